@@ -31,7 +31,7 @@ from ragged_net import RaggedNetError
 
 @hydra.main(version_base="1.3", config_path="conf", config_name="config")
 def job(composed: DictConfig) -> None:
-    """Train with the composed settings; everything below knows plain dataclasses only."""
+    """Train with the composed settings, as plain dataclasses."""
 
     def run() -> None:
         try:
@@ -53,7 +53,7 @@ _SWEEP: list[SweptRun] = []
 
 
 def _run_of_sweep(values: Any) -> None:
-    """One run of several; where it fails once it has begun, the others go on."""
+    """Train one run of a sweep; a failure of it does not stop the others."""
     settings = settings_of(HydraConfig.get().overrides.task)
     try:
         result = train(resumed_config(values))

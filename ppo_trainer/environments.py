@@ -1,4 +1,4 @@
-"""From the ``env`` settings to environments."""
+"""Makes environments from the ``env`` settings."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Game:
     Args:
         factory: The class or function behind the target.
         settings: Its arguments.
-        shown: What is to be seen of it; None for everything.
+        shown: The observation space to which it is reduced; None shows everything.
         replays: The folder that gets a replay of all rows that are made in this process; None: none
             are written.
     """
@@ -79,12 +79,12 @@ class Game:
     replays: Path | None = None
 
     def __call__(self) -> Environment:
-        """One environment, to watch or to play with a script."""
+        """Make one environment, to watch or to play with a script."""
         return self.alone()
 
     @property
     def alone(self) -> Callable[[], Environment]:
-        """A function for workers that makes one environment; it needs nothing of this package."""
+        """A function that makes one environment; workers import it without this package."""
         create_env = functools.partial(alone(self.factory), **self.settings)
         if self.shown is None:
             return create_env
@@ -106,17 +106,17 @@ class Game:
 
     @property
     def is_compiled(self) -> bool:
-        """True if one player plays it, and alone it runs the functions of its compiled rows."""
+        """True if it is a game for one player whose single game runs the functions of its rows."""
         single = getattr(self.factory, "environment", None)
         return not self.has_seats and getattr(single, "rows", None) is self.factory
 
     @property
     def has_seats(self) -> bool:
-        """True if several players play it: alone, it is one seat among players at random."""
+        """True if several players play it."""
         return seated(self.factory) is not None
 
     def table(self) -> MultiPlayerEnvironment:
-        """One game of several players; of compiled rows the readable form.
+        """Make one game of several players, that of compiled rows in Python.
 
         Raises:
             ConfigError: It is for one player.
@@ -128,22 +128,29 @@ class Game:
             )
         return factory(**self.settings)
 
-    @property
-    def seats(self) -> int:
-        """The number of rows of one game."""
-        return self.whole(1)
+    def sides(self) -> list[list[int]]:
+        """Return the seats of each side: its teams, and each seat that is in none alone.
+
+        Raises:
+            ConfigError: It is a game for one player.
+        """
+        with contextlib.closing(self.table()) as game:
+            seats = seats_of(game)
+            teams = [[seats.index(seat) for seat in members] for members in game.teams().values()]
+        teamed = {seat for team in teams for seat in team}
+        alone = [[seat] for seat in range(len(seats)) if seat not in teamed]
+        return sorted([sorted(team) for team in teams if team] + alone)
 
     def whole(self, num_envs: int) -> int:
-        """At least so many rows that games of several players have all of their seats."""
+        """Return the least number of rows, at least ``num_envs``, that make whole games."""
         if not self.has_seats:
             return num_envs
-        game = self.table()
-        seats = len(seats_of(game))
-        game.close()
+        with contextlib.closing(self.table()) as game:
+            seats = len(seats_of(game))
         return -(-num_envs // seats) * seats
 
     def rows(self, num_envs: int, seed: int) -> VecEnv:
-        """Rows in this process."""
+        """Make rows in this process."""
         is_single = not self.is_native and not has_seats(self.factory)
         shown = self.shown if is_single else None
         try:
@@ -172,12 +179,12 @@ class Game:
         return self.alone
 
     def seen(self, rows: VecEnv) -> VecEnv:
-        """Rows of the game itself, without what is not to be seen."""
+        """Return rows of the game that show only ``shown`` of it."""
         return rows if self.shown is None else VecFeatureFilter(rows, self.shown)
 
 
 def check_env_class(env: object) -> None:
-    """Refuse what makes no environments."""
+    """Raise ConfigError unless ``env`` can be called."""
     if not callable(env):
         raise ConfigError(
             "env is not a class or function that makes environments",
@@ -218,7 +225,7 @@ def with_env(config: TrainConfig, env: Factory | None) -> TrainConfig:
 
 
 def with_kept_files(config: TrainConfig, env: Factory | None = None) -> TrainConfig:
-    """Return the config with what its environment reads from files, for the run folder.
+    """Return the config with the contents of the files that its environment reads.
 
     An environment whose settings may name files has a function ``kept_settings(settings)``, which
     returns them with the texts of the files: a run opens anywhere, and is never about another file
@@ -226,7 +233,7 @@ def with_kept_files(config: TrainConfig, env: Factory | None = None) -> TrainCon
 
     Args:
         config: The settings as the user wrote them.
-        env: As for ``make_factory``.
+        env: See ``make_factory``.
     """
     kept = getattr(make_factory(config, env).factory, "kept_settings", dict)
     scored = replace(config.eval, env=kept(config.eval.env))
@@ -274,7 +281,7 @@ def make_factory(config: TrainConfig, env: Factory | None = None) -> Game:
 
 def with_whole_games(config: TrainConfig, game: Game) -> TrainConfig:
     """Return the config with rows for whole games, copies and workers; say it if rows are added."""
-    rollout, seats = config.rollout, game.seats
+    rollout, seats = config.rollout, game.whole(1)
     copies = config.env.get("copies", 1) if config.ppo.baseline != "value" else 1
     together = seats * copies
     rows = max(rollout.num_envs, rollout.processes * seats)
@@ -319,7 +326,7 @@ def make_vec_env(config: TrainConfig, game: Game, seed: int) -> VecEnv:
 
 @contextlib.contextmanager
 def open_vec_env(config: TrainConfig, game: Game, seed: int) -> Iterator[VecEnv]:
-    """``make_vec_env``, closed at the end; if that fails, what was trained is not lost with it."""
+    """Open the rows of ``make_vec_env``; an error while they close is shown, and stops nothing."""
     vec_env = make_vec_env(config, game, seed)
     try:
         yield vec_env

@@ -129,7 +129,7 @@ def export_run(run: str | Path, path: str | Path) -> Exported:
 
 @torch.no_grad()
 def largest_difference(graph: ActingGraph, run: Run, draws: int = 5) -> tuple[float, int]:
-    """Compare a runtime with the network itself, which packs frames and knows nothing of graphs.
+    """Return the largest difference between a runtime and the network itself.
 
     Args:
         graph: The graph that was exported, in eval mode.
@@ -171,7 +171,7 @@ def largest_difference(graph: ActingGraph, run: Run, draws: int = 5) -> tuple[fl
 def _expected(
     net: RaggedNet, output: NetOutput, batch: EntityBatch, got: Mapping[str, Tensor]
 ) -> dict[str, tuple[Tensor, Tensor]]:
-    """By the name of an output, what came of it and what should have, in comparable numbers."""
+    """Return for each output the computed and the expected values, in comparable units."""
     pairs = {"value": (got["value"], output.value)}
     if output.memory is not None:
         pairs["next_memory"] = (got["next_memory"], output.memory)
@@ -188,7 +188,7 @@ def _expected(
         if isinstance(expected, RaggedTensor):
             log_probs, expected = log_probs[_same_frame(batch.actions[name])], expected.values
         assert expected is not None
-        # Of what is forbidden both are -inf, and beyond this nobody can tell a difference.
+        # Forbidden choices have -inf in both; below this bound all others are equal, too.
         pairs[f"{name}/logits"] = log_probs.clamp_min(_LEAST), expected.log().clamp_min(_LEAST)
     return pairs
 
@@ -200,7 +200,7 @@ def _same_frame(action: Actors) -> Tensor:
 
 
 def random_batch(net: RaggedNet, lengths: Sequence[int], generator: torch.Generator) -> EntityBatch:
-    """Frames with so many entities, of types that are drawn, and of whom half act.
+    """Return random frames, in which each entity has a random type and half of them act.
 
     Args:
         net: Its spaces say what there is, its input statistics how large numbers are.
@@ -228,7 +228,7 @@ def random_batch(net: RaggedNet, lengths: Sequence[int], generator: torch.Genera
 
 
 def _random_rows(embed: Any, count: int, generator: torch.Generator) -> Tensor:
-    """(count, F): numbers as the network has seen them."""
+    """Return features (count, F) from the distribution that the network has seen."""
     norm = embed.norm
     rows = torch.zeros(count, norm.width)
     drawn = torch.randn(count, norm.num_columns, generator=generator)
@@ -296,7 +296,7 @@ def _onnx_runner(data: bytes, graph: ActingGraph) -> Run:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Without torch's remarks on packages that nobody needs here."""
+    """Silence torch's remarks on packages that are not needed here."""
     log = logging.getLogger("torch.onnx")
     level = log.level
     log.setLevel(logging.ERROR)

@@ -37,7 +37,6 @@ from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.play.sides import count_results, play_pair
 from ppo_trainer.players.opponents import make_opponent, opponent_labels
 from ppo_trainer.players.paired_comparison import rate
-from ppo_trainer.players.sides import sides_of
 from ppo_trainer.runs.folder import named_policy
 from ppo_trainer.runs.load_run import LoadedRun, load_policy
 
@@ -51,14 +50,14 @@ class League:
     """The results of a league.
 
     Args:
-        players: Their names.
+        players: The names of the players.
         payoff: The mean score of the player of a row against that of a column, draws counting
             half; NaN on the diagonal. Shape: (players, players).
-        games: How many games that is. Shape: (players, players), int64.
-        rating: Of each player: 400 points are odds of 10 to 1, the mean of all is 0.
+        games: The number of these games. Shape: (players, players), int64.
+        rating: The rating of each player: 400 points are odds of 10 to 1, the mean is 0.
             Shape: (players,).
         deviation: The standard deviation of each rating. Shape: (players,).
-        sides: How many sides the game has.
+        sides: The number of sides of the game.
     """
 
     players: tuple[str, ...]
@@ -69,7 +68,7 @@ class League:
     sides: int = 2
 
     def table(self) -> str:
-        """Players by rating, with intervals of 95%, and their mean score."""
+        """Return a table of the players by rating, with intervals of 95% and mean scores."""
         width = max(6, *(len(name) for name in self.players))
         lines = [f"{'player':{width}}  rating (95%)              score   games"]
         for i in np.argsort(-self.rating):
@@ -89,7 +88,7 @@ class League:
         return "\n".join(lines)
 
     def facts(self) -> dict[str, Any]:
-        """Return the same as JSON values."""
+        """Return the results as JSON values."""
         payoff = [[None if np.isnan(own) else float(own) for own in row] for row in self.payoff]
         return {
             "players": list(self.players),
@@ -103,12 +102,12 @@ class League:
 def play_league(
     loaded: LoadedRun, names: Sequence[str], games: int = 200, *, greedy: bool = False
 ) -> League:
-    """Let everybody play everybody.
+    """Let each pair of players play, and return the results.
 
     Args:
         loaded: The run whose game it is.
         names: The players, at least two.
-        games: Of each pair, rounded up so that each side has as many.
+        games: The games of each pair, rounded up so that each side has equally many.
         greedy: Networks take the likeliest choices.
 
     Raises:
@@ -123,7 +122,7 @@ def play_league(
             received=shorten(list(names)),
         )
     game = loaded.game
-    sides = len(sides_of(game))
+    sides = len(game.sides())
     agents = _agents(loaded, names, greedy)
     labels = list(opponent_labels(names).values())
     count = len(names)

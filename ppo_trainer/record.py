@@ -74,7 +74,7 @@ def record_run(
     overwrite: bool = False,
     trust: bool = False,
 ) -> Recorded:
-    """Let a run's newest network play, and record it with the log-probabilities of its choices.
+    """Record games of a run's newest network with the log-probabilities of its choices.
 
     Each row plays its share of the episodes to the end. Rows that are done sooner go on meanwhile,
     so the file has some episodes more, and some unfinished ones.
@@ -130,7 +130,7 @@ def _logits(output: NetOutput, actors: Mapping[str, Actors]) -> dict[str, npt.ND
 
 
 def _log(action: ActionOutput, actors: Actors) -> Tensor:
-    """Log-probabilities (A, C) or (P,); -inf only where a choice is forbidden.
+    """Return log-probabilities (A, C) or (P,); -inf only where a choice is forbidden.
 
     Of a continuous action means and deviations, (A, 2 * K).
     """

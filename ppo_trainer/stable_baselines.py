@@ -54,13 +54,13 @@ def policy_settings(env: StableBaselinesVecEnv, config: NetConfig | None = None)
 
 
 class RaggedPolicy(MultiInputActorCriticPolicy):
-    """Reads padded observations, and answers with a number for each slot of an actor.
+    """A policy that reads padded observations, and returns a number for each slot of an actor.
 
     The input statistics take in what a rollout showed when the next one begins, so that the first
     ratios of an update are 1.
 
     Args:
-        padded: What is padded; see ``policy_settings``.
+        padded: The padded spaces; see ``policy_settings``.
         config: Size and kind of the network.
     """
 
@@ -91,7 +91,7 @@ class RaggedPolicy(MultiInputActorCriticPolicy):
             self._seen = []
 
     def forward(self, obs: Any, deterministic: bool = False) -> tuple[Tensor, Tensor, Tensor]:
-        """Actions (B, numbers), values (B, 1) and log-probabilities (B,), in a rollout."""
+        """Return actions (B, numbers), values (B, 1) and log-probabilities (B,), in a rollout."""
         frames = _Frames(obs, self._padded)
         self._seen.append(frames.batch)
         output = self.net(frames.batch, greedy=deterministic)
@@ -99,14 +99,14 @@ class RaggedPolicy(MultiInputActorCriticPolicy):
         return actions, output.value[:, None], frames.sum(output, "log_prob")
 
     def evaluate_actions(self, obs: Any, actions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Values (B, 1), log-probabilities (B,) of ``actions`` (B, numbers), and entropies (B,)."""
+        """Return values (B, 1), and log-probabilities and entropies (B,) of ``actions``."""
         frames = _Frames(obs, self._padded)
         output = self.net(frames.batch, given=frames.given(actions.long()))
         log_prob, entropy = (frames.sum(output, what) for what in ("log_prob", "entropy"))
         return output.value[:, None], log_prob, entropy
 
     def predict_values(self, obs: Any) -> Tensor:
-        """(B, 1)."""
+        """Return the values. Shape: (B, 1)."""
         return self.net.value(_Frames(obs, self._padded).batch)[:, None]
 
     def _predict(self, observation: Any, deterministic: bool = False) -> Tensor:
@@ -114,7 +114,7 @@ class RaggedPolicy(MultiInputActorCriticPolicy):
         return frames.numbers_of(self.net(frames.batch, greedy=deterministic))
 
     def get_distribution(self, obs: Any) -> Any:
-        """There is none of that library's: each frame has actors of its own.
+        """Raise NotImplementedError: each frame has actors of its own.
 
         Raises:
             NotImplementedError: Always.
@@ -123,7 +123,7 @@ class RaggedPolicy(MultiInputActorCriticPolicy):
 
 
 class _Frames:
-    """Padded observations as a batch, and what is needed for the way back.
+    """Padded observations as a batch, and the places of its entities and actors.
 
     Attributes:
         batch: B frames.
@@ -137,7 +137,7 @@ class _Frames:
         for name, entity in padded.obs_space.entities.items():
             room, width = padded.limits[name], len(entity.features)
             here = obs.get(f"{name}/present", self._zeros(room)).bool()
-            # What has no numbers at all is left out of padded observations.
+            # Padded observations leave out arrays without numbers.
             rows = obs.get(f"{name}/features", self._zeros(room, width)).float()
             entities[name] = from_padded(f"entity type {name!r}", rows, here)
             present.append(here)
@@ -176,11 +176,11 @@ class _Frames:
 
     @staticmethod
     def _at(values: Tensor, places: Tensor) -> Tensor:
-        """``values`` (B, S) at ``places`` (B, K); zeros where there is no slot at all."""
+        """Return ``values`` (B, S) at ``places`` (B, K); zeros if there is no slot at all."""
         return values.gather(1, places) if values.shape[1] else torch.zeros_like(places)
 
     def numbers_of(self, output: NetOutput) -> Tensor:
-        """(B, numbers): what each slot has chosen, 0 for empty ones."""
+        """Return the choice of each slot, 0 for empty ones. Shape: (B, numbers)."""
         parts = []
         for action in self.padded.actions:
             taken, chosen = self.taken[action.name], output.actions[action.name].chosen
@@ -193,7 +193,7 @@ class _Frames:
         return torch.cat(parts, 1)
 
     def given(self, numbers: Tensor) -> dict[str, Tensor]:
-        """Return the same way back, for choices that were made before."""
+        """Return earlier choices, numbers of slots, as the network takes them."""
         found = {}
         for action in self.padded.actions:
             own = numbers[:, action.numbers]
@@ -203,7 +203,7 @@ class _Frames:
         return found
 
     def sum(self, output: NetOutput, what: str) -> Tensor:
-        """(B,): the sum over the actors of each frame of ``log_prob`` or ``entropy``."""
+        """Return the sum of ``log_prob`` or ``entropy`` over the actors of frames. Shape: (B,)."""
         total = self._zeros()
         for name, action in output.actions.items():
             frames = self.batch.actions[name].actors.frame_ids()

@@ -170,7 +170,7 @@ def resume(
     trust: bool = False,
     **changes: object,
 ) -> TrainResult:
-    """Go on with a run, with its own settings but for ``changes`` of top-level ones.
+    """Go on with a run, with its own settings except for ``changes`` of top-level ones.
 
     ``resume("runs/orchard", total_timesteps=200_000)``
 
@@ -201,7 +201,7 @@ def _save(session: Session, hooks: Callbacks) -> None:
 
 
 def train_once(session: Session, obs: VecObs, clock: Stopwatch) -> tuple[VecObs, dict[str, float]]:
-    """Play a rollout from ``obs`` on and improve what learns; what follows, and the metrics."""
+    """Collect from ``obs`` on, and update the networks; return the next observation and metrics."""
     config, state, players = session.config, session.state, session.players
     algorithm = make_algorithm(config, state.groups)
     if players is not None:
@@ -235,7 +235,7 @@ def _improve(
     rollout: Rollout,
     clock: Stopwatch,
 ) -> dict[str, float]:
-    """One update of one network, and all numbers about it."""
+    """Update one network, and return all numbers about it."""
     metrics = update(
         algorithm,
         state.net,
@@ -253,14 +253,14 @@ def _improve(
 
 
 def _with_episodes(metrics: dict[str, float], collected: Collected) -> dict[str, float]:
-    """Return the numbers, and those about the episodes that ended."""
+    """Add the metrics of the episodes that ended."""
     ended = collected.metrics
     metrics |= {
         "episodes": float(ended.get("episodic_length", Metric()).count),
         "episodes_truncated": float(collected.truncated),
     }
     for name, metric in ended.items():
-        # An environment may call a metric as we call one of ours.
+        # An environment may have a metric of the same name.
         taken = name in metrics or not is_per_episode(name)
         metrics[f"env/{name}" if taken else name] = metric.mean
     return metrics

@@ -63,16 +63,16 @@ def watch(
     Args:
         run: The run folder.
         env: The environment's class, where it cannot be imported.
-        episodes: How many.
-        greedy: The likeliest choices, not drawn ones.
-        seed: Plays other episodes.
+        episodes: The number of episodes.
+        greedy: Take the likeliest choices instead of drawing.
+        seed: The seed of the episodes; None derives one from that of the run.
         fps: Steps per second, in a terminal.
         label: Features whose values are written under each state.
         changes: Values by the dotted names of settings, such as ``env.width``, in the place of
             those that the run was trained with.
         trust: The consent to import the environment that somebody else's run names.
-        against: Who plays the other seats of a game of several players: ``random``, a run folder,
-            or the dotted path of a script; None: players at random.
+        against: The opponent at the other seats of a game of several players: ``random``, a run
+            folder, or the dotted path of a script; None: players at random.
         csv: A file for the schedules of all episodes, of an environment that has ``schedule()``: a
             list of dicts from columns to values.
     """
@@ -132,20 +132,20 @@ def film(
     """Write episodes as a video.
 
     Args:
-        run: As in ``watch``.
-        path: Its ending, .gif or .mp4, decides the kind of video.
-        env: As in ``watch``.
-        episodes: As in ``watch``.
-        greedy: As in ``watch``.
-        seed: As in ``watch``.
+        run: See ``watch``.
+        path: The file; its ending, .gif or .mp4, decides the kind of video.
+        env: See ``watch``.
+        episodes: See ``watch``.
+        greedy: See ``watch``.
+        seed: See ``watch``.
         fps: Steps per second.
         label: Features whose values stand beside each entity. Where entities have places, the
             pictures are then those of ``entity_env.drawing``, even if the environment has its own.
-        y_axis: Where greater values of y are: ``up``, ``down``, or as the environment says.
+        y_axis: The direction of greater values of y; None takes that of the environment.
         captions: Write under each picture how far the episode is and what is chosen.
-        changes: As in ``watch``.
-        trust: As in ``watch``.
-        against: As in ``watch``.
+        changes: See ``watch``.
+        trust: See ``watch``.
+        against: See ``watch``.
     """
     loaded = load_policy(run, env, trust=trust, changes=changes)
     obs_space = loaded.net.obs_space
@@ -155,7 +155,7 @@ def film(
         drawer = Drawer(obs_space, y_axis=y_axis or y_axis_of(played), labels=labels)
         moments = play(loaded, episodes=episodes, greedy=greedy, seed=seed, draw=True, env=played)
         steps = list(moments)
-    for step in steps:  # all of them first: the pictures then show one part of the plane
+    for step in steps:  # before drawing: all pictures show the same part of the plane
         drawer.include_frame(step.frame)
     is_labelled = bool(labels) and drawer.has_places
     pictures = _one_size(
@@ -175,7 +175,7 @@ def film(
 
 
 def _against(loaded: LoadedRun, against: str) -> Environment:
-    """One seat of the run's game, the others played by somebody who is named."""
+    """Return one seat of the run's game, whose other seats an opponent plays."""
     game, net = loaded.game, loaded.net
     device = str(loaded.device)
     opponent = make_opponent(against, net.obs_space, net.action_space, device=device)
@@ -184,7 +184,7 @@ def _against(loaded: LoadedRun, against: str) -> Environment:
 
 
 def _one_size(pictures: list[Picture]) -> list[Picture]:
-    """Boards that differ in size, on black ground of the greatest width and height."""
+    """Pad pictures of different sizes with black to the greatest width and height."""
     sizes = {picture.shape[:2] for picture in pictures}
     if len(sizes) <= 1 or any(picture.ndim != 3 for picture in pictures):
         return pictures

@@ -113,7 +113,7 @@ def recipe(name: str, *settings: str) -> TrainConfig:
 
 @contextmanager
 def _as_before() -> Iterator[None]:
-    """Within, Hydra is at its start; then it is what it was, such as in the middle of a program."""
+    """Reset Hydra's global state within the block, and restore it afterwards."""
     singletons, resolvers = dict(Singleton._instances), dict(BaseContainer._resolvers)
     store = ConfigStore.instance()
     stored, store.repo = store.repo, dict(store.repo)
@@ -130,7 +130,7 @@ def _as_before() -> Iterator[None]:
 
 
 def hydra_arguments(arguments: list[str]) -> list[str]:
-    """Command-line arguments as Hydra wants them.
+    """Rewrite command-line arguments for Hydra.
 
     Settings become ``++name=value``, so that unknown names reach our own check. Naming a target of
     one's own without ``env=`` starts from an environment without settings. Paths may hold any
@@ -262,7 +262,7 @@ def resumed_config(composed: Any) -> TrainConfig:
     changes = _changes(composed)
     named = dict(_leaves(changes))  # a group of settings is merged with that of the folder
     require_trust(run, saved, trust=trust or False, named=named, scripted=True, trains=True)
-    # Plain dicts: text of the run that looks like OmegaConf's ${...} stays text.
+    # Plain dicts, so that ${...} in texts of the run is not expanded.
     values = config_to_dict(saved)
     for name, value in changes.items():
         _put(values, name.split("."), value)

@@ -21,8 +21,8 @@ class SweptRun:
     """One run of a sweep.
 
     Args:
-        settings: What its command line would have said, by name.
-        result: What it left behind; None where it has failed.
+        settings: The settings of its command line, by name.
+        result: The result; None if it has failed.
         failure: The error that ended it, in a word.
     """
 
@@ -32,7 +32,7 @@ class SweptRun:
 
 
 def settings_of(overrides: Sequence[str]) -> dict[str, str]:
-    """Hydra's overrides, such as ``++seed=1``, by name."""
+    """Return the values of Hydra's overrides, such as ``++seed=1``, by name."""
     pairs = (override.lstrip("+").partition("=") for override in overrides)
     return {name: value for name, _, value in pairs}
 
@@ -67,7 +67,7 @@ def sweep_table(runs: Sequence[SweptRun]) -> str:
 
 
 def _names(runs: Sequence[SweptRun]) -> list[str]:
-    """All settings, in the order in which they were given."""
+    """Return the names of all settings, in the order in which they were given."""
     return list(dict.fromkeys(name for run in runs for name in run.settings))
 
 

@@ -1,4 +1,4 @@
-"""The network over the rows of a rollout: many of them a part at a time."""
+"""Passes of the network over the rows of a rollout, many rows in several parts."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ MOST_FRAMES = 512
 def act(
     net: RaggedNet, batch: EntityBatch, generator: torch.Generator, memory: Tensor | None = None
 ) -> NetOutput:
-    """``net(batch, generator=generator, memory=memory)``."""
+    """Return ``net(batch, generator=generator, memory=memory)``, computed in parts."""
     parts = _parts(batch, _at_once(batch.device, batch.num_frames), memory)
     outputs = [net(part, generator=generator, memory=state) for part, state in parts]
     return NetOutput.cat(outputs) if len(outputs) > 1 else outputs[0]
 
 
 def value(net: RaggedNet, batch: EntityBatch, rows: int, memory: Tensor | None = None) -> Tensor:
-    """``net.value(batch, memory=memory)`` of several steps of ``rows`` rows. (B,), float32."""
+    """Return ``net.value`` of several steps of ``rows`` rows, in parts. Shape: (B,), float32."""
     parts = _parts(batch, _at_once(batch.device, rows), memory)
     return torch.cat([net.value(part, memory=state) for part, state in parts])
 
 
 def _at_once(device: torch.device, rows: int) -> int:
-    """Return the number of frames that pass the network together; on a GPU at least a step's."""
+    """Return the most frames of one part; on a GPU at least those of a step."""
     return MOST_FRAMES if device.type == "cpu" else max(rows, MOST_FRAMES)
 
 

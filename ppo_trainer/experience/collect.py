@@ -30,7 +30,7 @@ __all__ = ["Collected", "Collector", "autocast", "check_output", "collect"]
 
 
 MOST_IDLE_STEPS = 100_000
-"""A game that asks no row for so many steps in a row is an error."""
+"""The most consecutive steps that may ask no row."""
 
 Ints = npt.NDArray[np.int64]
 

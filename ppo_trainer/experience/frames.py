@@ -1,4 +1,4 @@
-"""Some frames of an observation, and answers of several players as one."""
+"""Selection of frames of an observation, and the answers of several players together."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Ints = npt.NDArray[np.int64]
 
 
 def frames_of(obs: VecObs, places: Ints) -> VecObs:
-    """Return the frames at these places; reward and end are theirs. Shape: (K,)."""
+    """Return the frames at these places (K,) as an observation of K rows."""
     bare = obs
     if len(obs) != obs.num_frames or obs.rows is not all_rows(len(obs)):
         few = np.zeros(obs.num_frames)
@@ -36,7 +36,7 @@ def frames_of(obs: VecObs, places: Ints) -> VecObs:
 
 
 def asked_frames(obs: VecObs, places: Ints) -> VecObs:
-    """Return the observation with the frames at these places only; all else stays. Shape: (K,)."""
+    """Return the observation of the same rows with only the frames at these places (K,)."""
     shown = frames_of(obs, places)
     return replace(
         obs,

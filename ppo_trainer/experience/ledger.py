@@ -12,11 +12,11 @@ Bools = npt.NDArray[np.bool_]
 
 
 class Ledger:
-    """Notes who decided, in order of time, and what has come of each decision so far.
+    """The decisions of all rows in order of time, with the rewards and ends that followed.
 
-    A reward that arrives while a row waits belongs to the row's last decision of that episode. What
-    a row gets before its first one in an episode belongs to nothing that was learned or chosen, and
-    is in the metrics of the episode only.
+    A reward that arrives while a row waits belongs to the row's last decision of that episode. A
+    reward before the first decision of an episode belongs to no decision; only the metrics of the
+    episode contain it.
 
     Args:
         num_rows: The number of rows R.
@@ -53,11 +53,11 @@ class Ledger:
         self._count = 0
 
     def decide(self, rows: Ints, paid: npt.NDArray[np.float32] | None = None) -> None:
-        """Add a decision of each of these rows; their open ones are complete.
+        """Add a decision of each of these rows, which completes their open decisions.
 
         Args:
             rows: Shape: (B,).
-            paid: What the decisions have got already. Shape: (B,); None: nothing.
+            paid: The rewards of the decisions so far. Shape: (B,); None: 0.
         """
         start, end = self._count, self._count + len(rows)
         if end > len(self._rows):
@@ -71,7 +71,7 @@ class Ledger:
         self._count = end
 
     def observe(self, reward: npt.NDArray[np.float32], done: Bools) -> Ints:
-        """Note what has happened to each row; returns what each had decided before, -1 for nothing.
+        """Add rewards and ends, and return the decision of each row before, or -1. Shape: (R,).
 
         Args:
             reward: Shape: (R,).
@@ -87,7 +87,7 @@ class Ledger:
         return decided
 
     def waiting(self, asked: Ints) -> Ints:
-        """Return the open decisions of rows outside ``asked``, in order of time. (W,)."""
+        """Return the open decisions of rows outside ``asked``, in order of time. Shape: (W,)."""
         is_open = self._open >= 0
         is_open[asked] = False
         return np.sort(self._open[is_open])

@@ -27,7 +27,7 @@ __all__ = ["pending_from_tensors", "pending_to_tensors"]
 
 
 def pending_to_tensors(pending: Decisions) -> dict[str, Tensor]:
-    """All that is known of the decisions, on the CPU; a name is a JSON list of where it belongs."""
+    """Return the decisions as tensors on the CPU; each name is a JSON list, such as a path."""
     tensors: dict[tuple[str, ...], Tensor] = {
         ("rows",): torch.from_numpy(pending.rows),
         ("rewards",): torch.from_numpy(pending.rewards),

@@ -1,4 +1,4 @@
-"""The data of an update: frames, decisions, advantages; a minibatch is one, too."""
+"""The data of an update, or of a minibatch: frames, decisions and advantages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Rollout"]
 
 @dataclass(frozen=True)
 class Rollout:
-    """B frames with what was done in them and what came of it; a minibatch is one, too.
+    """B frames with the choices made in them, their advantages and returns.
 
     Args:
         batch: The frames.
@@ -58,20 +58,20 @@ class Rollout:
 
     @cached_property
     def actors_per_frame(self) -> Tensor:
-        """Actors of all actions in each frame. Shape: (B,), int64, on the CPU."""
+        """The number of actors of all actions in each frame. Shape: (B,), int64, on the CPU."""
         ends = np.zeros(len(self) + 1, np.int64)
         for ragged in self.log_probs.values():
             ends = ends + ragged.host_offsets.numpy()
         return torch.from_numpy(ends[1:] - ends[:-1])
 
     def select_sequences(self, numbers: Tensor) -> Rollout:
-        """Return the frames of whole sequences (S,) int64, one sequence after the other."""
+        """Return the frames of the sequences with these numbers (S,), one after the other."""
         assert self.sequences is not None
         selected = self.sequences.select(numbers)
         return replace(self.select(selected.frames.values), sequences=selected.renumbered())
 
     def select(self, frames: Tensor | FrameNumbers) -> Rollout:
-        """Return the given frames (K,) int64, in that order, each on its own."""
+        """Return the frames with these numbers (K,), in that order, without sequences."""
         frames = FrameNumbers.of(frames, self.values.device)
         chosen, log_probs = select_choices(self.chosen, self.log_probs, frames)
         return Rollout(

@@ -1,4 +1,4 @@
-"""Experience as it grows, step by step, in memory that the next rollout uses again."""
+"""The rollout buffer, which grows step by step; the next rollout reuses its memory."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ class RolloutBuffer:
         return self._ledger.num_rows
 
     def __len__(self) -> int:
-        """Return the number of decisions, those whose outcome is open included."""
+        """Return the number of decisions, with those whose outcome is open."""
         return len(self._ledger)
 
     def begin(self, pending: Decisions | None = None) -> None:
-        """Forget the last rollout, but for the decisions of it whose outcome was open."""
+        """Begin a rollout with the decisions of the last one whose outcome was open."""
         self.finals, self._cut_off = [], []
         self._ledger.clear()
         self._batch.clear()
@@ -78,7 +78,7 @@ class RolloutBuffer:
         output: NetOutput,
         memory: Tensor | None = None,
     ) -> None:
-        """Add what these rows (B,) observe and decide, and what they remembered before: (B, W)."""
+        """Add the frames, decisions and memories (B, W) of these rows (B,)."""
         self._ledger.decide(rows)
         self._batch.add(batch)
         for name, action in output.actions.items():
@@ -93,7 +93,7 @@ class RolloutBuffer:
             self._remembers = True
 
     def observe(self, obs: VecObs, memory: Tensor | None = None) -> None:
-        """Note what ``obs`` says has happened to each row, and what truncated ones remember."""
+        """Add the rewards and ends of ``obs``, and the memories of truncated rows."""
         decided = self._ledger.observe(obs.reward, obs.done)
         if obs.final is not None:
             self.finals.append(obs.final)
@@ -102,7 +102,7 @@ class RolloutBuffer:
                 self.final_states.append(memory)
 
     def num_complete(self, asked: npt.NDArray[np.int64]) -> int:
-        """Return the number of decisions with an outcome if rows ``asked`` (B,) act."""
+        """Return the number of decisions that have an outcome if rows ``asked`` (B,) act."""
         return len(self._ledger) - len(self._ledger.waiting(asked))
 
     def complete(
@@ -111,7 +111,7 @@ class RolloutBuffer:
         next_values: npt.NDArray[np.float32],
         asked: npt.NDArray[np.int64],
     ) -> tuple[Trajectories, Decisions | None]:
-        """Return the decisions with an outcome, and those of rows that still wait.
+        """Return the decisions that have an outcome, and the open ones.
 
         Args:
             final_values: The values of all frames of ``finals``. Shape: (F,).

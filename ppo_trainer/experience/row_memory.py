@@ -1,4 +1,4 @@
-"""The memory of a network for each row; nothing, at no cost, for one without memory."""
+"""The memory of a network for each row; it costs nothing for a network without one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["RowMemory"]
 
 
 class RowMemory:
-    """The state of each row, which is cut where its episode ends.
+    """The state of each row, which becomes 0 where the row's episode ends.
 
     States that have been handed out never change: each step makes new ones.
 
@@ -32,13 +32,13 @@ class RowMemory:
             self.states = net.initial_state(num_rows)
 
     def of(self, rows: npt.NDArray[np.int64]) -> Tensor | None:
-        """Return the states of ``rows`` (B,), which rise. Shape: (B, W)."""
+        """Return the states of ``rows`` (B,), which are ascending. Shape: (B, W)."""
         if self.states is None or len(rows) == len(self.states):
             return self.states
         return self.states.index_select(0, send(torch.from_numpy(rows), self.states.device))
 
     def keep(self, rows: npt.NDArray[np.int64], output: NetOutput) -> None:
-        """Store the states after these rows, which rise, have acted."""
+        """Store the states of these rows, ascending, after they have acted."""
         if self.states is None or output.memory is None:
             return
         if len(rows) == len(self.states):
@@ -48,7 +48,7 @@ class RowMemory:
             self.states = self.states.index_copy(0, places, output.memory)
 
     def cut(self, done: npt.NDArray[np.bool_]) -> None:
-        """Forget the episodes that have ended. Shape of ``done``: (R,)."""
+        """Set the states of the rows that are ``done`` (R,) to 0."""
         if self.states is not None and done.any():
             ended = send(torch.from_numpy(done), self.states.device)
             self.states = self.states.masked_fill(ended[:, None], 0.0)

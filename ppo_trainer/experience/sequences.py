@@ -1,4 +1,4 @@
-"""The sequences that a network with a memory learns from: frames of one row and one episode."""
+"""Sequences of frames of one row and one episode, from which a network with a memory learns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Sequences"]
 
 @dataclass(frozen=True)
 class Sequences:
-    """S sequences of frames, each with what was remembered before its first one.
+    """S sequences of frames, each with the state of the memory before its first frame.
 
     Args:
         frames: The numbers of the frames of each sequence, in order of time, on the CPU. Ragged:
@@ -31,12 +31,12 @@ class Sequences:
     states: Tensor
 
     def __len__(self) -> int:
-        """S."""
+        """Return the number of sequences S."""
         return self.frames.num_frames
 
     @property
     def lengths(self) -> Tensor:
-        """The frames of each sequence. Shape: (S,), int64, on the CPU."""
+        """The number of frames of each sequence. Shape: (S,), int64, on the CPU."""
         return self.frames.lengths
 
     @classmethod
@@ -44,8 +44,8 @@ class Sequences:
         """Return the sequences of a rollout, or None for a network without memory.
 
         A sequence ends with its row's episode, or with the rollout. It also ends after a decision
-        of an earlier rollout, whose network was another one: what followed began with the state
-        that it left behind, and not with the one that the network would now make of it.
+        of an earlier rollout, whose network was another one: the next frame began with a state
+        that the present network would not compute.
         """
         decisions, ends = trajectories.decisions, trajectories.ends
         if decisions.memory is None:
@@ -66,11 +66,11 @@ class Sequences:
         return Sequences(self.frames.select(numbers), self.states.index_select(0, there))
 
     def renumbered(self) -> Sequences:
-        """Return the same of frames that lie in their order."""
+        """Return the sequences with frame numbers counted in the order of the sequences."""
         return Sequences(self.frames.with_values(torch.arange(self.frames.num_rows)), self.states)
 
     def minibatches(self, parts: int, generator: torch.Generator) -> Iterator[Tensor]:
-        """Shuffled sequence numbers in at most ``parts`` parts of about as many frames each."""
+        """Yield shuffled sequence numbers in at most ``parts`` parts, about equal in frames."""
         order = torch.randperm(len(self), generator=generator)
         lengths = self.lengths[order].numpy()
         middles = np.cumsum(lengths) - lengths / 2
@@ -80,7 +80,7 @@ class Sequences:
                 yield numbers
 
     def within(self, size: int) -> Iterator[Tensor]:
-        """Yield numbers in order, of ``size`` frames at most, or of a single sequence."""
+        """Yield sequence numbers in order, in parts of at most ``size`` frames, or one sequence."""
         begin = frames = 0
         for number, length in enumerate(self.lengths.tolist()):
             if frames and frames + length > size:
@@ -95,5 +95,5 @@ def _carried(trajectories: Trajectories) -> npt.NDArray[np.bool_]:
 
 
 def _starts(part: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return the places where the rising numbers ``part`` change."""
+    """Return the places at which the ascending numbers ``part`` change."""
     return np.flatnonzero(np.diff(part)) + 1

@@ -33,7 +33,7 @@ __all__ = ["to_actions", "to_batch", "to_value_batch", "values_of"]
 
 
 def to_batch(obs: VecObs, device: torch.device) -> EntityBatch:
-    """Return the network's input: R frames, flat values and offsets."""
+    """Return the network's input: B frames as flat values and offsets."""
     return EntityBatch(
         entities={name: _ragged(buffer) for name, buffer in obs.features.items()},
         global_features=torch.from_numpy(obs.global_features),
@@ -99,9 +99,9 @@ def _column(buffer: Any) -> RaggedTensor:
 
 
 def _framed(values: Tensor, buffer: Any) -> RaggedTensor:
-    """Values in the frames of a buffer, whose lengths add up to their number."""
+    """Return values in the frames of a buffer, whose lengths add up to their number."""
     lengths = buffer.size1()
-    if lengths.min(initial=0) < 0:  # all that a buffer lets pass
+    if lengths.min(initial=0) < 0:  # the one mistake that a buffer accepts
         return RaggedTensor.from_lengths(values, torch.from_numpy(lengths))  # says what is wrong
     return RaggedTensor.unchecked(values, offsets_of(torch.from_numpy(lengths)))
 

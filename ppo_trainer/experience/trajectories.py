@@ -18,7 +18,7 @@ __all__ = ["Decisions", "Trajectories", "select_choices"]
 
 @dataclass(frozen=True)
 class Decisions:
-    """K decisions of R rows, in order of time, and what each has been paid so far.
+    """K decisions of R rows, in order of time, each with its reward so far.
 
     Args:
         batch: What was observed: K frames.
@@ -45,7 +45,7 @@ class Decisions:
         return len(self.rows)
 
     def select(self, numbers: npt.NDArray[np.int64]) -> Decisions:
-        """Return the decisions of these numbers, in memory of their own. Shape: (K',)."""
+        """Return a copy of the decisions with these numbers (K',)."""
         frames = FrameNumbers.of(torch.from_numpy(numbers), self.values.device)
         chosen, log_probs = select_choices(self.chosen, self.log_probs, frames)
         return Decisions(
@@ -61,11 +61,11 @@ class Decisions:
 
 @dataclass(frozen=True)
 class Trajectories:
-    """Decisions whose outcome is known: whole sequences of each row, one among the other.
+    """Decisions whose outcome is known, of all rows in order of time.
 
-    The outcome of a decision is the reward until the row decides again, and either the value of
-    that next frame, or nothing where the episode ended, or the value of its final observation where
-    a limit cut it off.
+    The outcome of a decision is the reward until the row decides again, and the value that follows:
+    that of the row's next frame, 0 where the episode ended, or that of the final observation where
+    a limit ended it.
 
     Args:
         decisions: K decisions in order of time.

@@ -40,7 +40,7 @@ def command_parser(
     Args:
         name: The name of the module.
         description: Its docstring.
-        trusts: Whether it may import what a run names, and has the flag ``--trust``.
+        trusts: True if it may import what a run names, and has the flag ``--trust``.
     """
     parser = argparse.ArgumentParser(
         prog=f"python -m ppo_trainer.{name}",
@@ -58,7 +58,7 @@ def command_parser(
 
 
 def run_main(main: Callable[[], None]) -> None:
-    """Run a command; a mistake of the user's is explained on stderr and exits with 2."""
+    """Run a command; a mistake of the user is explained on stderr, with the exit code 2."""
     _open_standard_streams()
     try:
         main()
@@ -75,7 +75,7 @@ def run_main(main: Callable[[], None]) -> None:
 
 
 def _drop_unread() -> None:
-    """Drop output that nobody reads, of which Python would complain at its end."""
+    """Drop output that nobody reads, so that Python does not complain about it at its end."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -85,7 +85,7 @@ def _drop_unread() -> None:
 
 
 def _open_standard_streams() -> None:
-    """Else the next file would get the number of a closed one, and what is written there."""
+    """Open closed standard streams, so that no other file gets their numbers and output."""
     for number in range(3):
         try:
             os.fstat(number)

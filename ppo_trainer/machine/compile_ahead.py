@@ -1,4 +1,4 @@
-"""On a new machine another process helps to compile the kernels of a training step.
+"""A helper process that compiles the kernels of a training step on a new machine.
 
 Each is compiled when it is first called, one after the other, on one core: some 20 seconds. The
 other process compiles them from the last one of a step to the first, and keeps them on disk. Where
@@ -9,11 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
-import pickle
-import subprocess
-import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -25,8 +20,8 @@ from entity_env.spaces import (
     ActionSpace,
     ObsSpace,
 )
-from entity_env.workers.interpreter import leave_signals_to_parent, start_python
 from entity_env.workers.pickles import pickled
+from ppo_trainer.machine.helper_process import read_task, start_helper
 from ragged_net import (
     EntityBatch,
     NetConfig,
@@ -51,14 +46,14 @@ def compiling_ahead(
     config: NetConfig | None = None,
     value_config: NetConfig | None = None,
 ) -> Iterator[None]:
-    """Within, another process compiles kernels for such a ``RaggedNet``; it takes a second core.
+    """Let another process compile the kernels of such a ``RaggedNet`` during the block.
 
     It changes no result. Where it cannot run, everything is compiled here.
     """
     process = None
     with contextlib.suppress(OSError, EntityEnvError):
         arguments = obs_space, dict(action_space), config, value_config
-        process = _started(pickled("the network's spaces", arguments))
+        process = start_helper(_START, pickled("the network's spaces", arguments))
     try:
         yield
     finally:
@@ -69,30 +64,9 @@ def compiling_ahead(
 
 def main() -> None:
     """Read the arguments of a ``RaggedNet`` and compile, as the helper process."""
-    leave_signals_to_parent()  # who saves what there is
-    arguments = pickle.load(sys.stdin.buffer)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    torch.set_num_threads(1)
+    arguments = read_task()
     for compile_kernel in reversed(_postponed(lambda: _step(RaggedNet(*arguments)))):
         compile_kernel()
-
-
-def _started(wanted: bytes) -> subprocess.Popen[bytes]:
-    process = start_python(
-        _START,
-        stdin=subprocess.PIPE,  # open until this process ends, however it does
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    with contextlib.suppress(OSError):  # it has died
-        process.stdin.write(wanted)  # type: ignore[union-attr]
-        process.stdin.flush()  # type: ignore[union-attr]
-    return process
-
-
-def _end_with_parent() -> None:
-    sys.stdin.buffer.read()
-    os._exit(0)
 
 
 def _postponed(step: Callable[[], None]) -> list[Callable[[], object]]:

@@ -20,7 +20,7 @@ __all__ = ["choose_device", "compiling", "cores", "use_threads"]
 
 
 def choose_device(name: str) -> torch.device:
-    """``cpu``, ``cuda``, ``cuda:1``, or with ``auto`` a GPU where there is one.
+    """Return the device of a name; ``auto`` is a GPU where there is one.
 
     Raises:
         DeviceError: No name of a device, or a GPU that this machine does not have.
@@ -57,7 +57,7 @@ def use_threads(config: TrainConfig, device: torch.device) -> None:
 def compiling(
     config: TrainConfig, vec_env: VecEnv, device: torch.device
 ) -> AbstractContextManager[None]:
-    """Within, another process helps to compile the network where a second core can."""
+    """Let another process help to compile the network during the block, if it can."""
     if not _blocks_are_compiled(config, device) or not kernels.need_compiling():
         return nullcontext()
     if not kernels.are_kept() or cores() == 1:

@@ -1,4 +1,4 @@
-"""Signals that ask a run to end: it saves first, within seconds, whatever it does."""
+"""Signals that ask a run to end; the run saves its state first, within seconds."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ _AGAIN = 6.0
 
 
 class Interrupted(KeyboardInterrupt):
-    """A signal has asked for the end of something that loses nothing by it."""
+    """Raised by a signal where nothing is lost by stopping at once."""
 
 
 class Interrupt:
-    """While it is active, a SIGINT, SIGTERM or SIGHUP sets ``requested``; a second one raises.
+    """A context in which SIGINT, SIGTERM or SIGHUP sets ``requested``, and a second one raises.
 
     What ``attempt`` calls is broken off, and so is, by the exception ``Interrupted``, everything
     before the first call of it. SIGHUP stays ignored where it is (``nohup``).
@@ -76,7 +76,7 @@ class Interrupt:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Give them back."""
+        """Give the signals back."""
         self._patience = None
         self._ended.set()
         for number, handler in self._before.items():
@@ -126,12 +126,12 @@ class Interrupt:
             raise Interrupted
 
     def _tell_unraisable(self, what: sys.UnraisableHookArgs) -> None:
-        """Say nothing of an ``Interrupted`` that a C library has swallowed: it is raised again."""
+        """Hide an ``Interrupted`` that a C library has swallowed, because it is raised again."""
         if not isinstance(what.exc_value, Interrupted):
             self._unraisable(what)
 
     def _waited(self) -> float:
-        """Seconds since the first signal."""
+        """Return the seconds since the first signal."""
         return time.monotonic() - self._since
 
     def _listen(self) -> None:
@@ -158,7 +158,7 @@ class Interrupt:
             os._exit(INTERRUPTED)
 
     def _nudge(self) -> None:
-        """Let the main thread see that its time is over, also where it waits for something."""
+        """Wake up the main thread, so that it sees that its time is over."""
         patience, main = self._patience, threading.main_thread().ident
         if patience is not None and self._waited() > patience and _NUDGE and main is not None:
             signal.pthread_kill(main, _NUDGE)
@@ -169,13 +169,13 @@ class Interrupt:
 
 
 def _is_ours_to_take(number: int) -> bool:
-    """Not what ``nohup`` has ignored, nor what is handled outside of Python."""
+    """Return False for a signal that ``nohup`` ignores or that is handled outside of Python."""
     handler = signal.getsignal(number)
     is_ignored = handler is signal.SIG_IGN and number == getattr(signal, "SIGHUP", None)
     return handler is not None and not is_ignored
 
 
 def _say(text: str) -> None:
-    """Not ``print``: the signal may have come in the middle of one."""
+    """Write to stderr without ``print``, in the middle of which the signal may have come."""
     with contextlib.suppress(OSError, ValueError, AttributeError):  # nobody reads it
         os.write(sys.__stderr__.fileno(), f"{text}\n".encode())  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""Keeps the C library from returning freed memory that is wanted again a moment later."""
+"""Settings of malloc, so that it keeps freed memory that is soon needed again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one place that prints: a screen that fails never costs work.
+"""All output to the screen; a screen that fails stops no training.
 
 Its disk may be full, its terminal closed, its encoding without the letter, or there is none at all.
 """
@@ -13,12 +13,12 @@ __all__ = ["Screen", "complain", "deliver", "say"]
 
 
 class Screen:
-    """A text stream that writes to another one as long as that one takes it.
+    """A text stream that writes to another one until that one fails.
 
     Args:
         stream: What print would write to, such as ``sys.stdout``; None, closed, failing, or with
             nothing but a method ``write``.
-        is_read: Whether a reader that has gone away, such as ``head``, is an error.
+        is_read: True if a reader that has gone away, such as ``head``, is an error.
 
     Raises:
         BrokenPipeError: With ``is_read``, by ``write`` and ``flush``; nothing else is raised.
@@ -40,7 +40,7 @@ class Screen:
         return False
 
     def write(self, text: str) -> int:
-        """Write, with escapes for what the encoding has no letters for; 0 if it was lost."""
+        """Write text, with escapes for letters that the encoding lacks; return 0 if it was lost."""
         try:
             try:
                 self._stream.write(text)
@@ -55,7 +55,7 @@ class Screen:
         return len(text)
 
     def flush(self) -> bool:
-        """Flush, where there is anything to; False if something was lost."""
+        """Flush the stream, and return False if something was lost."""
         try:
             if hasattr(self._stream, "flush"):
                 self._stream.flush()
@@ -78,7 +78,7 @@ def say(text: str = "", *, is_read: bool = False) -> None:
 
 
 def deliver(text: str) -> None:
-    """Print what a command was called for. Where nothing takes it, it is complained, and fails.
+    """Print the results of a command; if they cannot be printed, complain and fail.
 
     Raises:
         BrokenPipeError: Nobody reads it any more.
@@ -90,10 +90,10 @@ def deliver(text: str) -> None:
 
 
 def complain(text: str) -> None:
-    """``say`` on stderr."""
+    """Print a line on stderr, at once."""
     _print(Screen(sys.stderr), text)
 
 
 def _print(screen: Screen, text: str) -> bool:
-    """Return True if all of it has arrived."""
+    """Print a line, and return True if all of it was written."""
     return screen.write(f"{text}\n") > 0 and screen.flush()

@@ -1,4 +1,4 @@
-"""Everything random in a run, from one integer."""
+"""The random numbers of a run, all derived from one integer."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ class Generators:
     minibatches: torch.Generator
 
     def all(self) -> dict[str, torch.Generator]:
-        """By name."""
+        """Return the generators by name."""
         return {"actions": self.actions, "minibatches": self.minibatches}
 
 
 def derived_seed(seed: int, purpose: str, number: int = 0) -> int:
-    """Return a seed of its own for each purpose, the same in every run with ``seed``."""
+    """Return the seed for a purpose, which differs from those for others."""
     sequence = np.random.SeedSequence([check_seed(seed), zlib.crc32(purpose.encode()), number])
     return int(sequence.generate_state(1)[0])
 
 
 def make_generators(seed: int, device: torch.device) -> Generators:
-    """Fresh generators."""
+    """Return fresh generators."""
     return Generators(
         actions=torch.Generator(device).manual_seed(derived_seed(seed, "actions")),
         minibatches=torch.Generator().manual_seed(derived_seed(seed, "minibatches")),

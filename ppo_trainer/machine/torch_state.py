@@ -1,4 +1,4 @@
-"""Torch as the trainer relies on it, whatever the caller has made of its global settings."""
+"""The global settings of torch that the trainer relies on."""
 
 from __future__ import annotations
 

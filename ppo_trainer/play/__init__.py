@@ -1,3 +1,3 @@
-"""Runs at play: evaluated, watched, recorded, or as an agent elsewhere."""
+"""Games of trained networks: evaluations, agents, videos, ratings."""
 
 __all__: list[str] = []

@@ -1,4 +1,4 @@
-"""A trained network as an agent for single observations: to play beside, and to use elsewhere.
+"""A trained network as an agent for single observations.
 
 agent = load_agent("runs/minesweeper")
 actions = agent.act(env.reset())  # as env.act takes them, with probabilities
@@ -25,15 +25,13 @@ from entity_env.batching.vec_obs import batch_frames
 from entity_env.errors import EntityEnvError, ObservationError, SettingError, shorten
 from entity_env.registry import Factory
 from entity_env.wrappers.feature_filter import ObservationFilter
-from ppo_trainer.errors import RunFolderError
 from ppo_trainer.experience.collect import autocast, check_output
 from ppo_trainer.experience.tensors import to_batch
 from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.machine.torch_state import usual_torch
 from ppo_trainer.play.game_memory import GameMemory
 from ppo_trainer.players.network_agent import NetworkAgent, copy_beside
-from ppo_trainer.runs.checkpoint import locate_checkpoint
-from ppo_trainer.runs.load_run import LoadedNet, load_net, load_policy
+from ppo_trainer.runs.load_run import LoadedNet, find_net, load_net, load_policy
 from ragged_net import ActionOutput
 from ragged_net.config import check_sharpness
 
@@ -53,25 +51,25 @@ def load_agent(
     top_k: int = 0,
     policy: int = 0,
 ) -> RunAgent:
-    """Return the network of a run's newest checkpoint, ready to act; safe with a run of anybody's.
+    """Load the network of a run's newest checkpoint as an agent; safe with anybody's run.
 
     No environment is imported, but where ``trust`` allows it and the run is an old one that does
     not know its spaces.
 
     Args:
         run: The run folder; ``<run>/best`` for its best network.
-        env: What makes the environment whose observations come, where it shows more than the
+        env: The maker of the environment whose observations come, if it shows more than the
             network knows, or is not the one that the run names.
-        greedy: Take the likeliest choice. Unasked, the agent draws as in training, so that it may
-            act differently in the same observation, and about as well as the evaluation's
-            ``agent, sampled``; ``act(observation, greedy=True)`` asks for one decision.
+        greedy: Take the likeliest choice. By default the agent draws as in training, and plays
+            about as well as the evaluation's ``agent, sampled``; ``act(observation, greedy=True)``
+            asks for one greedy decision.
         seed: Seeds the draws; None derives a seed from that of the run, so that two agents of one
             run draw alike.
-        device: Where the network runs: ``auto``, ``cpu``, ``cuda``.
+        device: The device of the network: ``auto``, ``cpu``, ``cuda``.
         trust: The consent to import the environment that an old run names.
         temperature: Divides the logits before anything is drawn: below 1 for surer choices, above 1
             for more even ones. Of continuous actions it multiplies the variance.
-        top_k: Draw among so many of the likeliest choices only; 0 for all of them.
+        top_k: Draw only among this number of likeliest choices; 0 for all of them.
         policy: The number of a policy of a population; ``<run>:1`` says the same.
 
     Raises:
@@ -81,26 +79,15 @@ def load_agent(
     """
     if policy:
         run = f"{run}:{policy}"
-    loaded = load_net(run, device) if env is None else None
-    if loaded is not None:
-        return RunAgent(loaded, greedy=greedy, seed=seed, temperature=temperature, top_k=top_k)
-    if env is None and not trust:
-        locate_checkpoint(run)  # without one, that is what is wrong
-        raise RunFolderError(
-            f"the run {str(run)!r} has no spaces.json: only its environment can say what its "
-            "network reads",
-            expected="load_agent(run, env=MyEnv)",
-            hint="to import the environment that the run names, if you trust whoever made it: "
-            "load_agent(run, trust=True), or --trust",
-        )
-    with_env = load_policy(run, env, device, trust=trust)
+    loaded: LoadedNet | None = None
+    shown: ObsSpace | None = None
+    if env is None:
+        loaded = find_net(run, device) if trust else load_net(run, device)
+    if loaded is None:
+        loaded = with_env = load_policy(run, env, device, trust=trust)
+        shown = with_env.whole
     return RunAgent(
-        with_env,
-        shown=with_env.fitted.whole,
-        greedy=greedy,
-        seed=seed,
-        temperature=temperature,
-        top_k=top_k,
+        loaded, shown=shown, greedy=greedy, seed=seed, temperature=temperature, top_k=top_k
     )
 
 
@@ -112,13 +99,12 @@ def load(path: str, seed: int, trust: bool = False) -> RunAgent:
 class RunAgent:
     """Decides with a network, one frame at a time.
 
-    Where the network has a memory, ``act`` remembers each game that it plays, by the name that
-    ``game`` gives it; ``reset`` forgets. What ends with an observation that is done is forgotten
-    without being asked.
+    If the network has a memory, ``act`` keeps a state for each ``game``, until ``reset`` or an
+    observation that is done.
 
     Args:
         loaded: The network and where it comes from.
-        shown: What the observations contain; None for just what the network knows.
+        shown: The space of the observations; None for that of the network.
         greedy: Take the likeliest choice instead of drawing.
         seed: Seeds the draws; None derives a seed from that of the run.
         temperature: See ``load_agent``.
@@ -154,7 +140,7 @@ class RunAgent:
         return copy_beside(self, self.loaded, memo)
 
     def seed(self, seed: int) -> None:
-        """Restart what it draws."""
+        """Seed the random numbers."""
         self._generator.manual_seed(seed)
 
     def __repr__(self) -> str:
@@ -177,7 +163,7 @@ class RunAgent:
         return self._reader.action_space
 
     def reset(self, game: Hashable | None = None) -> None:
-        """Begin a game: forget its memory, or with None that of all games."""
+        """Clear the memory of a game, or with None that of all games."""
         if game is None:
             self._memory.clear()
             self._rows = None
@@ -199,11 +185,11 @@ class RunAgent:
         ``top_k``.
 
         Args:
-            observation: What the environment shows.
-            greedy: Take the likeliest choice, or draw; None does as the agent was made to.
-            temperature: As for ``load_agent``; None does as the agent was made to.
-            top_k: As ``temperature``.
-            game: Which game this is, where several are played in turns: any name.
+            observation: The observation of the environment.
+            greedy: Take the likeliest choice, or draw; None takes the setting of the agent.
+            temperature: See ``load_agent``; None takes the setting of the agent.
+            top_k: See ``load_agent``; None takes the setting of the agent.
+            game: The name of the game, if several are played in turns.
 
         Raises:
             EntityEnvError: The observation does not fit the spaces of the run.
@@ -225,10 +211,10 @@ class RunAgent:
         The same as ``act`` for one after the other, but for what is drawn, and much faster.
 
         Args:
-            observations: Of one environment or of several, in any number.
-            greedy: As for ``act``.
-            temperature: As for ``act``.
-            top_k: As for ``act``.
+            observations: Observations of one environment or several.
+            greedy: See ``act``.
+            temperature: See ``act``.
+            top_k: See ``act``.
             games: The game of each observation; None numbers them from 0, so that each call brings
                 the next observations of the same games. Read only where the network remembers.
 
@@ -257,7 +243,7 @@ class RunAgent:
 
     @torch.no_grad()
     def value(self, observation: Observation, *, game: Hashable = 0) -> float:
-        """Return the return that the network expects from this observation of a ``game`` on."""
+        """Return the network's value of an observation of a ``game``."""
         obs = batch_frames([self._frame(observation)], self.obs_space, self.action_space)
         batch = to_batch(obs, self.loaded.device)
         with autocast(self.loaded.device, self.loaded.config):
@@ -285,7 +271,7 @@ class RunAgent:
         return self._decide(obs)[0]
 
     def decide_rows(self, obs: VecObs) -> list[Decision]:
-        """Return the same for every frame of ``obs``: positions that do not follow on each other.
+        """Return a decision for each frame of ``obs``; the frames are independent positions.
 
         Raises:
             SettingError: The network has a memory.

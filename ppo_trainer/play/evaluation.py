@@ -24,7 +24,6 @@ from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.play.sides import play_sides
 from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.players.opponents import make_opponent, opponent_labels
-from ppo_trainer.players.sides import sides_of
 from ppo_trainer.reporting.evaluation import Evaluation
 from ppo_trainer.reporting.progress import EvaluationProgress
 from ragged_net import RaggedNet
@@ -44,7 +43,7 @@ def evaluate(
     number: int = 0,
     budget: PlayBudget | None = None,
 ) -> Evaluation:
-    """Play fresh episodes, which the training never sees; ``number`` tells evaluations apart."""
+    """Play fresh episodes that the training never sees; each ``number`` gives other ones."""
     seed = derived_seed(config.seed, "evaluation", number)
     agent = NetworkAgent(net, seed=seed, greedy=greedy, precision=config.precision)
     name, budget = _player(greedy), PlayBudget() if budget is None else budget
@@ -54,12 +53,12 @@ def evaluate(
 def evaluate_all(
     net: RaggedNet, game: Game, config: TrainConfig, episodes: int, *, only_greedy: bool = False
 ) -> list[Evaluation]:
-    """Return the agent greedy and sampled, beside the scripted player, if any, and random play.
+    """Evaluate the agent, greedy and sampled, the scripted player, if any, and random play.
 
     Args:
-        net: The agent.
-        game: What it plays.
-        config: Of ``config.eval`` it takes ``scripted``, ``max_steps`` and ``seconds``.
+        net: The network.
+        game: The game.
+        config: The settings; of ``eval`` those of ``scripted``, ``max_steps`` and ``seconds``.
         episodes: The number of episodes of each player.
         only_greedy: Leave out sampled and random play.
     """
@@ -95,7 +94,7 @@ def evaluate_against(
     *,
     greedy: bool = False,
 ) -> list[Evaluation]:
-    """Return the results of the network against each opponent, who draws its choices.
+    """Evaluate the network against each opponent; networks of opponents draw their choices.
 
     Args:
         net: The network.
@@ -109,7 +108,7 @@ def evaluate_against(
         ConfigError: A game for one player, or an opponent that does not exist or does not fit.
     """
     check_count("number of episodes", episodes, error=ConfigError)
-    sides_of(game)  # a game for one player stops here
+    game.sides()  # a game for one player stops here
     made, device = {}, str(next(net.parameters()).device)
     for number, name in enumerate(opponents):
         seed = derived_seed(config.seed, "against", number)

@@ -14,7 +14,7 @@ __all__ = ["GameMemory"]
 
 
 class GameMemory:
-    """The state of each game, by whatever names the games go by.
+    """The state of each game, by the name of the game.
 
     Args:
         net: The network; without a memory, nothing is kept.
@@ -50,15 +50,15 @@ class GameMemory:
         return torch.stack([self._states.get(game, self._begin) for game in games])
 
     def keep(self, games: Sequence[Hashable], output: NetOutput) -> None:
-        """Remember what the network knows of ``games`` now."""
+        """Store the states of ``games`` after the network has acted."""
         if output.memory is not None:
             # In memory of their own: a view would keep the states of all games.
             self._states.update(zip(games, map(torch.clone, output.memory), strict=True))
 
     def forget(self, game: Hashable) -> None:
-        """Forget a game, begun or not."""
+        """Clear the state of a game, if there is one."""
         self._states.pop(game, None)
 
     def clear(self) -> None:
-        """All games are over."""
+        """Clear the states of all games."""
         self._states = {}

@@ -1,4 +1,4 @@
-"""Every step of some episodes that a run plays, to be shown."""
+"""The steps of episodes that a run plays, to be shown."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Step:
-    """One moment of an episode.
+    """One step of an episode, or its start.
 
     Args:
         episode: Counts from 1.
@@ -41,9 +41,9 @@ class Step:
         frame: The observation.
         picture: The environment's own picture of the state, (H, W, 3) uint8, where it was asked for
             and there is one.
-        chosen: What the actors choose in this state; nothing at the end.
-        choices: The same in lines of text.
-        who: Who plays which seat of a game of several players; else nothing.
+        chosen: The choices of the actors in this state; empty at the end.
+        choices: The choices in lines of text.
+        who: A text on the players of the seats of a game of several players; else empty.
     """
 
     episode: int
@@ -60,7 +60,7 @@ class Step:
 
     @property
     def end(self) -> str:
-        """The end of the episode with its metrics, as text; empty before."""
+        """A text on the end of the episode with its metrics; empty before the end."""
         if not self.done:
             return ""
         numbers = "".join(f", {name} {v:.4g}" for name, v in self.frame.metrics.items())
@@ -76,15 +76,15 @@ def play(
     draw: bool = False,
     env: Environment | None = None,
 ) -> Iterator[Step]:
-    """Every moment of some fresh episodes, the last one of each included.
+    """Yield every step of some fresh episodes, with their starts and ends.
 
     Args:
         loaded: The run.
-        episodes: How many.
-        greedy: The likeliest choices, not drawn ones.
-        seed: Plays other episodes.
-        draw: Whether steps hold pictures.
-        env: What to play, and to close at the end; None makes one.
+        episodes: The number of episodes.
+        greedy: Take the likeliest choices instead of drawing.
+        seed: The seed of the episodes; None derives one from that of the run.
+        draw: Add pictures to the steps.
+        env: The environment, which is closed at the end; None makes one.
     """
     count = check_count("number of episodes", episodes, error=SettingError)
     if seed is None:

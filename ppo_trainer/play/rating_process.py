@@ -1,4 +1,4 @@
-"""The process that rates versions of a run while the run goes on: it plays, and writes ratings.
+"""The process that rates versions of a run while the run trains.
 
 It runs at the lowest priority and ends with the training, however that ends.
 """
@@ -6,23 +6,19 @@ It runs at the lowest priority and ends with the training, however that ends.
 from __future__ import annotations
 
 import os
-import pickle
-import sys
-import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from entity_env import ActionSpace, ObsSpace
 from entity_env.agent import Agent
 from entity_env.storage.files import remove
-from entity_env.workers.interpreter import leave_signals_to_parent
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import Game
+from ppo_trainer.machine.helper_process import read_task
 from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.play.sides import count_results, play_pair
 from ppo_trainer.players.network_agent import NetworkAgent
@@ -36,10 +32,10 @@ from ragged_net import RaggedNet
 __all__ = ["RatingTask", "Ratings", "main", "version_steps"]
 
 _LAST_VERSIONS = 3
-"""A version plays so many before it, besides the reference players."""
+"""The number of earlier versions that a version plays, besides the reference players."""
 _PAUSE = 0.5  # seconds
 _MOST_FITTED = 500
-"""So many last players are fitted together, in less than a second; earlier ratings stay."""
+"""The number of last players that are fitted together, in a second; earlier ratings stay."""
 
 
 @dataclass(frozen=True)
@@ -48,10 +44,10 @@ class RatingTask:
 
     Args:
         run: The run folder, whose ``rated`` holds the versions.
-        game: What is played.
+        game: The game.
         config: The settings of the run.
-        obs_space: What networks see.
-        action_space: What they can do.
+        obs_space: The observation space of the networks.
+        action_space: The action space of the networks.
     """
 
     run: Path
@@ -63,21 +59,13 @@ class RatingTask:
 
 def main() -> None:
     """Read a pickled ``RatingTask``, and rate until the process is ended."""
-    leave_signals_to_parent()
-    task: RatingTask = pickle.load(sys.stdin.buffer)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    task: RatingTask = read_task()
     if hasattr(os, "nice"):  # not on Windows
         os.nice(19)
-    torch.set_num_threads(1)
     ratings = Ratings(task)
     while True:
         if not ratings.rate_newest():
             time.sleep(_PAUSE)
-
-
-def _end_with_parent() -> None:
-    sys.stdin.buffer.read()  # open as long as the training lives
-    os._exit(0)
 
 
 def version_steps(name: str) -> int:
@@ -87,12 +75,12 @@ def version_steps(name: str) -> int:
 
 @dataclass
 class Ratings:
-    """Plays versions against the references and each other; everything known is in the file.
+    """Plays versions against the reference players and each other, and keeps the file of ratings.
 
     The rating of random play is 0, and 400 points are odds of 10 to 1.
 
     Args:
-        task: What to rate.
+        task: The task.
     """
 
     task: RatingTask
@@ -115,7 +103,7 @@ class Ratings:
             self._games.setdefault(name, {})
         self._ratings = {name: (own.rating, own.deviation) for name, own in known.items()}
         if self._ratings.get("random", (0.0, 0.0)) != (0.0, 0.0):
-            # A file of a former version has another scale, and all games from which to rate anew.
+            # A file of an older version has another scale: rate all of its games anew.
             self._ratings.clear()
             players = list(self._games)
             for start in range(0, len(players), _MOST_FITTED):
@@ -123,7 +111,7 @@ class Ratings:
             self._write()
 
     def rate_newest(self) -> bool:
-        """Rate the newest version that has no rating; whether there was one.
+        """Rate the newest version that has no rating, and return True if there was one.
 
         Older ones without a rating are left out, so that the ratings keep up with the training.
         """

@@ -1,4 +1,4 @@
-"""One step of every script and environment that a run uses later, before it trains."""
+"""First steps of the scripts and environments that a run uses later, played before it trains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run's network that looks ahead: what its games get when a search plays them."""
+"""Evaluation of a run's network with a tree search."""
 
 from __future__ import annotations
 
@@ -19,12 +19,11 @@ from ppo_trainer.runs.load_run import LoadedRun
 __all__ = ["evaluate_searched"]
 
 _MOST_POSITIONS = 8192
-"""So many are kept at once at the most, in fewer rows where there are many visits: a position of
-Mini-RTS takes 50 KB."""
+"""The most positions that are kept at once; one of Mini-RTS takes 50 KB."""
 
 
 def evaluate_searched(loaded: LoadedRun, episodes: int, visits: int) -> Evaluation:
-    """Play the episodes that ``evaluate`` plays greedily, with a search of so many visits.
+    """Play the episodes of the greedy evaluation with a search of ``visits`` for each decision.
 
     Raises:
         SettingError: The game has no compiled rows for one player, asks for more than one choice

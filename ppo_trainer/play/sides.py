@@ -1,4 +1,4 @@
-"""One player against another, from every side of a game the same number of games."""
+"""Games of one player against another, equally many from each side."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import Game
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.players.opponent_rows import Lineup, OpponentRows
-from ppo_trainer.players.sides import sides_of
 
 __all__ = ["count_results", "play_pair", "play_sides"]
 
@@ -37,13 +36,13 @@ def play_sides(
     alike; one game is played to its end.
 
     Args:
-        player: Whose episodes these are.
+        player: The player whose episodes are measured.
         game: A game of several players.
         config: Its ``eval.max_steps`` is used.
-        episodes: How many, rounded up so that each side has as many.
+        episodes: The number of episodes, rounded up so that each side has equally many.
         opponent: Plays the other sides.
-        seed: Of the games.
-        budget: The time that there is; None sets no limit.
+        seed: The seed of the games.
+        budget: The time limit; None sets none.
 
     Returns:
         Shape of each: (episodes,).
@@ -60,22 +59,22 @@ def play_pair(
 ) -> npt.NDArray[np.float64]:
     """Return the scores of the first player, one for each game: 1 for a win, 0.5 for a draw, 0.
 
-    A game is one result between the two, also a game of teams or of more than two sides. There one
-    player has one side, the other all others, in turns: each is alone in half of the games, and the
-    result is that of the side of whoever is alone: the mean over its seats.
+    Each game counts once, also a game of teams. With more than two sides one player has one side
+    and the other has all others; each player is alone in half of the games. The score of a game is
+    the mean over the seats of the player who is alone.
 
     Args:
         first: A player.
         second: The other one.
         game: A game of several players.
         config: The settings of the games.
-        games: How many, rounded up so that each side, and each player alone, has as many.
-        seed: Of the games.
+        games: Their number, rounded up so that each side, and each player alone, has equally many.
+        seed: The seed of the games.
 
     Returns:
         Shape: (games,).
     """
-    places = [(first, second), (second, first)] if len(sides_of(game)) > 2 else [(first, second)]
+    places = [(first, second), (second, first)] if len(game.sides()) > 2 else [(first, second)]
     scores = []
     for alone, others in places:
         alone.reset()
@@ -103,7 +102,7 @@ def _play(
     budget: PlayBudget,
 ) -> tuple[list[dict[str, float]], list[float]]:
     """Return the metrics of each episode, and the score of each game."""
-    sides = sides_of(game)
+    sides = game.sides()
     per_side = -(-episodes // len(sides))
     at_once = min(per_side, _MOST_GAMES)
     table = _EachSide(opponent, len(sides))
@@ -137,7 +136,7 @@ def _play(
 
 
 class _EachSide:
-    """The network keeps its side in each game: that of the game before, and one more."""
+    """A matchmaker that lets the player keep one side in all games of a table."""
 
     def __init__(self, opponent: Agent, sides: int) -> None:
         self._opponent, self._sides = opponent, sides
@@ -161,7 +160,7 @@ class _EachSide:
         self.scores.append(score)
 
     def shown_name(self, name: str) -> str:
-        """There is one opponent only."""
+        """Return the name of the only opponent."""
         return "opponent"
 
 

@@ -74,7 +74,7 @@ def _write_mp4(path: Path, frames: Sequence[npt.NDArray[np.uint8]], fps: float) 
 
 
 def check_picture(picture: Any) -> npt.NDArray[np.uint8]:
-    """Return a picture as an array, or VideoError if it is none."""
+    """Return a picture as an array, or raise VideoError if it is none."""
     frame = np.asarray(picture)
     if frame.ndim != 3 or frame.shape[2] != 3 or frame.dtype != np.uint8 or frame.size == 0:
         raise VideoError(

@@ -40,7 +40,7 @@ def after_win(quality: float, step: float, ratio: float) -> float:
 
     Args:
         quality: Its score q before.
-        step: How much a win takes.
+        step: The amount that a win takes.
         ratio: N p: the number of opponents, times the probability with which this one was drawn.
     """
     return quality - step / ratio

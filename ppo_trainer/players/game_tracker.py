@@ -1,4 +1,4 @@
-"""The rows in each game, and the games that are over, as far as rows can tell."""
+"""A tracker of the games that rows play: who is inside, and which games are over."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Bools = npt.NDArray[np.bool_]
 
 
 class GameTracker:
-    """Follows games whose seats are consecutive rows, by who is asked and who is done.
+    """Follows games whose seats are consecutive rows, from one observation to the next.
 
     ``VecObs.over`` says when a game has ended. Where rows leave it out, a game counts as over when
     all who have decided in it are out.
@@ -26,8 +26,8 @@ class GameTracker:
         seats: The seats S of each game.
 
     Attributes:
-        inside: Whether the row has decided in its episode. Shape: (R,), bool.
-        steps: The steps of each game. Shape: (G,), int64.
+        inside: True if the row has decided in its episode. Shape: (R,), bool.
+        steps: The number of steps of each game. Shape: (G,), int64.
     """
 
     def __init__(self, num_rows: int, seats: int) -> None:
@@ -36,7 +36,7 @@ class GameTracker:
         self.steps = np.zeros(num_rows // seats, np.int64)
 
     def begin(self, obs: VecObs) -> None:
-        """All games begin."""
+        """Begin all games."""
         self.inside[:] = False
         self.steps[:] = 0
         self.inside[obs.rows] = True
@@ -63,7 +63,7 @@ class GameTracker:
         return {"inside": np.flatnonzero(self.inside).tolist(), "steps": self.steps.tolist()}
 
     def set_state(self, state: Any) -> None:
-        """Go back to what ``get_state`` returned.
+        """Restore a state of ``get_state``.
 
         Raises:
             StateError: It is something else.

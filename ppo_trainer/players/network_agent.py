@@ -14,7 +14,6 @@ from entity_env import VecObs
 from entity_env.agent import SpacedAgent
 from entity_env.batching.ragged import ActionBuffer
 from entity_env.errors import DAMAGES, StateError
-from ppo_trainer.errors import RunFolderError
 from ppo_trainer.experience.collect import autocast, check_output
 from ppo_trainer.experience.row_memory import RowMemory
 from ppo_trainer.experience.tensors import to_actions, to_batch
@@ -29,16 +28,16 @@ T = TypeVar("T")
 
 
 class NetworkAgent(SpacedAgent):
-    """Plays with a network as it is at the time: one that is being trained plays as it learns.
+    """Plays with a network; one that is being trained plays as it is at the time.
 
     Args:
         net: The network.
-        seed: Seeds what it draws.
+        seed: The seed of the random numbers.
         greedy: Take the likeliest choice instead of drawing.
         temperature: Divides the logits before anything is drawn.
-        top_k: Draw among so many of the likeliest choices only; 0 for all of them.
-        precision: As ``TrainConfig.precision``.
-        generator: What it draws from, in the place of ``seed``; on the network's device.
+        top_k: Draw only among this number of likeliest choices; 0 for all of them.
+        precision: The setting ``TrainConfig.precision``.
+        generator: The random numbers, on the network's device, in place of ``seed``.
     """
 
     def __init__(
@@ -74,11 +73,6 @@ class NetworkAgent(SpacedAgent):
             CheckpointError: No checkpoint, or a damaged one.
         """
         loaded = load_net(run, device)
-        if loaded is None:
-            raise RunFolderError(
-                f"the run {str(run)!r} has no spaces.json: nobody knows what its network reads",
-                expected="a run of this version; any resume writes the file",
-            )
         return cls(loaded.net, seed=seed, greedy=greedy, precision=loaded.config.precision)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> NetworkAgent:
@@ -86,20 +80,20 @@ class NetworkAgent(SpacedAgent):
         return copy_beside(self, self.net, memo)
 
     def seed(self, seed: int) -> None:
-        """Restart what it draws."""
+        """Seed the random numbers."""
         self._generator.manual_seed(seed)
 
     def act_rows(self, obs: VecObs) -> Mapping[str, ActionBuffer]:
-        """Act in the rows that are asked; what is remembered belongs to the rows."""
+        """Return the actions of the rows that are asked; each row has a memory of its own."""
         return to_actions(self.output(obs))
 
     @torch.no_grad()
     def output(self, obs: VecObs, batch: EntityBatch | None = None) -> NetOutput:
-        """Return what the network says and draws in the rows that are asked.
+        """Return the network's output for the rows that are asked, with drawn choices.
 
         Args:
-            obs: As for ``act_rows``.
-            batch: The frames of ``obs``, where they are tensors already.
+            obs: The observation of all rows.
+            batch: The frames of ``obs`` as tensors, if they exist already.
         """
         if self._memory is None:
             self._memory = RowMemory(self.net, len(obs))
@@ -118,7 +112,7 @@ class NetworkAgent(SpacedAgent):
         return check_output(output)
 
     def reset(self) -> None:
-        """Forget everything."""
+        """Clear the memory of all rows."""
         self._memory = None
 
     def get_state(self) -> dict[str, Any]:
@@ -131,7 +125,7 @@ class NetworkAgent(SpacedAgent):
         }
 
     def set_state(self, state: Any) -> None:
-        """Go on from what ``get_state`` returned.
+        """Restore a state of ``get_state``.
 
         Raises:
             StateError: It is something else.

@@ -1,4 +1,4 @@
-"""Rows of which opponents play some: outside only the learner's decisions are to be seen."""
+"""Rows of which opponents play some, and only the learner's rows are shown."""
 
 from __future__ import annotations
 
@@ -14,20 +14,17 @@ from entity_env.agent import Agent, RandomAgent
 from entity_env.batching.action_checks import check_actions
 from entity_env.batching.ragged import ActionBuffer
 from entity_env.errors import (
-    DAMAGES,
     FAILURES,
     EntityEnvError,
     SeatError,
     SettingError,
-    StateError,
-    shorten,
 )
-from entity_env.wrappers.vec_wrapper import VecWrapper, act_checked
+from entity_env.wrappers.vec_wrapper import act_checked
 from ppo_trainer.experience.frames import answers_in_order, asked_frames, frames_of
-from ppo_trainer.players.game_tracker import GameTracker
+from ppo_trainer.players.game_rows import GameRows
 from ppo_trainer.players.network_agent import NetworkAgent
 
-__all__ = ["Lineup", "Matchmaker", "OpponentRows", "check_sides"]
+__all__ = ["Lineup", "Matchmaker", "OpponentRows"]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -41,7 +38,7 @@ class Lineup:
         opponent: The name of who plays against the learner; None where the learner plays every
             seat.
         side: The number of the side that the learner plays.
-        ratio: How many times as likely the opponent was to be drawn as by even chances.
+        ratio: The probability with which the opponent was drawn, over that of a uniform draw.
     """
 
     opponent: str | None = None
@@ -50,7 +47,7 @@ class Lineup:
 
 
 class Matchmaker(Protocol):
-    """Draws who plays, and hears how it ended."""
+    """Draws the players of each game, and is told the results."""
 
     def draw(self, game: int) -> Lineup:
         """Return the players of the game of this number, which begins."""
@@ -65,15 +62,15 @@ class Matchmaker(Protocol):
         """Return the name of an opponent in metrics."""
 
 
-class OpponentRows(VecWrapper):
-    """Passes on the learner's rows only; agents play the others, one batch for each agent.
+class OpponentRows(GameRows):
+    """Shows the learner's rows only; agents play the others, one batch for each agent.
 
-    ``VecObs.rows`` names no row of an opponent, whose reward is 0, who is never done and has no
-    metrics: nothing of opponents can reach a rollout buffer. Rewards that a learner's row gets
-    while opponents move arrive in the steps in which they are paid. Who plays which row is drawn
-    anew when a game begins (``GameTracker`` says when that is). The learner's episodes against an
-    opponent have a metric ``win_vs_<name>``: the game's own ``win`` or, where it has none, 1, 0.5
-    or 0 for a positive, no, or a negative return.
+    ``VecObs.rows`` never names an opponent's row. Its reward is 0, it is never done and has no
+    metrics, so that nothing of opponents reaches a rollout buffer. Rewards that a learner's row
+    gets while opponents move arrive in the steps in which they are paid. The players of a game are
+    drawn when it begins (see ``GameTracker``). The learner's episodes against an opponent have a
+    metric ``win_vs_<name>``: the game's own ``win`` or, where it has none, 1, 0.5 or 0 for a
+    positive, no, or a negative return.
 
     Args:
         env: The rows of games; the seats of a game are consecutive rows.
@@ -81,23 +78,17 @@ class OpponentRows(VecWrapper):
         matchmaker: Draws who plays.
     """
 
+    saved_as = "opponents"
+
     def __init__(self, env: VecEnv, sides: Sequence[Sequence[int]], matchmaker: Matchmaker) -> None:
-        super().__init__(env)
-        seats = check_sides(sides)
-        if len(env) % seats:
-            raise SettingError(
-                f"{len(env)} rows are no whole games of {seats} seats",
-                expected=f"a multiple of {seats}",
-                received=len(env),
-            )
+        super().__init__(env, sides)
         self._sides = [np.array(side, np.int64) for side in sides]
         self._matchmaker = matchmaker
-        self._games = GameTracker(len(env), seats)
-        self._lineups = [Lineup()] * (len(env) // seats)
+        self._lineups = [Lineup()] * (len(env) // self._games.seats)
         self._is_learner = np.ones(len(env), np.bool_)
         self._player = np.zeros(len(env), np.int64)  # 0 the learner, i + 1 the i-th of ``_names``
         self._names: list[str] = []
-        self._left: dict[str, Bools] = {}  # rows of an agent's past episodes, to be forgotten
+        self._left: dict[str, Bools] = {}  # rows that an agent must forget
         self._scores = np.zeros((2, len(self._lineups)))  # sum and number in each running game
 
     @property
@@ -118,7 +109,7 @@ class OpponentRows(VecWrapper):
         self._games.begin(self._inner)
         self._scores[:] = 0.0
         self._draw(range(len(self._lineups)))
-        return self._asked(self._inner)
+        return self._show(self._inner)
 
     def _act(self, chosen: Mapping[str, ActionBuffer]) -> VecObs:
         assert self._inner is not None
@@ -137,7 +128,7 @@ class OpponentRows(VecWrapper):
                     self._matchmaker.ended(self._lineups[game], total / count)
             self._scores[:, over] = 0.0
             self._draw(over.tolist())
-        return self._asked(shown)
+        return self._show(shown)
 
     def _all_actions(
         self, obs: VecObs, chosen: Mapping[str, ActionBuffer]
@@ -183,7 +174,7 @@ class OpponentRows(VecWrapper):
             ) from error
 
     def _of_learner(self, obs: VecObs) -> VecObs:
-        """Rewards, ends and metrics of the learner's rows alone; frames are left as they are."""
+        """Remove the rewards, ends and metrics of the opponents' rows; keep all frames."""
         own = self._is_learner
         final = obs.final
         if final is not None:
@@ -204,7 +195,7 @@ class OpponentRows(VecWrapper):
         )
 
     def _scored(self, obs: VecObs) -> VecObs:
-        """Add the metrics of who was met, to what has ended."""
+        """Add the metrics ``win_vs_...`` of the episodes that have ended."""
         rows = np.flatnonzero(obs.done)
         added: dict[str, npt.NDArray[np.float64]] = {}
         for row in rows.tolist():
@@ -218,7 +209,7 @@ class OpponentRows(VecWrapper):
             added.setdefault(name, np.full(len(self), np.nan))[row] = score
         return replace(obs, metrics={**obs.metrics, **added}) if added else obs
 
-    def _asked(self, obs: VecObs) -> VecObs:
+    def _show(self, obs: VecObs) -> VecObs:
         """Return the frames of the learner's rows."""
         mine = self._is_learner[obs.rows]
         if mine.all():
@@ -226,7 +217,7 @@ class OpponentRows(VecWrapper):
         return asked_frames(obs, np.flatnonzero(mine))
 
     def _draw(self, games: Any) -> None:
-        """Begin games: draw who plays them."""
+        """Draw the players of games that begin."""
         seats = self._games.seats
         for game in games:
             self._seat(game, self._matchmaker.draw(game))
@@ -260,63 +251,28 @@ class OpponentRows(VecWrapper):
         self._player[game * seats + self._sides[lineup.side]] = 0
         self._is_learner[rows] = self._player[rows] == 0
 
-    def _get_state(self) -> list[Any]:
-        rows = self.env.get_state()
-        own = {
+    def _own_state(self) -> Any:
+        return {
             "games": self._games.get_state(),
             "lineups": [[own.opponent, own.side, own.ratio] for own in self._lineups],
             "names": self._names,
             "left": [np.flatnonzero(self._left[name]).tolist() for name in self._names],
             "scores": self._scores.tolist(),
         }
-        return [{"row": row, **({} if i else {"opponents": own})} for i, row in enumerate(rows)]
 
-    def _set_state(self, state: list[Any]) -> VecObs:
-        try:
-            own = state[0]["opponents"]
-            lineups = [Lineup(n, int(side), *map(float, r)) for n, side, *r in own["lineups"]]
-            names, rows = [str(name) for name in own["names"]], [saved["row"] for saved in state]
-            scores = np.array(own["scores"], np.float64)
-            left = {name: np.zeros(len(self), np.bool_) for name in names}
-            for name, ended in zip(names, own["left"], strict=True):
-                left[name][np.array(ended, np.int64)] = True
-            if len(lineups) != len(self._lineups) or scores.shape != self._scores.shape:
-                raise ValueError(f"{len(lineups)} games")
-            self._games.set_state(own["games"])
-        except DAMAGES as error:
-            raise StateError(
-                f"the saved opponents are damaged: {type(error).__name__}: {error}",
-                received=shorten(state),
-            ) from error
+    def _set_own_state(self, state: Any) -> None:
+        lineups = [Lineup(n, int(side), *map(float, r)) for n, side, *r in state["lineups"]]
+        names = [str(name) for name in state["names"]]
+        scores = np.array(state["scores"], np.float64)
+        left = {name: np.zeros(len(self), np.bool_) for name in names}
+        for name, ended in zip(names, state["left"], strict=True):
+            left[name][np.array(ended, np.int64)] = True
+        if len(lineups) != len(self._lineups) or scores.shape != self._scores.shape:
+            raise ValueError(f"{len(lineups)} games")
+        self._games.set_state(state["games"])
         self._names, self._left, self._scores = names, left, scores
         for game, lineup in enumerate(lineups):
             self._seat(game, lineup)
-        self._inner = self.env.set_state(rows)
-        return self._asked(self._inner)
-
-
-def check_sides(sides: Sequence[Sequence[int]]) -> int:
-    """Return the number of seats.
-
-    Raises:
-        SeatError: There are fewer than two sides, or a seat is in none of them, or in two: two
-            players for one row.
-    """
-    every = sorted(seat for side in sides for seat in side)
-    if len(sides) < 2 or not all(len(side) for side in sides):
-        raise SeatError(
-            "there is nobody to play against",
-            expected="two sides with at least one seat each",
-            received=shorten([list(side) for side in sides]),
-        )
-    if every != list(range(len(every))):
-        twice = sorted({seat for seat in every if every.count(seat) > 1})
-        raise SeatError(
-            f"seat {twice[0]} has two players" if twice else "a seat has no player",
-            expected="each seat on one side",
-            received=shorten([list(side) for side in sides]),
-        )
-    return len(every)
 
 
 def _score(metrics: Mapping[str, npt.NDArray[np.float64]], row: int) -> float:

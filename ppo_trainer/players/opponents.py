@@ -32,15 +32,15 @@ def make_opponent(
     greedy: bool = False,
     device: str = "auto",
 ) -> SpacedAgent:
-    """Return the agent that a name stands for.
+    """Make the opponent of a name.
 
     Args:
         name: ``random``, a run folder, or the dotted path of a script, whose module is imported.
-        obs_space: What the game shows.
-        action_space: Its actions.
-        seed: Seeds what it draws.
+        obs_space: The observation space of the game.
+        action_space: The action space of the game.
+        seed: The seed of the random numbers.
         greedy: A network takes the likeliest choices.
-        device: Where a network runs.
+        device: The device of a network.
 
     Raises:
         ConfigError: There is no such opponent, or it plays another game.

@@ -29,8 +29,8 @@ def rate(
     finite for a player who has won all games. The order of games does not matter.
 
     Args:
-        won: How often the player of a row has beaten that of a column. Shape: (players, players).
-        drawn: How many of their games were draws, symmetric. Shape: (players, players).
+        won: The wins of the player of a row against that of a column. Shape: (players, players).
+        drawn: The number of their draws, symmetric. Shape: (players, players).
         anchor: The player whose rating is 0; None: the mean of all ratings is 0.
         known: Ratings that stay as they are, and NaN for those to be found; they set the zero in
             place of ``anchor``. Shape: (players,).

@@ -1,4 +1,4 @@
-"""The policy of a population that plays each row, drawn game by game."""
+"""Rows of a population: each game is dealt to the policies anew."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ import numpy.typing as npt
 
 from entity_env import VecEnv, VecObs
 from entity_env.batching.ragged import ActionBuffer
-from entity_env.errors import DAMAGES, StateError, shorten
-from entity_env.wrappers.vec_wrapper import VecWrapper, act_checked
-from ppo_trainer.players.game_tracker import GameTracker
-from ppo_trainer.players.opponent_rows import check_sides
+from entity_env.wrappers.vec_wrapper import act_checked
+from ppo_trainer.players.game_rows import GameRows
 
 __all__ = ["PopulationRows"]
 
@@ -23,23 +21,24 @@ Ints = npt.NDArray[np.int64]
 _MEASURED = ("win", "episodic_reward")
 
 
-class PopulationRows(VecWrapper):
-    """Every row belongs to one policy, from the beginning of its game to the end.
+class PopulationRows(GameRows):
+    """Rows that belong to one policy each, from the beginning of a game to its end.
 
-    When a game begins, each side gets a policy, each as likely as another and drawn by itself: a
-    policy meets all others, and itself. Ended episodes have metrics ``policy_<i>/win`` and
+    When a game begins, the policy of each side is drawn uniformly and independently, so that a
+    policy meets all others and itself. Ended episodes have metrics ``policy_<i>/win`` and
     ``policy_<i>/episodic_reward`` besides, of the rows of that policy.
 
     Args:
         env: The rows of games; the seats of a game are consecutive rows.
         sides: The seats of each side: a team, or a seat alone.
         size: The number of policies.
-        seed: Of the draws.
+        seed: The seed of the draws.
     """
 
+    saved_as = "population"
+
     def __init__(self, env: VecEnv, sides: Sequence[Sequence[int]], size: int, seed: int) -> None:
-        super().__init__(env)
-        self._games = GameTracker(len(env), check_sides(sides))
+        super().__init__(env, sides)
         self._size, self._sides = size, len(sides)
         self._side_of = np.empty(self._games.seats, np.int64)
         for number, side in enumerate(sides):
@@ -78,35 +77,24 @@ class PopulationRows(VecWrapper):
         return replace(obs, metrics={**obs.metrics, **own})
 
     def _draw(self, games: Ints) -> None:
-        """Deal the sides of games that begin."""
+        """Draw the policy of each side of the games that begin."""
         dealt = self._rng.integers(self._size, size=(len(games), self._sides))
-        # A new array: whoever looked at the last one may go on with it.
+        # A new array, because callers may keep the last one.
         owner = self._owner.copy()
         owner.reshape(-1, self._games.seats)[games] = dealt[:, self._side_of]
         self._owner = owner
 
-    def _get_state(self) -> list[Any]:
-        rows = self.env.get_state()
-        own = {
+    def _own_state(self) -> Any:
+        return {
             "games": self._games.get_state(),
             "owner": self._owner.tolist(),
             "rng": self._rng.bit_generator.state,
         }
-        return [{"row": row, **({} if i else {"population": own})} for i, row in enumerate(rows)]
 
-    def _set_state(self, state: list[Any]) -> VecObs:
-        try:
-            own, rows = state[0]["population"], [saved["row"] for saved in state]
-            owner = np.array(own["owner"], np.int64)
-            if owner.shape != self._owner.shape or not ((owner >= 0) & (owner < self._size)).all():
-                raise ValueError("rows of other policies")
-            self._games.set_state(own["games"])
-            self._rng.bit_generator.state = own["rng"]
-        except DAMAGES as error:
-            raise StateError(
-                f"the saved population is damaged: {type(error).__name__}: {error}",
-                received=shorten(state),
-            ) from error
+    def _set_own_state(self, state: Any) -> None:
+        owner = np.array(state["owner"], np.int64)
+        if owner.shape != self._owner.shape or not ((owner >= 0) & (owner < self._size)).all():
+            raise ValueError("rows of other policies")
+        self._games.set_state(state["games"])
+        self._rng.bit_generator.state = state["rng"]
         self._owner = owner
-        self._inner = self.env.set_state(rows)
-        return self._inner

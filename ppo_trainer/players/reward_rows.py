@@ -1,4 +1,4 @@
-"""Rows whose rewards are those of teams, as the settings of self-play say."""
+"""Rows with the rewards of teams that the settings of self-play describe."""
 
 from __future__ import annotations
 
@@ -10,41 +10,41 @@ import numpy as np
 
 from entity_env import VecEnv, VecObs
 from entity_env.batching.ragged import ActionBuffer
-from entity_env.errors import DAMAGES, StateError, shorten
-from entity_env.wrappers.vec_wrapper import VecWrapper, act_checked
-from ppo_trainer.players.game_tracker import GameTracker
+from entity_env.wrappers.vec_wrapper import act_checked
+from ppo_trainer.players.game_rows import GameRows
 from ppo_trainer.players.rewards import annealed, shared, time_scaled, zero_sum
 from ppo_trainer.settings.self_play_config import SelfPlayConfig
 
 __all__ = ["RewardRows"]
 
 
-class RewardRows(VecWrapper):
-    """Mixes the rewards of each step of each game; metrics keep those of the game itself.
+class RewardRows(GameRows):
+    """Rows with shaped rewards; metrics keep the rewards of the game itself.
 
-    First the enemies' mean is taken away, then the team shares, then time counts. Seats that are
-    out, or have not decided yet in their episode, neither give nor get.
+    First the mean of the enemies is subtracted, then team spirit is mixed in, then rewards are
+    scaled with time. Seats that are out, or have not decided yet in their episode, do not count.
 
     Args:
         env: The rows of games; the seats of a game are consecutive rows.
         sides: The seats of each team.
-        settings: What to do.
+        settings: The settings of self-play.
 
     Attributes:
-        progress: How much of the run is over, from 0 to 1, for ``team_spirit_end``.
+        progress: The progress of the run, from 0 to 1, for ``team_spirit_end``.
     """
+
+    saved_as = "games"
 
     def __init__(
         self, env: VecEnv, sides: Sequence[Sequence[int]], settings: SelfPlayConfig
     ) -> None:
-        super().__init__(env)
+        super().__init__(env, sides)
         self._sides, self._settings = sides, settings
-        self._games = GameTracker(len(env), sum(map(len, sides)))
         self.progress = 0.0
 
     @property
     def team_spirit(self) -> float:
-        """The part of a reward that is the team's, now."""
+        """The present weight of the team's mean in a reward."""
         own = self._settings
         return annealed(own.team_spirit, own.team_spirit_end, self.progress)
 
@@ -72,18 +72,8 @@ class RewardRows(VecWrapper):
             rewards = time_scaled(rewards, games.steps[:, None] * own.minutes_per_step)
         return rewards.reshape(-1).astype(np.float32)
 
-    def _get_state(self) -> list[Any]:
-        rows, games = self.env.get_state(), self._games.get_state()
-        return [{"row": row, **({} if i else {"games": games})} for i, row in enumerate(rows)]
+    def _own_state(self) -> Any:
+        return self._games.get_state()
 
-    def _set_state(self, state: list[Any]) -> VecObs:
-        try:
-            rows = [saved["row"] for saved in state]
-            self._games.set_state(state[0]["games"])
-        except DAMAGES as error:
-            raise StateError(
-                f"the saved games are damaged: {type(error).__name__}: {error}",
-                received=shorten(state),
-            ) from error
-        self._inner = self.env.set_state(rows)
-        return self._inner
+    def _set_own_state(self, state: Any) -> None:
+        self._games.set_state(state)

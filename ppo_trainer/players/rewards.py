@@ -1,4 +1,4 @@
-"""Rewards of teams: zero-sum, team spirit, and less weight the later they come.
+"""Shaping of the rewards of teams: zero-sum, team spirit, less weight the later they come.
 
 The three steps that OpenAI Five took from a hero's own rewards to those that it was trained on.
 They are functions of arrays and know nothing of games.
@@ -20,12 +20,12 @@ TIME_BASE, TIME_MINUTES = 0.6, 10.0
 
 
 def zero_sum(rewards: Floats, teams: Sequence[Sequence[int]], plays: Bools | None = None) -> Floats:
-    """Take from each reward the mean of the enemies': ``r[i] -= mean(enemies)``.
+    """Subtract from each reward the mean of the enemies: ``r[i] -= mean(enemies)``.
 
     With two teams of one size the sum is 0 then, so that nobody gains where both do.
 
     Args:
-        rewards: Of the seats of some games. Shape: (..., S).
+        rewards: The rewards of the seats of games. Shape: (..., S).
         teams: The seats of each team.
         plays: Which seats are in the game: only they count, and others get nothing. Shape:
             (..., S); None: all.
@@ -44,7 +44,7 @@ def zero_sum(rewards: Floats, teams: Sequence[Sequence[int]], plays: Bools | Non
 def shared(
     rewards: Floats, teams: Sequence[Sequence[int]], spirit: float, plays: Bools | None = None
 ) -> Floats:
-    """Team spirit tau: ``r[i] = tau * mean(team) + (1 - tau) * r[i]``.
+    """Mix in the mean of the team by team spirit: ``r[i] = tau * mean(team) + (1 - tau) * r[i]``.
 
     Args:
         rewards: As in ``zero_sum``.

@@ -1,19 +1,18 @@
-"""A policy that searches: a tree for each of many compiled games, guided by one network.
+"""A tree search for many compiled games at once, guided by one network.
 
     rows = MiniRtsRows(40, opponent="simple")
     search, obs = RowsSearch(rows, load_agent(run), visits=50), rows.reset()
     obs = rows.act(search(obs))
 
 A visit walks down all trees, plays one step in copies of the games, and asks the network about all
-new positions in one batch. It looks into the games, whatever they hide, and knows what they will
-draw.
+new positions in one batch. The search uses the whole state of the games, with what they hide from
+players and what they will draw at random.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -26,7 +25,7 @@ from entity_env.rows.compiled import CompiledRows, SavedGames
 from entity_env.rows.vec_env import check_count
 from entity_env.spaces import ActionName
 from ppo_trainer.players.search_choices import choices_of
-from ppo_trainer.players.search_counts import ChoiceCounts, ValueRange
+from ppo_trainer.players.search_tree import ChoiceCounts, SearchNode, SearchTree, ValueRange
 
 __all__ = ["RowsGuide", "RowsSearch"]
 
@@ -35,62 +34,23 @@ class RowsGuide(Protocol):
     """A guide of a search over rows; ``load_agent`` returns one for a run folder."""
 
     def decide_rows(self, obs: VecObs) -> list[Decision]:
-        """For each frame the probabilities of the choices, and the return that is expected."""
-
-
-@dataclass
-class _Position(ChoiceCounts):
-    """A position, and when it was found: ``wave`` numbers the visits of all trees."""
-
-    wave: int
-
-    def __post_init__(self) -> None:
-        """Begin without visits."""
-        super().__post_init__()
-        self.reward = np.zeros(len(self.indices))
-        self.following: list[_Position | None] = [None] * len(self.indices)
-
-
-@dataclass
-class _Tree:
-    """The search tree of one position."""
-
-    root: _Position
-    seen: ValueRange = field(default_factory=ValueRange)
-
-    def walk(self, exploration: float) -> list[tuple[_Position, int]]:
-        """Return the way to a choice that has not been looked into, or that ends the game."""
-        way, node = [], self.root
-        while True:
-            choice = node.puct(exploration, self.seen)
-            way.append((node, choice))
-            after = node.following[choice]
-            if after is None:
-                return way
-            node = after
-
-    def note(self, way: list[tuple[_Position, int]], value: float, gamma: float) -> None:
-        """Note for all choices on the way what they were worth."""
-        for node, choice in reversed(way):
-            value = node.reward[choice] + gamma * value
-            node.note(choice, value)
-            self.seen.note(value)
+        """Return for each frame the probabilities of the choices and the expected return."""
 
 
 class RowsSearch:
-    """Plays rows by Monte-Carlo tree search, and chooses what it has looked into most often.
+    """Plays rows by Monte-Carlo tree search, and takes the most visited choice.
 
     Args:
-        rows: The rows that it plays, of one seat each, which it looks into.
-        guide: Knows probabilities and values, such as ``load_agent(run)``.
-        visits: How often each tree is walked through for a decision. As many copies of all games
-            that are asked are kept until it is made.
-        exploration: How much is tried that looks worse.
-        gamma: What a reward of the next step is worth now, as in the training of the guide.
+        rows: The rows that it plays, of one seat each.
+        guide: Gives probabilities and values, such as ``load_agent(run)``.
+        visits: The number of visits of each tree for a decision. As many copies of all games that
+            are asked are kept until the decision.
+        exploration: The weight of exploration.
+        gamma: The discount of each step, as in the training of the guide.
 
     Attributes:
-        seconds: Of CPU time, spent in all decisions so far.
-        decisions: How many there have been.
+        seconds: The CPU time of all decisions so far, in seconds.
+        decisions: The number of decisions so far.
 
     Raises:
         SettingError: Rows that it cannot copy, or no whole number of visits >= 1.
@@ -120,7 +80,7 @@ class RowsSearch:
         self.seconds, self.decisions = 0.0, 0
 
     def __call__(self, obs: VecObs) -> Mapping[ActionName, ActionBuffer]:
-        """Return the choice of each row that is asked: a policy over the rows."""
+        """Return the most visited choice of each row that is asked."""
         started = time.process_time()
         name, roots = self._grow(obs)
         chosen = [int(root.indices[np.argmax(root.visits)]) for root in roots]
@@ -128,41 +88,49 @@ class RowsSearch:
         self.decisions += len(roots)
         return _actions(name, chosen)
 
-    def _grow(self, obs: VecObs) -> tuple[ActionName, list[_Position]]:
-        """Walk through a tree of each row that is asked."""
+    def _grow(self, obs: VecObs) -> tuple[ActionName, list[ChoiceCounts]]:
+        """Grow a tree for each row that is asked, and return the counts of its choices."""
         waves = [self._rows.copy_games(obs.rows.tolist())]
         games = range(len(obs.rows))
         copies = self._copies_of(len(games))
         name, roots = self._positions(obs, 0)
-        trees = [_Tree(root) for root in roots]
+        trees = [SearchTree(root) for root in roots]
         for wave in range(1, self._visits + 1):
-            ways = [tree.walk(self._exploration) for tree in trees]
-            ends = [way[-1] for way in ways]
-            copies.put_games(games, _gather(waves, [node.wave for node, _ in ends]))
-            seen = copies.act(_actions(name, [int(node.indices[k]) for node, k in ends]))
+            paths = [tree.walk(self._pick) for tree in trees]
+            ends = [path[-1] for path in paths]
+            copies.put_games(games, _gather(waves, [node.state for node, _ in ends]))
+            chosen = [int(node.seats[0].indices[picked[0]]) for node, picked in ends]
+            seen = copies.act(_actions(name, chosen))
             waves.append(copies.copy_games(games))
             _, found = self._positions(seen, wave)
-            for tree, way, after, reward, done in zip(
-                trees, ways, found, seen.reward.tolist(), seen.done.tolist(), strict=True
+            for tree, path, after, reward, done in zip(
+                trees, paths, found, seen.reward.tolist(), seen.done.tolist(), strict=True
             ):
-                node, choice = way[-1]
-                node.reward[choice] = reward
-                if not done:
-                    node.following[choice] = after
-                tree.note(way, 0.0 if done else after.value, self._gamma)
-        return name, roots
+                node, picked = path[-1]
+                node.following[(picked[0],)] = SearchNode() if done else after, {0: reward}
+                tree.note(path, self._gamma)
+        return name, [root.seats[0] for root in roots]
 
-    def _positions(self, obs: VecObs, wave: int) -> tuple[ActionName, list[_Position]]:
-        """Return the positions in ``obs``, as the guide sees them."""
+    def _pick(self, seat: int, asked: Mapping[int, ChoiceCounts], seen: ValueRange) -> int:
+        return asked[seat].puct(self._exploration, seen)
+
+    def _positions(
+        self, obs: VecObs, wave: int
+    ) -> tuple[ActionName, list[SearchNode[ChoiceCounts]]]:
+        """Return the positions of ``obs`` with the guide's probabilities and values.
+
+        Their state is the number of the visit at which they were found.
+        """
         name, choices = choices_of(obs)
         nodes = []
         for own, decision in zip(choices, self._guide.decide_rows(obs), strict=True):
-            prior = own.prior(decision.probs[name][0])
-            nodes.append(_Position(own.indices, prior, float(decision.value or 0.0), wave))
+            prior, value = own.prior(decision.probs[name][0]), float(decision.value or 0.0)
+            seat = ChoiceCounts(own.indices, prior, value)
+            nodes.append(SearchNode({0: seat}, {0: value}, wave))
         return name, nodes
 
     def _copies_of(self, games: int) -> CompiledRows:
-        """Rows of the same game, to be overwritten."""
+        """Return rows of the same game, to be overwritten."""
         if self._copies is None or len(self._copies) != games:
             self._copies = self._rows.alike(games)
             self._copies.reset()
@@ -170,7 +138,7 @@ class RowsSearch:
 
 
 def _gather(waves: list[SavedGames], chosen: list[int]) -> SavedGames:
-    """Of each game the copy that was made in one of the waves."""
+    """Return for each game the copy that was made in the chosen wave."""
     picked = [waves[wave] for wave in chosen]
     fields: dict[str, Any] = {
         name: np.stack([own.fields[name][game] for game, own in enumerate(picked)])

@@ -1,19 +1,19 @@
-"""An agent that searches: Monte-Carlo trees over the saved states of the game that is played.
+"""An agent that plays games of several players by Monte-Carlo tree search.
 
     agent = SearchAgent(ConnectFour, visits=200)
     env = MaskedEnvironment(ConnectFour, opponents=agent)   # it plays the other seat
 
-It looks into the game, so that it is for games in which everybody sees everything. With a
-``guide`` the tree follows its probabilities and its value (PUCT), else games that are played to
-their end at random. Seats that are asked at once choose at once, each by its own counts. Each seat
-has a value of its own: no game need be zero-sum.
+The search uses the whole state of the game, so that it suits games in which everybody sees
+everything. With a ``guide`` the tree follows its probabilities and values (PUCT), without one the
+returns of random games. Seats that are asked at once choose at once, each by its own counts. Each
+seat has a value of its own: no game need be zero-sum.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -32,26 +32,26 @@ from entity_env.seats.multi_player import Seat
 from entity_env.seats.table import Table, Told
 from entity_env.spaces import ActionName
 from ppo_trainer.players.search_choices import choices_of
-from ppo_trainer.players.search_counts import ChoiceCounts, ValueRange
+from ppo_trainer.players.search_tree import ChoiceCounts, SearchNode, SearchTree, ValueRange
 
 __all__ = ["Guide", "SearchAgent"]
 
 F64 = npt.NDArray[np.float64]
 MOST_STEPS = 10_000
-"""A game that is played at random ends after so many steps at the latest, as if nobody got more."""
+"""The most steps of a random game; nothing is paid after them."""
 
 GAMES = 16
-"""So many games at random tell how the returns of the seats go together."""
+"""The number of random games from which the relations of the seats' returns are estimated."""
 
 DRAWN = 0.2
-"""The share of the choices that are drawn evenly where several seats choose at once."""
+"""The share of the choices that are drawn uniformly where several seats choose at once."""
 
 
 class Guide(Protocol):
     """A guide of a search; ``load_agent`` returns one for a run folder."""
 
     def decide(self, obs: VecObs) -> Decision:
-        """Probabilities of the choices, and the return that is expected."""
+        """Return the probabilities of the choices and the expected return."""
 
 
 @dataclass
@@ -62,30 +62,19 @@ class _Seat(ChoiceCounts):
     action: ActionName
 
 
-@dataclass
-class _Node:
-    """A position that asks somebody, or the end of the game, where nobody is asked."""
-
-    state: Any
-    inside: tuple[int, ...]
-    seats: dict[int, _Seat]
-    value: dict[int, float]  # the return of each seat from here on
-    following: dict[tuple[int, ...], tuple[_Node, dict[int, float]]] = field(default_factory=dict)
-
-
 class SearchAgent:
-    """Chooses what it has looked into most often.
+    """Takes the most visited choice of a tree that it grows for each decision.
 
     Args:
         create_game: Makes a game of the kind that is played, to search in.
-        visits: How often a tree is walked through for each decision.
-        guide: Knows probabilities and values, such as ``load_agent(run)``; None plays at random.
-        exploration: How much is tried that looks worse. None: 0.75 with a guide, else 0.7.
-        trees: So many trees are grown, each with ``visits``, and their counts are added.
-        seed: Of what is drawn.
+        visits: The number of visits of a tree for each decision.
+        guide: Gives probabilities and values, such as ``load_agent(run)``; None plays at random.
+        exploration: The weight of exploration. None: 0.75 with a guide, else 0.7.
+        trees: The number of trees, each with ``visits``; their counts are added.
+        seed: The seed of the random numbers.
 
     Attributes:
-        visits_per_second: Of the last decision.
+        visits_per_second: The speed of the last decision.
 
     Raises:
         SettingError: Counts that are no whole numbers >= 1, or no game of several players.
@@ -124,13 +113,12 @@ class SearchAgent:
         self._live: MultiPlayerEnvironment | None = None
         self._inside: Callable[[], Collection[int]] = tuple
         self._seat: Seat | None = None
-        self._seen: dict[int, ValueRange] = {}
         self._pay: F64 | None = None
         self.visits_per_second = 0.0
         self.seed(seed)
 
     def seed(self, seed: int) -> None:
-        """Restart what it draws."""
+        """Seed the random numbers."""
         self._rng = np.random.default_rng(seed)
 
     def attach(
@@ -151,7 +139,7 @@ class SearchAgent:
         self._inside = (lambda: everybody) if inside is None else inside
 
     def reset(self) -> None:
-        """Nothing is remembered from one decision to the next."""
+        """Do nothing: no decision depends on earlier ones."""
 
     def act(self, observation: Observation) -> Mapping[ActionName, Action]:
         """Search, and return the actions.
@@ -173,10 +161,14 @@ class SearchAgent:
         counts = np.zeros(0)
         start = time.perf_counter()
         for _ in range(self._trees):
-            self._seen = {}
             root = self._node(state, told, inside, {})
+            tree = SearchTree(root)
             for _ in range(self._visits):
-                self._walk(root)
+                path = tree.walk(self._pick)
+                node, picked = path[-1]
+                if tuple(picked.values()) not in node.following:
+                    node.following[tuple(picked.values())] = self._expand(node, picked)
+                tree.note(path)
             counts = root.seats[seat].visits + (counts if len(counts) else 0)
         taken = time.perf_counter() - start
         self.visits_per_second = self._trees * self._visits / max(taken, 1e-9)
@@ -207,48 +199,30 @@ class SearchAgent:
             expected="attach(game, seat=...), which says whose moves the search makes",
         )
 
-    def _walk(self, node: _Node) -> dict[int, float]:
-        """Go down the tree, add a position, and note what every seat gets from here on."""
-        if not node.seats:
-            return {}
-        picked = {seat: self._pick(seat, node.seats) for seat in node.seats}
-        key = tuple(picked.values())
-        if key in node.following:
-            after, rewards = node.following[key]
-            later = self._walk(after)
-        else:
-            after, rewards = self._expand(node, picked)
-            node.following[key] = after, rewards
-            later = after.value
-        got = {seat: rewards.get(seat, 0.0) + later.get(seat, 0.0) for seat in {*rewards, *later}}
-        for seat, own in node.seats.items():
-            value = got.get(seat, 0.0)
-            own.note(picked[seat], value)
-            self._seen.setdefault(seat, ValueRange()).note(value)
-        return got
-
-    def _pick(self, seat: int, asked: Mapping[int, _Seat]) -> int:
+    def _pick(self, seat: int, asked: Mapping[int, _Seat], seen: ValueRange) -> int:
         """Return the choice of one of the seats that are asked.
 
-        Several that always took what looks best would go hand in hand, and never see what one of
-        them alone could do better.
+        If several seats always took their best choices together, none would find out what it could
+        gain by another choice alone.
         """
         own = asked[seat]
         if len(asked) > 1 and self._rng.random() < DRAWN:
             return int(self._rng.integers(len(own.indices)))
         rule = own.ucb1 if self._guide is None else own.puct
-        return rule(self._exploration, self._seen.get(seat, ValueRange()))
+        return rule(self._exploration, seen)
 
-    def _expand(self, node: _Node, picked: Mapping[int, int]) -> tuple[_Node, dict[int, float]]:
-        """Return the position that choices lead to, and the rewards on the way."""
-        self._table.set_state(node.state, node.inside)
+    def _expand(
+        self, node: SearchNode[_Seat], picked: Mapping[int, int]
+    ) -> tuple[SearchNode[_Seat], dict[int, float]]:
+        """Return the position that the picked choices lead to, and the rewards on the way."""
+        self._table.set_state(*node.state)
         choices = {seat: int(node.seats[seat].indices[index]) for seat, index in picked.items()}
         frames = {seat: node.seats[seat].frame for seat in picked}
         told, rewards = self._play(frames, choices)
         if self._table.is_over:
-            return _Node(None, (), {}, {}), rewards
+            return SearchNode(), rewards
         inside = tuple(sorted(self._table.inside))
-        # What the guide expected of the position before, less what has been paid since.
+        # The guide's values of the position before, less what has been paid since.
         before = {s: value - rewards.get(s, 0.0) for s, value in node.value.items()}
         after = self._node(self._table.game.get_state(), told, inside, before)
         if self._guide is None:
@@ -261,8 +235,8 @@ class SearchAgent:
         told: Mapping[int, Frame],
         inside: tuple[int, ...],
         before: Mapping[int, float],
-    ) -> _Node:
-        """Return a position with the guide's values; ``before`` is what it said one earlier."""
+    ) -> SearchNode[_Seat]:
+        """Return a position with the guide's values; ``before`` holds those of its parent."""
         seats, value = {}, {}
         for seat, frame in told.items():
             if frame.done:
@@ -282,16 +256,16 @@ class SearchAgent:
             seats[seat] = _Seat(choices.indices, prior, value.get(seat, 0.0), frame, name)
         if self._guide is not None:
             value |= self._unseen(value, before, inside)
-        return _Node(state, inside, seats, value)
+        return SearchNode(seats, value, (state, inside))
 
     def _unseen(
         self, value: Mapping[int, float], before: Mapping[int, float], inside: Sequence[int]
     ) -> dict[int, float]:
         """Return the values of the seats to which the game shows nothing in a position.
 
-        The guide cannot judge what it does not see. A seat's value is guessed from that of another
-        one as far as the returns of both go together in games at random: against each other in
-        zero-sum games, alike in cooperative ones. The rest is what the guide expected of the
+        The guide cannot judge what it does not see. A seat's value is estimated from that of
+        another seat as far as the returns of both are correlated in random games: negatively in
+        zero-sum games, positively in cooperative ones. The rest is what the guide expected of the
         position before.
         """
         found = {}
@@ -307,7 +281,7 @@ class SearchAgent:
         return found
 
     def _relations(self) -> F64:
-        """Return how much a seat is paid for each unit that another one is paid. Shape: (S, S).
+        """Return how much each seat is paid for each unit that another seat is paid. Shape: (S, S).
 
         Slopes of straight lines through 0, by the returns of games that are played at random; 0
         where the second seat has never been paid.
@@ -328,7 +302,7 @@ class SearchAgent:
     def _play(
         self, frames: Mapping[int, Frame], choices: Mapping[int, int]
     ) -> tuple[dict[int, Frame], dict[int, float]]:
-        """Play on until somebody is asked again; who sees what, and what everybody got."""
+        """Play until some seat is asked again; return the frames and the rewards of the seats."""
         actions: dict[int, Mapping[ActionName, Action]] = {}
         for seat, choice in choices.items():
             name = next(name for name, own in frames[seat].actions.items() if len(own.actors))
@@ -344,7 +318,7 @@ class SearchAgent:
         raise SettingError(f"nobody has been asked in {MOST_STEPS:,} steps")
 
     def _at_random(self, told: Mapping[int, Frame], steps: int) -> dict[int, float]:
-        """Return what everybody gets if all play at random from here on, for so many steps."""
+        """Return the rewards of the seats if all play at random for ``steps`` steps."""
         total: dict[int, float] = {}
         for _ in range(steps):
             frames = {seat: frame for seat, frame in told.items() if frame.asks}

@@ -1,4 +1,4 @@
-"""Choices of a search: one actor of one action, with choices that can be counted."""
+"""The choices that a search can make: those of one actor of one action."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class ActorChoices(NamedTuple):
     places: npt.NDArray[np.int64]
 
     def prior(self, probs: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
-        """Their probabilities, of those of the actor's whole action. Shape: (C,)."""
+        """Return their probabilities, from those of the whole action. Shape: (C,)."""
         prior: npt.NDArray[np.float64] = probs[self.places].astype(np.float64)
         prior /= max(prior.sum(), 1e-12)
         return prior
 
 
 def choices_of(obs: VecObs) -> tuple[ActionName, list[ActorChoices]]:
-    """Return the one action that each frame asks for, and what its one actor can choose.
+    """Return the name of the one action of all frames, and the choices of each frame's actor.
 
     Raises:
         SettingError: A frame asks more or less, or for something that cannot be counted.

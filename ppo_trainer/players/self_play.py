@@ -1,4 +1,4 @@
-"""Self-play: who plays against the network that is trained, and how that changes as it learns."""
+"""Self-play: the opponents of the network that is trained, and how they change."""
 
 from __future__ import annotations
 
@@ -23,9 +23,7 @@ from ppo_trainer.players.opponent_rows import Lineup, OpponentRows
 from ppo_trainer.players.opponents import make_opponent, opponent_labels
 from ppo_trainer.players.population_rows import PopulationRows
 from ppo_trainer.players.reward_rows import RewardRows
-from ppo_trainer.players.sides import sides_of
 from ppo_trainer.players.snapshots import (
-    SnapshotFacts,
     frozen_copy,
     read_snapshot,
     remove_others,
@@ -39,17 +37,17 @@ from ragged_net import RaggedNet
 __all__ = ["SelfPlay"]
 
 _MOST_GAMES = 200
-"""A win rate is that of so many last games."""
+"""The number of last games from which a win rate is computed."""
 
 
 class SelfPlay:
-    """Draws opponents, keeps earlier versions, and changes stages; a ``Matchmaker``.
+    """A ``Matchmaker`` that draws opponents, keeps earlier versions and changes stages.
 
     Args:
         config: The settings of the run.
-        game: What is played.
+        game: The game.
         net: The network that is trained.
-        device: Where it is.
+        device: The device of the network.
 
     Raises:
         ConfigError: Opponents that do not exist, or a game for one player.
@@ -60,7 +58,7 @@ class SelfPlay:
     ) -> None:
         own = config.selfplay
         self._config, self._settings, self._net = config, own, net
-        self._sides = sides_of(game)
+        self._sides = game.sides()
         seed = derived_seed(config.seed, "self-play")
         self._rng = np.random.default_rng(seed)
         self._generator = torch.Generator(device).manual_seed(seed)
@@ -77,7 +75,7 @@ class SelfPlay:
         self._labels = opponent_labels(names)
         self._named = names
         self._quality = dict.fromkeys(names if own.mode == "pool" else [], 0.0)
-        # Who of the pool begins games in this update, and how likely that was; see ``Lineup``.
+        # The opponents from the pool in this update, each with its ``Lineup.ratio``.
         self._at_once: list[tuple[str, float]] = []
         self._versions: list[str] = []
         self._named_in: dict[str, set[str]] = {}  # the versions that each kept checkpoint names
@@ -90,7 +88,7 @@ class SelfPlay:
     def of(
         cls, config: TrainConfig, game: Game, net: RaggedNet, device: torch.device
     ) -> SelfPlay | None:
-        """Return the self-play of the settings, or None if rows are played as they are."""
+        """Make the self-play of the settings, or return None if they leave the rows as they are."""
         own = config.selfplay
         if own.mode == "mirror" and not own.shapes_rewards:
             return None
@@ -134,7 +132,7 @@ class SelfPlay:
         return Lineup(name, side, ratio)
 
     def _draw_who_plays(self) -> None:
-        """Draw who of the pool plays in the games that begin until the next update."""
+        """Draw the opponents from the pool for the games that begin until the next update."""
         names, settings = list(self._quality), self._settings
         if names:
             chances = probabilities(settings.choose, list(self._quality.values()))
@@ -152,7 +150,7 @@ class SelfPlay:
         return name if self._settings.mode == "stages" else "past"
 
     def ended(self, lineup: Lineup, score: float) -> None:
-        """Note how a game against an opponent has ended."""
+        """Update the scores with the result of a game against an opponent."""
         name = lineup.opponent
         if self._settings.mode == "stages":
             if name == self._stage_opponent():
@@ -165,19 +163,18 @@ class SelfPlay:
     # What the training loop calls.
 
     def before_update(self, progress: float) -> None:
-        """Move what changes over the run to where it is, from 0 to 1."""
+        """Update what depends on the progress of the run, from 0 to 1."""
         if self._reward_rows is not None:
             self._reward_rows.progress = progress
         if self._settings.mode == "pool":
             self._draw_who_plays()
 
     def after_update(self, run: RunFolder, update: int, steps: int) -> dict[str, float]:
-        """Keep a version or begin a stage, where it is time; the numbers to log."""
+        """Keep a version or begin a stage, if it is time, and return the numbers to log."""
         own = self._settings
-        facts = SnapshotFacts(update, steps)
         if own.mode == "pool":
             if update % own.every == 0:
-                self._add_version(run, f"step_{steps:012d}", facts)
+                self._add_version(run, update, steps)
             scores = list(self._quality.values())
             spread = max(scores) - min(scores) if scores else 0.0
             return {
@@ -190,14 +187,14 @@ class SelfPlay:
             self._stage, self._stage_begun, self._stage_games = self._stage + 1, steps, 0
             self._scores.clear()
             if self._stage >= len(self._named):
-                self._keep(run, self._stage_opponent(), facts)
+                self._keep(run, self._stage_opponent(), update, steps)
         numbers = {"selfplay/stage": float(self._stage)}
         if self._scores:
             numbers["selfplay/stage_win"] = float(np.mean(self._scores))
         return numbers
 
     def remove_unneeded(self, run: RunFolder) -> None:
-        """Remove the versions that no kept checkpoint names; all stay where one cannot be read."""
+        """Remove the versions that no kept checkpoint names; if one cannot be read, keep all."""
         if self._settings.mode in ("mirror", "population"):
             return
         known = self._named_in
@@ -209,7 +206,7 @@ class SelfPlay:
             remove_others(run, set().union(*self._named_in.values()))
 
     def get_state(self) -> dict[str, Any]:
-        """Everything but who plays which row now, as JSON values."""
+        """Return everything but the table of rows, as JSON values."""
         self._forget_agents()
         agents = {n: a.get_state() for n, a in self._agents.items() if hasattr(a, "get_state")}
         return {
@@ -225,7 +222,7 @@ class SelfPlay:
         }
 
     def set_state(self, state: Any, run: RunFolder, *, draws_on: bool = True) -> bool:
-        """Go back to what ``get_state`` returned; whether games that it began can go on.
+        """Restore a state of ``get_state``, and return True if its games can go on.
 
         They cannot where the settings name another mode or other opponents than before, nor
         without ``draws_on``: on another kind of device the random numbers of networks mean nothing.
@@ -250,7 +247,7 @@ class SelfPlay:
                 f"the state of self-play is damaged: {type(error).__name__}: {error}",
                 received=shorten(state),
             ) from error
-        # Runs of older versions name some that are gone, without which games begin anew.
+        # Runs of older versions may name versions that are gone; then games begin anew.
         there = [name for name in playing if (run.snapshots / name).is_dir()]
         for name in (*self._versions, *there):
             self._add_agent(name, read_snapshot(run, name, self._net, self._config))
@@ -282,18 +279,18 @@ class SelfPlay:
             or 0 < own.until_episodes <= self._stage_games
         )
 
-    def _add_version(self, run: RunFolder, name: str, facts: SnapshotFacts) -> None:
-        versions = [self._quality[own] for own in self._versions]
-        self._keep(run, name, facts)
+    def _add_version(self, run: RunFolder, update: int, steps: int) -> None:
+        name, versions = f"step_{steps:012d}", [self._quality[own] for own in self._versions]
+        self._keep(run, name, update, steps)
         self._quality[name] = max(versions, default=0.0)
         while len(self._versions) > self._settings.keep:
             del self._quality[self._versions.pop(0)]
 
-    def _keep(self, run: RunFolder, name: str, facts: SnapshotFacts) -> None:
+    def _keep(self, run: RunFolder, name: str, update: int, steps: int) -> None:
         if self._settings.mode == "stages":
             self._versions.clear()
         net = frozen_copy(self._net, self._config)
-        write_snapshot(run, name, net, facts)
+        write_snapshot(run, name, net, update, steps)
         self._versions.append(name)
         self._add_agent(name, net)
 
@@ -302,12 +299,12 @@ class SelfPlay:
         self._agents[name] = NetworkAgent(net, generator=self._generator, precision=precision)
 
     def _playing(self) -> list[str]:
-        """Return the versions that left and still play games."""
+        """Return the versions that have left the pool and still play games."""
         lineups = [] if self._opponent_rows is None else self._opponent_rows.lineups
         playing = {own.opponent for own in lineups if own.opponent is not None}
         return sorted(playing.difference(self._versions, self._named))
 
     def _forget_agents(self) -> None:
-        """Drop the networks of versions that nobody will meet again."""
+        """Drop the networks of versions that are not needed any more."""
         for name in self._agents.keys() - {*self._named, *self._versions, *self._playing()}:
             del self._agents[name]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
@@ -19,7 +18,6 @@ from ppo_trainer.runs.folder import RunFolder
 from ragged_net import RaggedNet
 
 __all__ = [
-    "SnapshotFacts",
     "frozen_copy",
     "read_snapshot",
     "remove_others",
@@ -28,33 +26,28 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
-class SnapshotFacts:
-    """The moment at which a version was kept.
-
-    Args:
-        update: Updates done then.
-        steps: Frames trained on then.
-    """
-
-    update: int
-    steps: int
-
-
 def frozen_copy(net: RaggedNet, config: TrainConfig) -> RaggedNet:
-    """Return the network as it is now, which nothing changes any more."""
+    """Return a copy of the network without gradients."""
     copied = _like(net, config)
     copied.load_state_dict(net.state_dict())
     return copied
 
 
-def write_snapshot(run: RunFolder, name: str, net: RaggedNet, facts: SnapshotFacts) -> None:
-    """Keep a version; one that is there already is replaced."""
-    save_network(run.snapshots / name, net.state_dict(), asdict(facts))
+def write_snapshot(run: RunFolder, name: str, net: RaggedNet, update: int, steps: int) -> None:
+    """Save a version, in place of one of that name.
+
+    Args:
+        run: The run.
+        name: The name of the version.
+        net: The network as it is now.
+        update: The number of updates done.
+        steps: The number of frames trained on.
+    """
+    save_network(run.snapshots / name, net.state_dict(), {"update": update, "steps": steps})
 
 
 def read_snapshot(run: RunFolder, name: str, net: RaggedNet, config: TrainConfig) -> RaggedNet:
-    """Return a version that was kept, of a run whose network is ``net``.
+    """Load a saved version of a run whose network is ``net``.
 
     Raises:
         CheckpointError: It is gone, or damaged.
@@ -95,7 +88,7 @@ def remove_others(run: RunFolder, kept: Collection[str]) -> None:
 
 
 def _like(net: RaggedNet, config: TrainConfig) -> RaggedNet:
-    """Another network of the same form, on the same device, without gradients."""
+    """Return another network of the same form, on the same device, without gradients."""
     with torch.random.fork_rng(devices=[]):
         made = RaggedNet(net.obs_space, net.action_space, config.net, config.value_net)
     return made.to(next(net.parameters()).device).requires_grad_(False)

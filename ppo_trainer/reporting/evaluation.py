@@ -1,4 +1,4 @@
-"""Results of an evaluation: the metrics of the episodes of a player, and as lines of text."""
+"""The results of an evaluation, and their table."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Evaluation:
         return int((~np.isnan(self.metrics[name])).sum()) if name in self.metrics else 0
 
     def summary(self) -> dict[str, Any]:
-        """Means and intervals as JSON values; the interval of a single number is null."""
+        """Return means and intervals as JSON values; the interval of a single number is null."""
         facts = {
             "player": self.player,
             "episodes": self.episodes,
@@ -84,7 +84,7 @@ class Evaluation:
             "cut_off": self.cut_off,
         }
         return facts | {
-            # An environment may call a metric as we call one of ours.
+            # An environment may have a metric of the same name.
             f"env/{name}" if name in facts else name: {
                 "mean": self.mean(name),
                 "interval95": list(self.interval(name)) if self.count(name) > 1 else None,
@@ -96,13 +96,14 @@ class Evaluation:
 
 
 def table(results: Sequence[Evaluation | Summary], shown: Sequence[str] | None = None) -> str:
-    """Win rate, if there is one, reward and length of each player, with intervals.
+    """Return a table of win rate, if there is one, reward and length of each player.
 
     The environment's own metrics follow below.
 
     Args:
-        results: Of each player.
-        shown: Which of these; None for all but derived ones. Those that nobody has are named.
+        results: The results of each player.
+        shown: The environment's own metrics to show; None for all but derived ones. The
+            table says which of them no player has.
     """
     players = _summaries(results)
     own = list(dict.fromkeys(name for player in players for name in _own_metrics(player)))

@@ -40,11 +40,11 @@ class _Bar:
     """A bar with a text, which a terminal shows while the block runs.
 
     Args:
-        stream: What is written to.
+        stream: The stream that is written to.
         total: The length of the bar.
-        done: How much of it is done.
-        text: What stands beside it.
-        transient: Whether it is taken away at the end; else its last state stays.
+        done: The part of it that is done.
+        text: The text beside the bar.
+        transient: True to remove the bar at the end; else its last state stays.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class RunProgress(_Bar):
         done: Steps done before, in a resumed run.
         total: Steps at the end.
         recent: Holds the episodes of those steps.
-        shown: Which of the environment's own metrics to show; None for all but derived ones.
+        shown: The environment's own metrics to show; None for all but derived ones.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class RunProgress(_Bar):
         self._recent, self._shown = recent, shown
         self._first = self._next_line = done
         self._total = total
-        # Not from the start on: the first update also compiles, and would spoil the speed for long.
+        # The first update also compiles, so that the speed is measured from its end on.
         self._updates: deque[tuple[float, int]] = deque(maxlen=_RECENT)
         self._last: dict[str, float] = {}
         text = f"{self._steps(done)}  first update"
@@ -105,7 +105,7 @@ class RunProgress(_Bar):
         self._last.update({name: v for name, v in metrics.items() if math.isfinite(v)})
         self._last.update(self._recent.add(metrics))
         if self._bar is not None:
-            # Side by side they would not fit into a terminal of 80 columns.
+            # In one line they would not fit into a terminal of 80 columns.
             text = "\n".join([self._text(), *self._own()])
             self._bar.update(self._task, completed=steps, text=text)
         elif steps >= self._next_line or steps >= self._total:
@@ -140,7 +140,7 @@ class EvaluationProgress(_Bar):
 
     Args:
         players: Everybody who will play, in this order.
-        episodes: Of each.
+        episodes: The number of episodes of each player.
         seconds: The time that all of them have together; 0 for no limit.
         now: The clock, in seconds.
     """
@@ -173,7 +173,7 @@ class EvaluationProgress(_Bar):
 
     def _text(self, player: str, played: int, done: float) -> str:
         spent = self._now() - self._start
-        # Players are taken to need equal times; nothing is known before the first episode ends.
+        # Assume that players need equal times; nothing is known before the first episode ends.
         guesses = [spent * (1 - done) / done] if done else []
         if self._seconds:
             guesses.append(max(self._seconds - spent, 0.0))
@@ -182,7 +182,7 @@ class EvaluationProgress(_Bar):
 
 
 def _clock(seconds: float) -> str:
-    """Seconds as minutes and seconds, and hours if there are any."""
+    """Return seconds as text: minutes and seconds, and hours if there are any."""
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"

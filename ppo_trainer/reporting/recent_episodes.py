@@ -40,7 +40,7 @@ def is_per_episode(name: str) -> bool:
 
 
 class RecentEpisodes:
-    """Adds up records until they speak of enough episodes: two for each row, and 100.
+    """Means over the last episodes: at least two for each row, and 100 in all.
 
     Args:
         rows: The environments that play side by side.
@@ -57,11 +57,11 @@ class RecentEpisodes:
 
     @property
     def is_full(self) -> bool:
-        """True if as many episodes have ended as a mean is taken over."""
+        """True if enough episodes have ended for a mean."""
         return self._episodes >= self._wanted
 
     def add(self, record: Mapping[str, Any]) -> dict[str, float]:
-        """Return the means after one more update, of which ``record`` is."""
+        """Add the record of an update, and return the means."""
         episodes = record.get("episodes", 1.0)
         self._episodes += episodes
         if episodes:

@@ -59,7 +59,7 @@ class BestNetwork:
         self._unwritten: dict[str, Tensor] | None = None
 
     def compare(self, state: TrainState, means: Mapping[str, float], sure: bool) -> None:
-        """Remember the network where its mean is better than all before.
+        """Remember the network if its mean is better than all before.
 
         Args:
             state: The network, and the numbers of its last update.

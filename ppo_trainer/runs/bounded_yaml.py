@@ -1,4 +1,4 @@
-"""YAML of strangers: a few lines of it can stand for more values than any memory holds."""
+"""A reader of YAML with bounds: a few lines can stand for more values than any memory holds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MARKS = (b"\n", b",", b":", b"[", b"{")
 
 
 def parse_yaml(text: bytes) -> Any:
-    """Return the plain value that a text in UTF-8 stands for; no tag makes it anything else.
+    """Return the plain value of a YAML text in UTF-8; tags of Python objects are refused.
 
     Raises:
         ValueError: It is no YAML of plain values, or stands for too many, or for endless ones.
@@ -49,7 +49,7 @@ def check_size(text: bytes) -> None:
 
 
 def _count(node: Any, known: dict[int, int]) -> int:
-    """Return the values that a node stands for, where each alias stands for all that it names."""
+    """Return the number of values of a node, with each alias counted as what it names."""
     if id(node) not in known:
         known[id(node)] = _MOST_VALUES + 1  # until it is known: a node within itself has no end
         parts = node.value if isinstance(node, yaml.CollectionNode) else []

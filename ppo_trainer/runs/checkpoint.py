@@ -1,4 +1,4 @@
-"""Saving a run and going on with it. Tensors are safetensors, the rest is JSON: no code runs.
+"""Checkpoints of a run. Tensors are safetensors, the rest is JSON: no code runs.
 
 A checkpoint is a folder that is written under a temporary name and renamed when it is complete, so
 that a kill at any moment leaves the one before.
@@ -136,7 +136,7 @@ def save_state(
         "groups": groups,
         "envs": envs,
         "players": state.players,
-        # They mean something only where the rows go on with their episodes.
+        # They are useful only if the rows go on with their episodes.
         "baseline": None if envs is None or state.groups is None else state.groups.get_state(),
     }
     with _replaced(folder) as temporary:
@@ -153,7 +153,7 @@ def saved_at(run: RunFolder, steps: int) -> Path | None:
 
 
 def save_network(folder: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
-    """Write a network that is only to be played with: its tensors, and facts about it as JSON.
+    """Write a network that is only played with: its tensors, and facts about it as JSON.
 
     Raises:
         CheckpointError: There is no room for it, or nobody may write there.
@@ -164,12 +164,12 @@ def save_network(folder: Path, tensors: Mapping[str, Tensor], facts: Mapping[str
 
 @contextmanager
 def _replaced(folder: Path) -> Iterator[Path]:
-    """Return an empty folder that takes the place of ``folder`` once it is complete."""
+    """Give an empty folder that takes the place of ``folder`` at the end of the block."""
     temporary = fresh_name(folder)
     try:
         if folder.parent.is_symlink():
             raise OSError(f"{folder.parent} is a link: link the run's folder itself instead")
-        # Not the run's folder: if that is gone, so is what a checkpoint needs beside it.
+        # Never make the run's folder: if it is gone, so are the settings of the run.
         folder.parent.mkdir(exist_ok=True)
         temporary.mkdir()
         yield temporary
@@ -183,7 +183,7 @@ def _replaced(folder: Path) -> Iterator[Path]:
 
 
 def _check_finite(state: TrainState) -> None:
-    """Raise if parameters are not finite: a run resumed from them could only give NaN."""
+    """Raise NonFiniteError if a parameter is not finite."""
     tensors = state.net.state_dict() | _optimizer_parts(state.optimizers)[0]
     floats = {name: own for name, own in tensors.items() if own.is_floating_point()}
     wrong = [name for name, tensor in floats.items() if not tensor.isfinite().all()]
@@ -200,7 +200,7 @@ def steps_of(folder: Path) -> int | None:
 
 
 def own_checkpoints(run: RunFolder) -> list[Path]:
-    """Return the checkpoints that a run can resume from, oldest first; copies beside them are not.
+    """Return the checkpoints that a run can resume from, oldest first, without copies of them.
 
     Raises:
         CheckpointError: Nobody may look there: that is not the same as none.
@@ -242,7 +242,7 @@ def latest_checkpoint(run: RunFolder) -> Path:
 
 
 def locate_checkpoint(path: str | Path) -> tuple[RunFolder, Path]:
-    """Return the run that a path means, and its newest checkpoint.
+    """Return the run of a path, and its newest checkpoint.
 
     Of ``<run>/best`` it is the best one, of ``<run>/snapshots/<name>`` that version, of
     ``<run>:1`` that of policy 1 of a population.
@@ -330,7 +330,7 @@ def load_state(folder: Path, state: TrainState) -> Restored:
 
 
 def load_rows(folder: Path, state: TrainState, num_rows: int) -> None:
-    """Fill ``state`` with what rows bring along that go on from the state saved with it.
+    """Fill ``state`` with what belongs to the rows, if they go on where they were.
 
     These are the decisions that wait for their outcome, what the rows remember, and the returns of
     their groups.
@@ -404,7 +404,7 @@ def _damage_named(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _way_back(folder: Path) -> Iterator[None]:
-    """Return an error of a checkpoint says which older one is whole, unless it knows better."""
+    """Add to errors of a checkpoint which older one is whole, unless they have a hint."""
     try:
         yield
     except CheckpointError as error:
@@ -440,12 +440,12 @@ def _name_of(steps: int) -> str:
 
 
 def _parameters(optimizer: Optimizer) -> list[Tensor]:
-    """In the order in which an optimizer numbers them."""
+    """Return the parameters in the order in which an optimizer numbers them."""
     return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 
 def _optimizer_parts(optimizers: Optimizers) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """All tensors by ``name/parameter/key``, and the groups' settings."""
+    """Return all tensors by ``name/parameter/key``, and the settings of the groups."""
     tensors, groups = {}, {}
     for name, optimizer in optimizers.all().items():
         state = optimizer.state_dict()

@@ -1,4 +1,4 @@
-"""The files of one checkpoint, and how one sees that they are what was saved together.
+"""The files of one checkpoint, with digests that show whether they are unchanged.
 
 ``state.json`` holds the size and the SHA-256 digest of every other file, and in its first line the
 digest of all that follows that line. Checkpoints of older versions have no digests: of these
@@ -39,7 +39,7 @@ ReadT = TypeVar("ReadT")
 def write_checkpoint(
     folder: Path, tensors: Mapping[str, Mapping[str, Tensor]], facts: Mapping[str, Any]
 ) -> None:
-    """Write the files of a checkpoint into an empty folder, so that they are on the disk.
+    """Write the files of a checkpoint into an empty folder, and sync them to the disk.
 
     Args:
         folder: Where to.
@@ -110,7 +110,7 @@ class SavedFiles:
         return _checked(self.folder / name, lambda: self._forms(name))
 
     def tensors(self, name: str) -> dict[str, Tensor]:
-        """Return the tensors of a file; whoever does not trust it looks at ``forms`` before.
+        """Return the tensors of a file; check its ``forms`` first.
 
         Raises:
             CheckpointError: It is not what was saved, is damaged, or cannot be read.

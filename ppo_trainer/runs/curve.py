@@ -62,7 +62,7 @@ class CurvePanel:
 
 
 def draw_curve(run: RunFolder) -> Path | None:
-    """Draw ``curve.png``; returns its path, or None where there is nothing to draw.
+    """Draw ``curve.png``, and return its path, or None where there is nothing to draw.
 
     What never changes has no panel; a line at the top says what it is.
     """
@@ -147,19 +147,13 @@ def _draw(axes: Any, panel: CurvePanel, is_lowest: bool) -> None:
         steps, values = zip(*panel.evaluated, strict=True)
         axes.plot(steps, values, "o", markersize=3.5, color="#d55e00")
     dots = " (dots: greedy evaluation)" if panel.evaluated else ""
-    axes.set_title(panel.label + dots, fontsize=10)
-    axes.grid(alpha=0.3)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.tick_params(labelsize=8)
-    axes.xaxis.set_major_formatter(lambda steps, _: _short(steps))
-    if is_lowest:
-        axes.set_xlabel("steps", fontsize=9)
+    _frame(axes, panel.label + dots, is_lowest)
     if panel.name == "win":
         axes.set_ylim(-0.03, 1.03)
 
 
 def _draw_ratings(axes: Any, rated: Sequence[RatedPlayer]) -> None:
-    """Versions by their steps, with 95% of what is possible; reference players as lines."""
+    """Draw versions by their steps with intervals of 95%, and reference players as lines."""
     versions = sorted(
         (own.steps, own.rating, own.deviation) for own in rated if own.steps is not None
     )
@@ -179,12 +173,18 @@ def _draw_ratings(axes: Any, rated: Sequence[RatedPlayer]) -> None:
                 fontsize=8,
                 color="#d55e00",
             )
-    axes.set_title("rating, 95%", fontsize=10)
+    _frame(axes, "rating, 95%", is_lowest=True)
+
+
+def _frame(axes: Any, title: str, is_lowest: bool) -> None:
+    """Draw the title, the grid and the axes of a panel."""
+    axes.set_title(title, fontsize=10)
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(labelsize=8)
     axes.xaxis.set_major_formatter(lambda steps, _: _short(steps))
-    axes.set_xlabel("steps", fontsize=9)
+    if is_lowest:
+        axes.set_xlabel("steps", fontsize=9)
 
 
 def _short(steps: float) -> str:

@@ -1,4 +1,4 @@
-"""Names of the hidden folders that runs begin in, and what to do with those of killed starts."""
+"""The hidden folders in which runs begin, and the removal of those of killed starts."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _YOUNG, _OLD = 60.0, 86_400.0  # seconds
 
 
 def draft_name() -> str:
-    """Return a name that no other process uses, and that says whose it is and since when."""
+    """Return a unique name with the host, the process and the time."""
     return f".draft-{_host()}-{os.getpid()}-{time.time_ns()}"
 
 
 def remove_drafts(run_dir: Path) -> None:
-    """Remove what starts have left there that were killed, and that nobody uses any more.
+    """Remove the folders of killed starts that nobody uses any more.
 
     Whoever uses a draft has locked it, soon after having made it. Locks of other computers may not
     be seen here: their drafts must be old as well.

@@ -1,4 +1,4 @@
-"""``evaluation.json``: what an evaluation found, and of what."""
+"""``evaluation.json``: the results of an evaluation, and its settings."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def describe(
 
 
 def write_evaluation(run: RunFolder, facts: Mapping[str, Any]) -> None:
-    """Keep what ``describe`` returned in the run folder."""
+    """Write what ``describe`` returned to the run folder."""
     with writing(run.evaluation_file):
         write_file(run.evaluation_file, f"{json.dumps(facts, indent=1)}\n".encode())
 
@@ -65,7 +65,7 @@ def read_same(run: RunFolder, facts: Mapping[str, Any]) -> list[Mapping[str, Any
         if any(known[name] != value for name, value in wanted.items()):
             return None
         players: list[Mapping[str, Any]] = known["players"]
-        table(players), left_out(players)  # which finds out whether they can be shown
+        table(players), left_out(players)  # raise an error if they cannot be shown
         return players
     except (OSError, OverflowError, *DAMAGES):
         return None

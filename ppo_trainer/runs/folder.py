@@ -35,70 +35,49 @@ _MOST_CONFIG, _MOST_SPACES = 1 << 20, 1 << 22  # bytes
 _MOST_PARTS = 100_000  # values in the JSON of spaces
 
 
+class _Within:
+    """A path within a run folder."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, run: RunFolder, kind: type[RunFolder]) -> Path:
+        """Return the path."""
+        return run.path / self._name
+
+
 @dataclass(frozen=True)
 class RunFolder:
     """Paths within a run folder."""
 
     path: Path
 
-    @property
-    def config_file(self) -> Path:
-        """All settings, as YAML."""
-        return self.path / "config.yaml"
-
-    @property
-    def signature_file(self) -> Path:
-        """Says that this user made these settings on this machine (``signature``)."""
-        return self.path / "config.signature"
-
-    @property
-    def spaces_file(self) -> Path:
-        """The spaces that the network was made for, as JSON; runs of old may lack it."""
-        return self.path / "spaces.json"
-
-    @property
-    def metrics_file(self) -> Path:
-        """One JSON object for each update."""
-        return self.path / "metrics.jsonl"
-
-    @property
-    def evaluation_file(self) -> Path:
-        """The evaluation at the end."""
-        return self.path / "evaluation.json"
-
-    @property
-    def curve_file(self) -> Path:
-        """The learning curves."""
-        return self.path / "curve.png"
-
-    @property
-    def checkpoints(self) -> Path:
-        """One folder for each checkpoint."""
-        return self.path / "checkpoints"
-
-    @property
-    def snapshots(self) -> Path:
-        """One folder for each earlier version that the run plays against."""
-        return self.path / "snapshots"
-
-    @property
-    def rated(self) -> Path:
-        """One folder for each version that is being rated."""
-        return self.path / "rated"
-
-    @property
-    def ratings_file(self) -> Path:
-        """One JSON object for each version and reference player that has a rating."""
-        return self.path / "ratings.jsonl"
-
-    @property
-    def best(self) -> Path:
-        """The best network, where ``checkpoint.best`` says what is good."""
-        return self.path / "best"
+    config_file = _Within("config.yaml")
+    """All settings, as YAML."""
+    signature_file = _Within("config.signature")
+    """The signature of the settings, if this user made them on this machine."""
+    spaces_file = _Within("spaces.json")
+    """The spaces of the network, as JSON; old runs may lack the file."""
+    metrics_file = _Within("metrics.jsonl")
+    """One JSON object for each update."""
+    evaluation_file = _Within("evaluation.json")
+    """The evaluation at the end."""
+    curve_file = _Within("curve.png")
+    """The learning curves."""
+    checkpoints = _Within("checkpoints")
+    """The folder with a folder for each checkpoint."""
+    snapshots = _Within("snapshots")
+    """The folder with a folder for each earlier version that the run plays against."""
+    rated = _Within("rated")
+    """The folder with a folder for each version that is being rated."""
+    ratings_file = _Within("ratings.jsonl")
+    """One JSON object for each version and reference player that has a rating."""
+    best = _Within("best")
+    """The best network, where ``checkpoint.best`` says what is good."""
 
     @classmethod
     def draft(cls, config: TrainConfig) -> RunFolder:
-        """Return a new hidden folder that holds the settings; ``publish`` gives it its name.
+        """Make a hidden folder with the settings; ``publish`` gives it its name.
 
         What stands under its final name has a checkpoint, however early it is killed.
         """
@@ -119,7 +98,7 @@ class RunFolder:
         return run
 
     def publish(self, config: TrainConfig) -> RunFolder:
-        """Rename a draft; where the name is taken, the next free number goes behind it."""
+        """Rename a draft; if the name is taken, append the next free number."""
         target = re.sub(
             r"[^a-z0-9_]+", "-", config.env["_target_"].rpartition(".")[2].lower()
         ).strip("-")
@@ -144,7 +123,7 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: str | Path) -> RunFolder:
-        """Return an existing run folder."""
+        """Open an existing run folder."""
         run = cls(Path(path).expanduser())
         with reading(run.config_file):
             found = _exists(run.config_file)
@@ -159,7 +138,7 @@ class RunFolder:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Keep other processes from training this run; one that is killed lets go of it, too.
+        """Keep other processes from training this run; a killed process releases it.
 
         What killed processes left unfinished in it is removed.
 
@@ -216,7 +195,7 @@ class RunFolder:
             return spaces_from_json(parse_json(text, _MOST_PARTS))
 
     def write_spaces(self, obs_space: ObsSpace, action_space: Mapping[str, ActionSpace]) -> None:
-        """Keep the spaces that the network is made for."""
+        """Write the spaces of the network."""
         text = (json.dumps(spaces_to_json(obs_space, action_space), indent=1) + "\n").encode()
         if len(text) > _MOST_SPACES or count_values(text) > _MOST_PARTS:
             raise RunFolderError(
@@ -262,7 +241,7 @@ def named_policy(path: str | Path) -> Path:
 
 
 def _meant(path: Path) -> str | None:
-    """Return the run of a similar name, or else the newest ones beside it, as a hint."""
+    """Return a hint: the run of a similar name, or else the newest runs beside it."""
     with suppress(OSError):  # a hint is not worth an error
         return _guess(path)
     return None
@@ -296,7 +275,7 @@ def _guess(path: Path) -> str | None:
 
 @contextmanager
 def writing(file: Path) -> Iterator[None]:
-    """Turn what a full disk, or one that cannot be written to, raises into a RunFolderError."""
+    """Turn errors of writing a file into RunFolderError."""
     try:
         yield
     except OSError as error:
@@ -305,7 +284,7 @@ def writing(file: Path) -> Iterator[None]:
 
 @contextmanager
 def reading(file: Path, hint: str | None = None) -> Iterator[None]:
-    """Turn what a file raises that cannot be read, or makes no sense, into a RunFolderError."""
+    """Turn errors of reading a file, or of its content, into RunFolderError."""
     try:
         yield
     except (OSError, ValueError, RecursionError) as error:

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from entity_env import ObsSpace
 from entity_env.registry import Factory
 from ppo_trainer.config import TrainConfig, with_changes
 from ppo_trainer.environments import Game, evaluated, make_factory
@@ -16,11 +17,11 @@ from ppo_trainer.errors import RunFolderError
 from ppo_trainer.machine.device import choose_device
 from ppo_trainer.runs.checkpoint import load_network, locate_checkpoint, network_of
 from ppo_trainer.runs.folder import RunFolder
-from ppo_trainer.runs.saved_spaces import FittedGame, fit_game
+from ppo_trainer.runs.saved_spaces import fit_game
 from ppo_trainer.runs.trust import require_trust
 from ragged_net import RaggedNet
 
-__all__ = ["LoadedNet", "LoadedRun", "load_net", "load_policy", "network_of_run"]
+__all__ = ["LoadedNet", "LoadedRun", "find_net", "load_net", "load_policy", "network_of_run"]
 
 
 @dataclass(frozen=True)
@@ -35,21 +36,21 @@ class LoadedNet:
 
 @dataclass(frozen=True)
 class LoadedRun(LoadedNet):
-    """A run's network, and its game as the network sees it."""
+    """A run's network, and its game as the network sees it.
 
-    fitted: FittedGame
+    Args:
+        game: The game, which shows what the network knows.
+        whole: The observation space of the game itself.
+    """
 
-    @property
-    def game(self) -> Game:
-        """The game, which shows what the network knows."""
-        return self.fitted.game
+    game: Game
+    whole: ObsSpace
 
     def writing_replays(self, folder: str | Path | None) -> LoadedRun:
-        """Return the same, whose rows write replays into a folder; None: as it is."""
+        """Return the same run, whose rows write replays into a folder, if one is given."""
         if folder is None:
             return self
-        game = replace(self.game, replays=Path(folder).expanduser())
-        return replace(self, fitted=replace(self.fitted, game=game))
+        return replace(self, game=replace(self.game, replays=Path(folder).expanduser()))
 
 
 def load_policy(
@@ -77,18 +78,18 @@ def load_policy(
     """
     run, folder = locate_checkpoint(path)
     config = run.read_config()
-    # ``changes`` take the place of settings for evaluations, too.
+    # ``changes`` also replace the settings of evaluations.
     named = dict(changes or {})
     named |= {f"eval.{name}": value for name, value in named.items() if name.startswith("env.")}
     require_trust(run, config, trust=trust, env=env, named=named, scripted=scripted)
     config = with_changes(evaluated(config), changes or {})
     fitted = fit_game(run, make_factory(config, env))
     net = network_of(folder, fitted.obs_space, fitted.action_space, config)
-    return LoadedRun(run, config, *_ready(folder, net, device), fitted)
+    return LoadedRun(run, config, *_ready(folder, net, device), fitted.game, fitted.whole)
 
 
-def load_net(path: str | Path, device: str = "auto") -> LoadedNet | None:
-    """Return the same without any environment; None for a run that does not know its spaces."""
+def find_net(path: str | Path, device: str = "auto") -> LoadedNet | None:
+    """Load the network without any environment; None for a run that does not know its spaces."""
     run, folder = locate_checkpoint(path)
     config = run.read_config()
     saved = run.read_spaces()
@@ -98,10 +99,8 @@ def load_net(path: str | Path, device: str = "auto") -> LoadedNet | None:
     return LoadedNet(run, config, *_ready(folder, net, device))
 
 
-def network_of_run(path: str | Path, device: str = "auto") -> RaggedNet:
-    """Return the network of a run's newest, or best, checkpoint; safe with any run.
-
-    ``RaggedNet.from_run`` finds it as a plug-in.
+def load_net(path: str | Path, device: str = "auto") -> LoadedNet:
+    """Load the network of a run's newest, or best, checkpoint; safe with any run.
 
     Args:
         path: The run folder; ``<run>/best`` for its best network.
@@ -111,13 +110,21 @@ def network_of_run(path: str | Path, device: str = "auto") -> RaggedNet:
         RunFolderError: No run folder, or an old one, which does not know its spaces.
         CheckpointError: No checkpoint, or a damaged one.
     """
-    loaded = load_net(path, device)
+    loaded = find_net(path, device)
     if loaded is None:
         raise RunFolderError(
-            f"the run {str(path)!r} has no spaces.json, without which its network cannot be built",
-            hint="load_policy of ppo_trainer.runs.load_run(path, env=MyEnv).net",
+            f"the run {str(path)!r} has no spaces.json: only its environment can say what its "
+            "network reads",
+            expected="load_agent(run, env=MyEnv); a resume of the run writes the file",
+            hint="to import the environment that the run names, if you trust whoever made it: "
+            "load_agent(run, trust=True), or --trust",
         )
-    return loaded.net
+    return loaded
+
+
+def network_of_run(path: str | Path, device: str = "auto") -> RaggedNet:
+    """Return the network of ``load_net``; ``RaggedNet.from_run`` finds this as a plug-in."""
+    return load_net(path, device).net
 
 
 def _ready(folder: Path, net: RaggedNet, device: str) -> tuple[RaggedNet, torch.device]:

@@ -1,4 +1,4 @@
-"""Logs of a run: JSON lines, TensorBoard, and W&B where it is switched on."""
+"""The log of a run: JSON lines, TensorBoard, and W&B if it is switched on."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class RunLogger:
         with writing(self._file):
             self._lines = BufferedWriter(open_to_append(self._file))
             self._lines.seek(0, SEEK_END)
-            # A name that nobody can have foreseen, and put a link there.
+            # A name that nobody can foresee and take with a link.
             suffix = f".{secrets.token_hex(8)}"
             self._board = SummaryWriter(str(run.path), purge_step=last_step, filename_suffix=suffix)
         self._wandb = _start_wandb(run, config)
@@ -59,7 +59,7 @@ class RunLogger:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close."""
+        """Close the files."""
         try:
             with writing(self._file):
                 self._lines.close()
@@ -69,7 +69,7 @@ class RunLogger:
                 self._wandb.finish()
 
     def write(self, update: int, steps: int, metrics: Mapping[str, float]) -> None:
-        """Write the numbers of one update; what is not finite is left out.
+        """Write the numbers of one update that are finite.
 
         Raises:
             RunFolderError: They cannot be written, or the file is gone.
@@ -91,7 +91,7 @@ class RunLogger:
 
 
 def _summary(metrics: Mapping[str, float]) -> Any:
-    """One event for all numbers: ``add_scalar`` for each of thirty takes three times as long."""
+    """Return one event for all numbers; thirty calls of ``add_scalar`` take three times as long."""
     from tensorboard.compat.proto.summary_pb2 import Summary  # loaded with the writer
 
     values = [Summary.Value(tag=name, simple_value=value) for name, value in metrics.items()]
@@ -99,7 +99,7 @@ def _summary(metrics: Mapping[str, float]) -> Any:
 
 
 def _wandb_id(run: RunFolder) -> str:
-    """One id for all parts of a run, and another for a run of the same name elsewhere."""
+    """Return the id of a run, the same for all its parts."""
     file = run.path / "wandb_id"
     with writing(file):
         if not os.path.lexists(file):
@@ -109,7 +109,7 @@ def _wandb_id(run: RunFolder) -> str:
 
 
 def check_wandb(config: TrainConfig) -> None:
-    """Log in to W&B where it will be needed: a run that cannot would leave its folder behind.
+    """Log in to W&B if it will be needed, before there is a run folder.
 
     Raises:
         ConfigError: W&B is switched on, and is not installed or lets nobody in.

@@ -1,4 +1,4 @@
-"""``metrics.jsonl``: one record a line, and what becomes of lines that are none."""
+"""``metrics.jsonl``: one record a line; damaged lines are left out."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class _Line:
 
 
 def read_metrics(run: RunFolder) -> list[dict[str, Any]]:
-    """All whole records of a run.
+    """Return all whole records of a run.
 
     A last line that a kill has cut short is left out; other lines that are no records are, too, and
     stderr says which.
@@ -49,7 +49,7 @@ def read_metrics(run: RunFolder) -> list[dict[str, Any]]:
 
 
 def keep_records(run: RunFolder, update: int) -> list[dict[str, Any]]:
-    """Drop the records after ``update``, which a resumed run writes again; returns the others.
+    """Drop the records after ``update``, which a resumed run writes again; return the others.
 
     A file with damaged lines stays beside the new one, and stderr says so.
 
@@ -71,7 +71,7 @@ def keep_records(run: RunFolder, update: int) -> list[dict[str, Any]]:
 
 
 def _lines(run: RunFolder) -> Iterator[_Line]:
-    """Return the lines of the file, if there is one, but for one that a kill has cut short."""
+    """Yield the lines of the file, if any, without a last one that a kill has cut short."""
     if not os.path.lexists(run.metrics_file):
         return
     with reading(run.metrics_file):
@@ -102,7 +102,7 @@ def _record(text: bytes) -> dict[str, Any] | None:
 
 
 def _put_aside(path: Path) -> Path:
-    """Give a file another name beside its own, which the next file takes."""
+    """Rename a damaged file, so that another one can take its name."""
     number, aside = 1, path.with_name(f"{path.stem}.damaged{path.suffix}")
     while os.path.lexists(aside):
         number += 1

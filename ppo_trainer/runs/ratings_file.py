@@ -1,4 +1,4 @@
-"""``ratings.jsonl``: how strong the versions of a run and its reference players are."""
+"""``ratings.jsonl``: the ratings of the versions of a run and of reference players."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def write_ratings(run: RunFolder, players: Iterable[RatedPlayer]) -> None:
 
 
 def read_ratings(run: RunFolder) -> list[RatedPlayer]:
-    """All players, in the order in which they were rated first; none where there is no file.
+    """Return all players, in the order of their first ratings; none if there is no file.
 
     Raises:
         RunFolderError: The file cannot be read, or is damaged.

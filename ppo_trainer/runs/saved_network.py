@@ -1,4 +1,4 @@
-"""Networks in the shape that a checkpoint has: nothing is built that its weights cannot fill.
+"""Networks for the weights of a checkpoint; none is built that the weights cannot fill.
 
 The settings and the spaces of a run say how large its network is. A single number in them that is
 wrong, or was meant to harm, would take all memory, so the weights' header is asked first.
@@ -51,7 +51,7 @@ def network_for(
 def least_size(
     obs_space: ObsSpace, action_space: Mapping[str, ActionSpace], config: TrainConfig
 ) -> tuple[int, int]:
-    """Return the numbers of tensors, and of numbers in them, that such a network has at least."""
+    """Return the least number of tensors, and of numbers in them, of such a network."""
     encoders = [config.net, *([] if config.value_net is None else [config.value_net])]
     choices = sum(len(space) if isinstance(space, Sized) else 1 for space in action_space.values())
     numbers = sum(_least_numbers(net, obs_space) for net in encoders) + config.net.dim * choices
@@ -62,7 +62,7 @@ def least_size(
 def check_forms(
     path: Path, found: Mapping[str, TensorForm], expected: Mapping[str, TensorForm]
 ) -> None:
-    """Raise CheckpointError unless a file holds just the tensors that are expected."""
+    """Raise CheckpointError unless a file holds exactly the expected tensors."""
     for name in sorted(expected.keys() | found.keys()):
         if name not in found or name not in expected:
             raise CheckpointError(
@@ -81,7 +81,7 @@ def check_forms(
 
 
 def _least_numbers(net: NetConfig, obs_space: ObsSpace) -> int:
-    """Return the weights, without biases, of an encoder's blocks and embeddings."""
+    """Return the number of weights, without biases, of an encoder's blocks and embeddings."""
     of_block = (4 + 2 * net.mlp_ratio) * net.dim**2
     left_out = net.not_embedded(obs_space)
     sets = [
@@ -96,7 +96,7 @@ def _least_numbers(net: NetConfig, obs_space: ObsSpace) -> int:
 
 
 def _numbers_of_memory(net: NetConfig) -> int:
-    """Return the weights of its cell, without biases."""
+    """Return the number of weights of its cell, without biases."""
     gates = {"none": 0, "lstm": 4, "gru": 3}[net.memory]
     return gates * net.memory_size * (net.dim + net.memory_size)
 

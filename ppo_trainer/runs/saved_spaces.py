@@ -1,4 +1,4 @@
-"""A network reads an environment that shows more than it was trained with."""
+"""Environments that show more than a network was trained with."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class FittedGame:
 
 
 def fit_game(run: RunFolder, game: Game) -> FittedGame:
-    """Leave out what the network of ``run`` does not know; says so where there is such a thing.
+    """Reduce a game to what the network of ``run`` knows, and say what is left out.
 
     A run that does not know its spaces takes those of the game.
 

@@ -1,4 +1,4 @@
-"""Signatures of the runs of this user on this machine, with a key that stays here.
+"""Signatures of the runs that this user makes on this machine.
 
 A run folder names code and places outside of it, such as its environment, a folder for replays and
 a W&B project, and anybody can write one. The signature beside the settings tells what this user has
@@ -30,7 +30,7 @@ _NO_LINKS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
 class KeyUnavailableError(TrainerError):
-    """There is no place to keep the user's key, or what is there may be known to others."""
+    """Raised if the user's key cannot be kept, or may be known to others."""
 
 
 def sign(config: TrainConfig) -> str:
@@ -43,7 +43,7 @@ def sign(config: TrainConfig) -> str:
 
 
 def verify(config: TrainConfig, signature: str) -> bool:
-    """Return whether this user has signed these settings on this machine.
+    """Return True if this user has signed these settings on this machine.
 
     Raises:
         KeyUnavailableError: As for ``sign``.

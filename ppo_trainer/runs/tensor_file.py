@@ -1,4 +1,4 @@
-"""Safetensors files of strangers: what the header says is checked before anything is loaded."""
+"""Safetensors files, whose headers are checked before anything is loaded."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _DTYPES = {
 
 @dataclass(frozen=True)
 class TensorForm:
-    """A tensor without its numbers."""
+    """The dtype and shape of a tensor."""
 
     dtype: torch.dtype
     shape: tuple[int, ...]
@@ -48,7 +48,7 @@ class TensorForm:
 
     @property
     def size(self) -> int:
-        """The number of its numbers."""
+        """The number of elements."""
         return math.prod(self.shape)
 
     def __str__(self) -> str:

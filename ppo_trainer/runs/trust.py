@@ -1,4 +1,4 @@
-"""Consent to what a run folder names: imports, files that are written, connections.
+"""Consent to what the settings of a run folder ask for: imports, files, connections.
 
 Weights, metrics and spaces are data, whoever made them. The environment and the scripted player of
 a run are names of code, and importing them runs it; other settings lead to files outside of the
@@ -46,7 +46,7 @@ def require_trust(
     scripted: bool = False,
     trains: bool = False,
 ) -> None:
-    """Refuse what only a stranger has named.
+    """Raise UntrustedRunError for settings that need consent and do not have it.
 
     Args:
         run: The run folder.
@@ -76,7 +76,7 @@ def require_trust(
 
 
 def _named_env(target: str, named: Mapping[str, Any], refusal: _Refusal) -> Factory | None:
-    """Return the environment that the user names or else the run, if it may be imported."""
+    """Return the environment that the user names, or else that of the run if it is trusted."""
     if "env._target_" in named:
         return resolve(named["env._target_"])
     if target.startswith(UNIMPORTABLE):
@@ -93,7 +93,7 @@ def _needing_consent(
     scripted: bool,
     trains: bool,
 ) -> Iterator[tuple[str, object, str]]:
-    """Return the settings that name code or act outside of the folder, and what they would do."""
+    """Yield the settings that name code or act outside of the folder, and what they would do."""
     for group, within in (("env", saved.env), ("eval.env", saved.eval.env)):
         settings = {name: value for name, value in within.items() if name != "_target_"}
         for name, value in () if env is None else needing_consent(env, settings):
@@ -160,7 +160,7 @@ class _Refusal:
 
 
 def _why_untrusted(run: RunFolder, saved: TrainConfig) -> str | None:
-    """None for a run that this user made on this machine."""
+    """Return why a run is not trusted, or None if this user made it on this machine."""
     signature = run.read_signature()
     try:
         if verify(saved, signature or ""):
@@ -176,7 +176,7 @@ def _why_untrusted(run: RunFolder, saved: TrainConfig) -> str | None:
 
 
 def _import_of(path: str) -> str:
-    """Say what a dotted path would import, from which file: found without importing anything."""
+    """Describe what a dotted path would import and from which file, without importing it."""
     name = path.rpartition(".")[0] or path
     top, *rest = name.split(".")
     try:

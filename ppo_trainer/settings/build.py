@@ -1,4 +1,4 @@
-"""Nested dicts, as YAML gives them, to dataclasses: unknown names and wrong types stop here."""
+"""Builds dataclasses from nested dicts; unknown names and wrong types are errors."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _names(kind: type, values: Any, path: str) -> Iterator[str]:
 
 
 def _build(kind: type[ConfigT], values: Any, path: str, names: Sequence[str]) -> ConfigT:
-    """``build`` for what stands at ``path``; ``names`` are those of all settings."""
+    """Return what ``build`` returns for the values at ``path``."""
     if not isinstance(values, Mapping):
         raise ConfigError(
             f"{path or 'the configuration'} is not a group of settings",
@@ -126,7 +126,7 @@ def _fitted(config: Any, path: str, names: Sequence[str]) -> dict[str, Any]:
 
 
 def plain(value: Any, path: str) -> Any:
-    """``value`` as YAML can write it and read it back.
+    """Return ``value`` as YAML can write it and read it back.
 
     Raises:
         ConfigError: It holds something else than plain values.
@@ -148,7 +148,7 @@ def plain(value: Any, path: str) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Single values of NumPy, torch and enums, paths and subclasses as Python's own."""
+    """Return single values of NumPy, torch and enums, paths and subclasses as Python's own."""
     if isinstance(value, enum.Enum):
         value = value.value
     if getattr(value, "shape", None) == () and hasattr(value, "item"):

@@ -1,4 +1,4 @@
-"""The settings of self-play: who plays against whom, and what the seats of a team share."""
+"""The settings of self-play."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class SelfPlayConfig:
 
     @property
     def plays_itself(self) -> bool:
-        """True if what learns plays all seats of all games."""
+        """True if the learning networks play all seats of all games."""
         return self.mode in ("mirror", "population")
 
     @property
@@ -112,6 +112,6 @@ class SelfPlayConfig:
 
     @property
     def shapes_rewards(self) -> bool:
-        """True if rewards are others than those of the game."""
+        """True if the rewards differ from those of the game."""
         spirit = self.team_spirit or self.team_spirit_end
         return bool(spirit or self.zero_sum or self.minutes_per_step)

@@ -17,7 +17,7 @@ __all__ = ["Callback", "CallbackLike", "Callbacks"]
 
 
 class Callback:
-    """Called by the training, with the session each time; write those methods that you need.
+    """A base class of callbacks: the training calls its methods, each with the session.
 
     A session has ``steps`` and ``updates`` done, ``net``, ``config``, ``run.path`` (its folder),
     ``metrics`` (the numbers of the last update, as in ``metrics.jsonl``), ``means`` (over the last
@@ -26,16 +26,16 @@ class Callback:
     """
 
     def on_start(self, session: Session) -> bool | None:
-        """Before the first update, also of a resumed run."""
+        """Run before the first update, also that of a resumed run."""
 
     def on_update(self, session: Session) -> bool | None:
-        """After each update; its numbers have been written."""
+        """Run after each update, whose numbers have been written."""
 
     def on_evaluation(self, session: Session) -> bool | None:
-        """After each evaluation: every ``eval.every`` updates, before ``on_update``; at the end."""
+        """Run after each evaluation: before ``on_update``, and at the end of the run."""
 
     def on_checkpoint(self, session: Session) -> bool | None:
-        """After each checkpoint, the last one included."""
+        """Run after each checkpoint, also the last one."""
 
     def on_end(self, session: Session) -> bool | None:
         """Run after the last save and evaluation, also after Ctrl-C; not after an error."""
@@ -48,13 +48,13 @@ _EVENTS = tuple(name for name in vars(Callback) if name.startswith("on_"))
 
 
 class Callbacks:
-    """Several callbacks as one.
+    """The callbacks of a training.
 
     Args:
         callbacks: Called in this order.
 
     Attributes:
-        ended: Whether one has ended the training.
+        ended: True if one of them has ended the training.
 
     Raises:
         ConfigError: One is neither a ``Callback`` with a method of its own nor a function.
@@ -87,7 +87,7 @@ class Callbacks:
                     f"callback {_name(method)} failed: {type(error).__name__}: {error}",
                     hint=f"the run is saved at step {session.steps:,}",
                 ) from error
-            # What NumPy compares is no bool.
+            # Comparisons of NumPy return no ``bool``.
             self.ended |= isinstance(goes_on, bool | np.bool_) and not goes_on
 
     def _add(self, callback: Any, where: str) -> None:

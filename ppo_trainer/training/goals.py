@@ -1,4 +1,4 @@
-"""Means over the last episodes that end a training (``stop_at``), or mark its best network."""
+"""Goals for means over the last episodes, which end a training."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ __all__ = ["check_metrics", "goals_reached"]
 
 
 def goals_reached(config: TrainConfig, means: Mapping[str, float], is_full: bool) -> str | None:
-    """Return which means have ended the training, in words.
+    """Return a text on the goals that have ended the training.
 
     Args:
         config: Says what the goals are.
         means: The means over the last episodes, by metric.
-        is_full: Whether as many episodes have ended as a mean is taken over.
+        is_full: True if enough episodes have ended for a mean.
 
     Returns:
         None while there are goals that are not reached.
@@ -33,7 +33,7 @@ def goals_reached(config: TrainConfig, means: Mapping[str, float], is_full: bool
 
 
 def check_metrics(config: TrainConfig, means: Mapping[str, float]) -> None:
-    """Refuse names of metrics that are none, once enough episodes have ended to know all.
+    """Check the names of metrics, once enough episodes have ended to know all.
 
     Args:
         config: Names metrics.

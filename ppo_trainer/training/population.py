@@ -49,7 +49,7 @@ class Learner:
     """A network that learns.
 
     Args:
-        state: What its training changes.
+        state: The network, and all else that its training changes.
         buffer: The memory of its rollouts.
     """
 
@@ -64,7 +64,7 @@ class Learner:
 
 
 def policy_folder(run: RunFolder, number: int) -> RunFolder:
-    """Return where policy ``number`` is kept: of 0 the run itself.
+    """Return the folder of policy ``number``; that of 0 is the run itself.
 
     Raises:
         RunFolderError: There is a link of its name.
@@ -85,7 +85,7 @@ def make_others(
         first: The network of policy 0, whose embedding may be that of all.
         config: The settings of the run.
         num_rows: The number of rows R.
-        device: Where the networks are.
+        device: The device of the networks.
     """
     others = []
     for number in range(1, config.selfplay.policies):
@@ -106,7 +106,7 @@ def write_settings(
     config: TrainConfig,
     spaces: tuple[ObsSpace, Mapping[str, ActionSpace]],
 ) -> None:
-    """Make the folders of all policies ones that can be watched, evaluated and loaded."""
+    """Write the settings of all policies, so that they can be watched, evaluated and loaded."""
     for number in range(1, config.selfplay.policies):
         folder = policy_folder(run, number)
         folder.path.mkdir(exist_ok=True)
@@ -121,7 +121,7 @@ def save_others(
     keep: int,
     name: str | None,
 ) -> None:
-    """Save all policies but the first, before whose checkpoint there is nothing to resume from.
+    """Save all policies but the first, whose checkpoint is written after theirs.
 
     One more than ``keep`` stays: a kill in between leaves the run with its older checkpoint.
     """
@@ -131,13 +131,13 @@ def save_others(
 
 
 def load_others(run: RunFolder, others: Sequence[Learner], steps: int, *, goes_on: bool) -> None:
-    """Fill all policies but the first with what they were after ``steps``.
+    """Load all policies but the first as they were after ``steps``.
 
     Args:
         run: The run.
         others: Changed in place.
         steps: Those of the checkpoint of policy 0. What the others saved later is removed.
-        goes_on: Whether the rows go on where they were: then decisions wait for their outcome.
+        goes_on: True if the rows go on where they were, with decisions that wait for an outcome.
 
     Raises:
         CheckpointError: It is gone or damaged.
@@ -161,13 +161,13 @@ def load_others(run: RunFolder, others: Sequence[Learner], steps: int, *, goes_o
 
 
 def forget_outcomes(others: Sequence[Learner]) -> None:
-    """Drop the decisions that wait for an outcome, because rows begin anew."""
+    """Drop the decisions that wait for an outcome, as the rows begin anew."""
     for learner in others:
         learner.state.pending = None
 
 
 def refuse_single_policy(run: RunFolder) -> None:
-    """Raise RunFolderError for the folder of one policy: it goes on with all of its run only."""
+    """Raise RunFolderError for the folder of one policy, which cannot be resumed alone."""
     if (
         re.fullmatch(r"policy_\d+", run.path.name)
         and RunFolder(run.path.parent).checkpoints.is_dir()

@@ -1,4 +1,4 @@
-"""Ratings while a run trains: versions are put down, another process rates them."""
+"""Ratings of a run while it trains: it saves versions, and another process rates them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import time
 from collections.abc import Iterator
 
 from entity_env.storage.files import open_to_append, write_file
-from entity_env.workers.interpreter import start_python
 from entity_env.workers.pickles import pickled
 from ppo_trainer.errors import ConfigError, RunFolderError
+from ppo_trainer.machine.helper_process import start_helper
 from ppo_trainer.machine.screen import complain, say
 from ppo_trainer.play.rating_process import RatingTask, version_steps
 from ppo_trainer.runs.checkpoint import save_network
@@ -27,7 +27,7 @@ _LAST_WAIT = 60.0
 
 
 class RunRatings:
-    """The ratings as the training sees them; an error of theirs is shown and stops nothing.
+    """The ratings of a run; errors of the process that rates are shown, and stop nothing.
 
     Args:
         session: The run.
@@ -42,7 +42,7 @@ class RunRatings:
             self._start()
 
     def after_update(self) -> dict[str, float]:
-        """Put down a version where it is time; what is known meanwhile, as numbers to log."""
+        """Save a version if it is time, and return the newest rating as numbers to log."""
         if self._process is None:
             return {}
         own = self._session
@@ -54,7 +54,7 @@ class RunRatings:
         return self._known()
 
     def close(self, *, finished: bool) -> None:
-        """End the process, of a run that is over once it has rated the last version.
+        """End the process; if the run is over, wait until it has rated the last version.
 
         The wait is bounded; the screen says which version has no rating, and why.
         """
@@ -82,7 +82,7 @@ class RunRatings:
             )
 
     def _wait(self) -> None:
-        """Give the process a bounded time for what is not rated yet."""
+        """Wait a bounded time for the versions that are not rated yet."""
         assert self._process is not None
         end, is_said = time.monotonic() + _LAST_WAIT, False
         while time.monotonic() < end and self._process.poll() is None and self._unrated():
@@ -102,13 +102,7 @@ class RunRatings:
             stack.enter_context(writing(self._log))
             write_file(self._log, b"")  # not through a link
             log = stack.enter_context(open_to_append(self._log))
-            self._process = start_python(
-                _START, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=log
-            )
-        with contextlib.suppress(OSError):  # it has died, which the next update will see
-            assert self._process.stdin is not None
-            self._process.stdin.write(content)
-            self._process.stdin.flush()
+            self._process = start_helper(_START, content, log)
 
     def _put_down(self) -> None:
         for number, learner in enumerate(self._session.learners):
@@ -141,7 +135,7 @@ class RunRatings:
         return {}
 
     def _complain(self) -> None:
-        """Say once what ended the process."""
+        """Print once what ended the process."""
         assert self._process is not None
         status = self._process.returncode
         self._process.communicate()
@@ -156,7 +150,7 @@ class RunRatings:
 
 @contextlib.contextmanager
 def open_ratings(session: Session) -> Iterator[RunRatings]:
-    """Return the ratings of a run, whose process ends with the block.
+    """Start the ratings of a run, whose process ends with the block.
 
     Raises:
         ConfigError: The game is for one player.

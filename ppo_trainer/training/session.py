@@ -1,4 +1,4 @@
-"""A run in progress: begun, or taken up again where a checkpoint left it."""
+"""A run in progress, new or resumed from a checkpoint."""
 
 from __future__ import annotations
 
@@ -59,20 +59,20 @@ __all__ = ["Session", "open_session"]
 
 @dataclass(frozen=True)
 class Session:
-    """Everything that the training loop works with; what callbacks get.
+    """The parts of a training; callbacks get it.
 
     Args:
         config: The settings.
-        game: What is played, for evaluations.
+        game: The game, for evaluations.
         vec_env: The rows to train on.
-        device: Where the network is.
-        state: What training changes.
-        run: Where it is kept.
-        recent: Its last episodes.
-        buffer: The memory of its rollouts.
-        best: Its best network, where the settings say what is good.
-        players: Who plays against the network, where somebody does.
-        others: Of a population, the policies from 1 on; ``state`` is that of policy 0.
+        device: The device of the network.
+        state: Everything that the training changes.
+        run: The run folder.
+        recent: The last episodes.
+        buffer: The rollout buffer.
+        best: The best network, if ``checkpoint.best`` is set.
+        players: The self-play, if there is any.
+        others: The policies of a population from 1 on; ``state`` is that of policy 0.
     """
 
     config: TrainConfig
@@ -99,12 +99,12 @@ class Session:
 
     @property
     def updates(self) -> int:
-        """Updates done."""
+        """The number of updates done."""
         return self.state.update
 
     @property
     def steps(self) -> int:
-        """Frames trained on."""
+        """The number of frames trained on."""
         return self.state.steps
 
     @property
@@ -126,11 +126,11 @@ class Session:
         return self.state.evaluations
 
     def goals_reached(self) -> str | None:
-        """Return which means have ended the training, in words; None while some are not reached."""
+        """Return a text on the goals that have ended the training, or None."""
         return goals_reached(self.config, self.means, self.recent.is_full)
 
     def note(self, metrics: dict[str, float]) -> None:
-        """Keep the numbers of an update, and its network if it is the best.
+        """Store the numbers of an update, and its network if it is the best.
 
         Raises:
             ConfigError: The settings name a metric that there is not; the run has been saved.
@@ -147,7 +147,7 @@ class Session:
 
     @contextmanager
     def explained_errors(self) -> Iterator[None]:
-        """Add to errors how to go on; after divergence keep the files."""
+        """Add to errors how to go on; after divergence save the state before it."""
         try:
             yield
         except BrokenPipeError:  # of our own messages, which come between two updates
@@ -224,7 +224,7 @@ class Session:
 def open_session(
     config: TrainConfig, game: Game, vec_env: VecEnv, device: torch.device
 ) -> Iterator[tuple[Session, VecObs]]:
-    """Begin a run, or go on with ``config.resume``; also gives the first observation.
+    """Begin a run, or go on with ``config.resume``; give the session and the first observation.
 
     Within, no other process can train the run.
     """
@@ -235,7 +235,7 @@ def open_session(
             net = RaggedNet(*spaces, config.net, config.value_net).to(device)
             players = SelfPlay.of(config, game, net, device)
             run = RunFolder.draft(config)
-            # Whatever ends this before the run has its name leaves nothing behind.
+            # If anything ends this before the run has its name, nothing is left behind.
             stack.callback(shutil.rmtree, run.path, ignore_errors=True)
             stack.enter_context(run.held())
         else:
@@ -269,7 +269,7 @@ def _groups(config: TrainConfig, vec_env: VecEnv, players: SelfPlay | None) -> G
 
 
 def _begin(session: Session) -> tuple[Session, VecObs]:
-    """Return the run folder gets its name once it holds a checkpoint."""
+    """Begin a run: save its first checkpoint, and give its folder its name."""
     obs = session.vec_env.reset()
     # Unscaled features of 1,000 would drown the first rollouts.
     for learner in session.learners:
@@ -286,16 +286,16 @@ def _begin(session: Session) -> tuple[Session, VecObs]:
 
 
 def _network_of_run(config: TrainConfig, run: RunFolder, vec_env: VecEnv) -> RaggedNet:
-    """Return a network for what a resumed run has saved."""
+    """Return a network for the checkpoint of a resumed run."""
     _check_same_network(config, run)
     _check_same_population(config, run)
-    # The run's spaces come in its own order, which the optimizers number their tensors by.
+    # The optimizers number their tensors by the order of the run's spaces.
     spaces = run.read_spaces() or (vec_env.obs_space(), vec_env.action_space())
     return network_of(latest_checkpoint(run), *spaces, config)
 
 
 def _check_same_network(config: TrainConfig, run: RunFolder) -> None:
-    """Also where all shapes fit: with other heads the same parameters are another function."""
+    """Raise CheckpointError for other settings of the network, also where all shapes fit."""
     saved = run.read_config()
     for name in ("net", "value_net"):
         now, then = (getattr(settings, name) for settings in (config, saved))
@@ -311,7 +311,7 @@ def _check_same_network(config: TrainConfig, run: RunFolder) -> None:
 
 
 def _check_same_population(config: TrainConfig, run: RunFolder) -> None:
-    """Each policy has a network of its own in the run, and no other one can take its place."""
+    """Raise CheckpointError for another population than that of the run."""
     saved = run.read_config().selfplay
     if saved.policies != config.selfplay.policies:
         raise CheckpointError(

@@ -71,9 +71,9 @@ def test_a_step_goes_without_all_kernels_but_those_of_indices():
 def test_the_other_process_keeps_what_it_compiles_and_ends_with_the_block(tmp_path, monkeypatch):
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     processes = []
-    start = ahead._started
+    start = ahead.start_helper
     monkeypatch.setattr(
-        ahead, "_started", lambda wanted: processes.append(start(wanted)) or processes[0]
+        ahead, "start_helper", lambda *words: processes.append(start(*words)) or processes[0]
     )
     with ahead.compiling_ahead(*SPACES, NetConfig(dim=32, layers=1)):
         (process,) = processes
@@ -87,8 +87,8 @@ def test_the_other_process_keeps_what_it_compiles_and_ends_with_the_block(tmp_pa
 def test_the_other_process_ends_with_this_one():
     code = (
         "import sys, threading, time\n"
-        "from ppo_trainer.machine import compile_ahead as ahead\n"
-        "threading.Thread(target=ahead._end_with_parent, daemon=True).start()\n"
+        "from ppo_trainer.machine import helper_process\n"
+        "threading.Thread(target=helper_process._end_with_parent, daemon=True).start()\n"
         "time.sleep(60)\n"
         "sys.exit('it lives on')\n"
     )

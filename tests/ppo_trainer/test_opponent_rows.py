@@ -16,8 +16,9 @@ from support.trainer_runs import collect_with, small_config
 from entity_env import CategoricalAction, ParallelEnv, RandomAgent, ScriptedAgent, SeatRows, errors
 from entity_env.kinds.answers import INDEX
 from ppo_trainer.config import PPOConfig, RolloutConfig
+from ppo_trainer.players.game_rows import check_sides
 from ppo_trainer.players.network_agent import NetworkAgent
-from ppo_trainer.players.opponent_rows import Lineup, OpponentRows, check_sides
+from ppo_trainer.players.opponent_rows import Lineup, OpponentRows
 from ragged_net import NetConfig, RaggedNet
 
 GAME = (
@@ -201,7 +202,7 @@ def test_rows_go_on_from_a_saved_state_with_the_players_that_they_had():
     other.set_state(states[0])
     learner.set_state(states[1])
     assert play_on(again, again.set_state(saved), learner) == expected
-    with pytest.raises(errors.StateError, match="opponents are damaged"):
+    with pytest.raises(errors.StateError, match="opponents is damaged"):
         again.set_state([{"row": 1}] * 12)
 
 

@@ -70,7 +70,7 @@ def test_nothing_is_written_through_links(tmp_path, monkeypatch):
     run.path.mkdir()
     (run.path / "ratings.log").symlink_to(target)
     started = SimpleNamespace(stdin=io.BytesIO())
-    monkeypatch.setattr(ratings_module, "start_python", lambda *words, **pipes: started)
+    monkeypatch.setattr(ratings_module, "start_helper", lambda *words: started)
     spaces = SimpleNamespace(obs_space=None, action_space=None)
     session = SimpleNamespace(run=run, config=config(tmp_path), game=len, net=spaces)
     ratings_module.RunRatings(session)

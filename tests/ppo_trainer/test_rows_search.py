@@ -21,7 +21,6 @@ from entity_env.errors import SettingError
 from entity_env.rows.compiled import Actors, CompiledGame, CompiledRows, Entities, Field
 from entity_env.rows.single_game import CompiledEnvironment
 from ppo_trainer import train
-from ppo_trainer.errors import ConfigError
 from ppo_trainer.evaluate import evaluate_run
 from ppo_trainer.players.rows_search import RowsSearch
 from ppo_trainer.players.search_choices import choices_of
@@ -148,13 +147,9 @@ def test_gamma_says_how_much_later_rewards_are_worth():
 def test_a_guide_guides_it():
     rows = CompiledRows(LINE, 1)
     assert went(RowsSearch(rows, Evenly(), visits=300), rows.reset()) == [1]
-    assert went(RowsSearch(rows, ToTheLeft(), visits=30), rows.reset()) == [0]
+    for visits in (1, 30):  # one visit takes the likeliest choice
+        assert went(RowsSearch(rows, ToTheLeft(), visits), rows.reset()) == [0]
     assert went(RowsSearch(rows, ToTheLeft(), visits=1000), rows.reset()) == [1]
-
-
-def test_one_visit_takes_the_likeliest_choice():
-    rows = CompiledRows(LINE, 2)
-    assert went(RowsSearch(rows, ToTheLeft(), visits=1), rows.reset()) == [0, 0]
 
 
 def test_it_selects_entities_that_are_allowed():
@@ -182,10 +177,6 @@ def test_a_run_is_evaluated_with_a_search(tmp_path):
     assert ahead.player == "agent, 400 visits"
     assert ahead.mean("episodic_reward") == 1.0
     assert sampled.mean("episodic_reward") < 1.0
-    with pytest.raises(ConfigError, match="do not go together"):
-        evaluate_run(run, LineRows, episodes=2, against=["random"], search=3)
-    with pytest.raises(SettingError, match="number of visits"):
-        evaluate_run(run, LineRows, episodes=2, greedy=True, search=-3)
 
 
 def test_a_script_of_a_compiled_game_plays_its_rows(tmp_path):
@@ -203,7 +194,3 @@ def test_what_cannot_be_searched_with_a_run_is_refused(tmp_path):
     run = train(config, env=LineRows).run
     with pytest.raises(SettingError, match="do not follow"):
         evaluate_run(run, LineRows, episodes=2, greedy=True, search=3)
-    config = small_config(run_dir=str(tmp_path), total_timesteps=24)
-    run = train(config, env=Farm).run
-    with pytest.raises(SettingError, match="cannot be searched"):
-        evaluate_run(run, Farm, episodes=2, greedy=True, search=3)

@@ -21,7 +21,7 @@ from entity_env import (
 from entity_env.agent import Decision
 from entity_env.errors import SettingError
 from ppo_trainer.players.search import SearchAgent
-from ppo_trainer.players.search_counts import ChoiceCounts, ValueRange
+from ppo_trainer.players.search_tree import ChoiceCounts, ValueRange
 
 
 def searching(board, turn, **options):

@@ -18,7 +18,6 @@ from ppo_trainer.evaluate import evaluate_run
 from ppo_trainer.league import play_league
 from ppo_trainer.play.sides import play_sides
 from ppo_trainer.players.opponent_rows import Lineup, OpponentRows
-from ppo_trainer.players.sides import sides_of
 from ppo_trainer.runs.load_run import load_policy
 from ppo_trainer.watch import watch
 
@@ -66,8 +65,8 @@ class OneOfThree:
 
 
 def test_the_learner_of_a_compiled_game_sees_what_it_sees_of_the_readable_one():
-    sides = sides_of(Game(ConnectFourRows, {}))
-    assert sides == sides_of(Game(ConnectFour, {})) == [[0], [1]]
+    sides = Game(ConnectFourRows, {}).sides()
+    assert sides == Game(ConnectFour, {}).sides() == [[0], [1]]
     both = []
     for rows in (ConnectFourRows(6, seed=1), SeatRows(ConnectFour, 6, seed=1)):
         spaces = rows.obs_space(), rows.action_space()
