@@ -41,6 +41,7 @@ from entity_env.rows.game_kernel import (
     SHOW,
     STEP,
     WRONG_COUNT,
+    WRONG_WINDOW,
     KernelPlan,
     fixed_counts,
     game_kernel,
@@ -155,6 +156,11 @@ class CompiledRows(VecEnv):
     def num_seats(self) -> int:
         """The number of rows of one game."""
         return self._seats
+
+    @property
+    def seats_may_leave(self) -> bool:
+        """True if seats come and go while a game goes on."""
+        return self._game.may_leave
 
     def has_state(self) -> bool:
         """Return True if ``get_state`` works: it does."""
@@ -325,8 +331,6 @@ class CompiledRows(VecEnv):
             raise environment_failed("the compiled game", error).located(
                 f"step {self._step}"
             ) from error
-        if mode == RESET:
-            told[1][:] = False
         return self._writer.write(written, *told)
 
     def _get_state(self) -> list[Any]:
@@ -472,11 +476,13 @@ class _Part:
         types, lists = len(game.entities), self._plan.lists
         frames, last_frames = owner._writer.room(count)
         self._asked = np.ones(count, np.bool_)
+        self.over = np.zeros(last - first, np.bool_)
         self._written = Written(
             lengths=np.zeros((lists, count), np.int64),
             shown=np.empty((lists, count), np.int64),
             frames=frames,
             rows=np.zeros(count, np.int64),
+            over=self.over,
             last_lengths=np.zeros((types, count), np.int64),
             last=last_frames,
             metrics=np.empty((len(self._plan.metrics), count), np.float64),
@@ -484,6 +490,7 @@ class _Part:
         self._shapes = self._written.shown.shape, self._written.metrics.shape
         self._totals = np.zeros(7 + lists + types, np.int64)
         self._room = (
+            self.over,
             self._asked,
             self._written.rows,
             self._written.lengths,
@@ -525,6 +532,13 @@ class _Part:
         return written
 
     def _refuse(self, status: int, row: int, kind: int, count: int) -> NoReturn:
+        if status == WRONG_WINDOW:
+            raise ObservationError(
+                f"the game shows a window of {self._types[kind]!r} that is not on the map",
+                expected="a place where all of it lies on the map",
+                received=f"row {count}" if count >= 0 else "a row or column below 0",
+                where=f"environment {self.rows.start + row}",
+            )
         if status == WRONG_COUNT:
             raise ObservationError(
                 f"the game has {count} entities of type {self._types[kind]!r}",

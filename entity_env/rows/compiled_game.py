@@ -64,15 +64,19 @@ class Entities:
     Args:
         rows: A field with one row of features for each entity, of shape (most, F), or (most,)
             for a single feature; or a function ``(g, game, i, out)`` that writes the features of
-            entity ``i`` into ``out`` (F,).
+            entity ``i`` into ``out`` (F,). With ``window`` a field of shape (height, width, F), or
+            (height, width) for a single feature: a map that all seats share.
         count: How many there are now, the first ones: a field of shape (), a function
             ``(g, game)``, or a number; None: as many as the field has rows.
         most: The most that a game can have; where ``rows`` is a field, its length.
+        window: For a ``Grid``, a function ``(g, game)`` that returns the row and the column of the
+            map where the grid begins; all of it must lie on the map.
     """
 
     rows: str | Function
     count: str | Function | int | None = None
     most: int | None = None
+    window: Function | None = None
 
 
 @dataclass(frozen=True)
@@ -139,7 +143,10 @@ class CompiledGame:
             ``entities``, ``actions`` and ``global_features`` take ``(g, game, seat, ...)``.
         asks: With seats: ``(g, game, seat)`` says whether the seat must decide now; None: it does.
         resolve: With seats: ``(g, game, reward)`` plays the step that seats have chosen, adds to
-            ``reward`` (seats,), which is 0 before, and returns whether the episode is over.
+            ``reward`` (seats,), which is 0 before, and returns whether the episode is over. Where
+            seats come and go it is ``(g, game, reward, left)``, and notes in ``left`` (seats,),
+            which is False before, whose episode ends though the game goes on. Who has left is not
+            asked in that step; ``asks`` lets somebody in there from the next one on.
         problems: ``(g, game)`` returns what a state must not have, as a noun, and whether it has
             it. Called once for each saved game, when all fields are within their bounds, and run
             by Python, as is all that it calls; it may write to ``g``, a copy.
@@ -195,7 +202,7 @@ class CompiledGame:
         who = 2 if seats is None else 3
         _check_function("reset", self.reset, 2)
         _check_function("step", self.step, who + len(self.action_space))
-        _check_function("resolve", self.resolve, 3)
+        _check_function("resolve", self.resolve, 4 if self.may_leave else 3)
         _check_function("asks", self.asks, 3)
         _check_function("problems", self.problems, 2)
         _check_function("global_features", self.global_features, who + 1)
@@ -212,9 +219,38 @@ class CompiledGame:
             shapes = ((), (seats,)) if seats else ((),)
             self._check_is_field(f"metrics[{metric!r}]", name, shapes)
 
+    @property
+    def may_leave(self) -> bool:
+        """True if seats come and go while the game goes on."""
+        return self.resolve is not None and _parameters(self.resolve) > 3
+
+    def most_entities(self, name: EntityName) -> int:
+        """Return the most entities of a type that one frame can have."""
+        source = self.entities[name]
+        if source.window is not None:
+            return self.obs_space.grids[name].size
+        return (
+            self.state[source.rows].shape[0] if isinstance(source.rows, str) else source.most or 0
+        )
+
+    def _check_window(self, what: str, source: Entities, name: str, width: int) -> None:
+        grid = self.obs_space.grids.get(name)
+        shape = self._check_is_field(f"{what}.rows", source.rows) if grid else ()  # type: ignore[arg-type]
+        fits = (len(shape) == 2 and width == 1) or shape[2:] == (width,)
+        if grid is None or not fits or shape[0] < grid.shape[0] or shape[1] < grid.shape[1]:
+            raise SettingError(
+                f"{what}: there is no window of a map",
+                expected="a Grid, and as rows a field of shape (height, width, features) that is "
+                "at least as large",
+                received=f"rows={shorten(source.rows)}" + (f" of shape {shape}" if shape else ""),
+            )
+
     def _check_entities(self, what: str, source: Entities, name: str, who: int) -> None:
         width = len(self.obs_space.entities[name].features)
-        if isinstance(source.rows, str):
+        _check_function(f"{what}.window", source.window, who)
+        if source.window is not None:
+            self._check_window(what, source, name, width)
+        elif isinstance(source.rows, str):
             shape = self._check_is_field(f"{what}.rows", source.rows)
             if shape[1:] != (width,) and not (len(shape) == 1 and width == 1):
                 raise SettingError(
@@ -329,10 +365,16 @@ def _check_function(what: str, function: object, parameters: int) -> None:
             received=shorten(function),
             hint="numbers that it needs are settings",
         )
-    given = len(inspect.signature(plain).parameters)
+    given = _parameters(function)
     if given != parameters:
         raise SettingError(
             f"{what} has the wrong number of arguments",
             expected=f"{parameters}, g and game first",
             received=f"{given}: {plain.__name__}{inspect.signature(plain)}",
         )
+
+
+def _parameters(function: object) -> int:
+    """Return the number of arguments that a function takes; 0 of what is none."""
+    plain = inspect.unwrap(getattr(function, "py_func", function))  # type: ignore[arg-type]
+    return len(inspect.signature(plain).parameters) if inspect.isfunction(plain) else 0

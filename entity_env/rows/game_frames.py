@@ -34,6 +34,7 @@ class Written:
         shown: A copy of it.
         frames: The buffers.
         rows: Shape: (rows,), of which the first ``count`` are meant.
+        over: Whether the game has ended. Shape: (games,).
         last_lengths: Shape: (K, rows), of which the first ``cut_off`` columns are meant.
         last: The buffers of last observations.
         metrics: Shape: (M, rows).
@@ -48,6 +49,7 @@ class Written:
     shown: npt.NDArray[np.int64]
     frames: Arrays
     rows: npt.NDArray[np.int64]
+    over: npt.NDArray[np.bool_]
     last_lengths: npt.NDArray[np.int64]
     last: Arrays
     metrics: npt.NDArray[np.float64]
@@ -70,6 +72,7 @@ class FrameWriter:
     def __init__(self, game: CompiledGame, plan: KernelPlan, rows: int) -> None:
         self._game, self._plan = game, plan
         self._metrics, self._has_values = plan.metrics, game.global_features is not None
+        self._may_leave = game.may_leave
         self._types = [(name, k) for k, name in enumerate(game.obs_space.entities)]
         self._actions = [
             (name, row, plan.masks.get(name), plan.pairs.get(name))
@@ -83,10 +86,7 @@ class FrameWriter:
     def room(self, rows: int) -> tuple[Arrays, Arrays]:
         """Return the buffers ``frames`` and ``last`` of so many rows."""
         game, plan, types = self._game, self._plan, self._game.obs_space.entities
-        most = {
-            name: game.state[own.rows].shape[0] if isinstance(own.rows, str) else own.most or 0
-            for name, own in game.entities.items()
-        }
+        most = {name: game.most_entities(name) for name in game.entities}
 
         def entities() -> list[npt.NDArray[Any]]:
             return [np.empty((rows * most[n], len(types[n].features)), np.float32) for n in types]
@@ -164,6 +164,7 @@ class FrameWriter:
             metrics=ended,
             final=self._final(one, reward[truncated]) if one.cut_off else None,
             rows=one.rows[:count].copy() if self._game.seats else None,
+            over=np.repeat(one.over, self._game.seats or 1) if self._may_leave else None,
         )
 
     def legal(
@@ -272,6 +273,7 @@ class FrameWriter:
             shown=lengths.copy(),
             frames=buffers("frames", own),
             rows=np.concatenate([p.rows[: p.count] for p in parts]),
+            over=np.concatenate([p.over for p in parts]),
             last_lengths=np.concatenate([p.last_lengths[:, : p.cut_off] for p in parts], axis=1),
             last=buffers("last", last),
             metrics=np.concatenate([p.metrics for p in parts], axis=1),

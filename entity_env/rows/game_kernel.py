@@ -26,7 +26,7 @@ __all__ = ["RESET", "SHOW", "STEP", "KernelPlan", "fixed_counts", "game_kernel",
 STEP, RESET, SHOW = range(3)
 """Modes of a call of the kernel: play a step, begin all episodes, or only observe."""
 
-WRONG_COUNT, WRONG_REWARD = 1, 2
+WRONG_COUNT, WRONG_REWARD, WRONG_WINDOW = 1, 2, 3
 """The first of the kernel's ``totals`` where it is not 0."""
 
 
@@ -127,10 +127,16 @@ def fixed_counts(game: CompiledGame) -> tuple[int, ...]:
     return tuple(_fixed(game).values())
 
 
-def _fixed(game: CompiledGame) -> dict[int, int]:
-    """By the places of entity types their counts, where these are numbers."""
-    sources = (game.entities[name] for name in game.obs_space.entities)
-    return {k: own.count for k, own in enumerate(sources) if isinstance(own.count, int)}
+def _fixed(game: CompiledGame) -> dict[str, int]:
+    """By their names in the text, counts of entity types that are numbers, and sizes of grids."""
+    fixed = dict[str, int]()
+    for k, name in enumerate(game.obs_space.entities):
+        own = game.entities[name]
+        if isinstance(own.count, int):
+            fixed[f"count{k}"] = own.count
+        if own.window is not None:
+            fixed[f"height{k}"], fixed[f"width{k}"] = game.obs_space.grids[name].shape
+    return fixed
 
 
 def _functions(game: CompiledGame) -> dict[str, Function]:
@@ -143,7 +149,8 @@ def _functions(game: CompiledGame) -> dict[str, Function]:
         "global_features": game.global_features,
     }
     for k, name in enumerate(game.obs_space.entities):
-        named |= {f"rows{k}": game.entities[name].rows, f"count{k}": game.entities[name].count}
+        own = game.entities[name]
+        named |= {f"rows{k}": own.rows, f"count{k}": own.count, f"window{k}": own.window}
     for j, name in enumerate(game.action_space):
         named |= {f"when{j}": game.actions[name].when, f"mask{j}": game.actions[name].mask}
     return {name: function for name, function in named.items() if callable(function)}
@@ -160,12 +167,14 @@ def kernel_text(game: CompiledGame, resets: bool = True) -> str:
         fields: The game's state, then ``random`` and ``steps``. Shape of each: (G, ...).
         settings: The game's, then ``max_steps``; read. Numbers are not written into the text, as
             a game with other settings would be compiled again.
-        counts: The numbers of those entity types that always have as many; read.
+        counts: The numbers of those entity types that always have as many, and the heights and
+            widths of windows; read.
         returns, taken: Of running episodes: rewards, float64, and decisions, int32. Shape: (R,).
         reward, done, truncated: As in ``VecObs``. Shape: (R,).
         metrics: Those of ``KernelPlan``, NaN where no episode ended. Shape: (M, R).
         chosen: The choices of all actors for each action, int64, (A, 1); read.
         shown: A copy of ``lengths``, to be given away.
+        over: Whether a game has ended in the step. Shape: (G,), bool.
         asked, rows: Whether a row must decide, and the rows that do. Shape: (R,), bool and int64.
         lengths: How long the lists of each frame are, see ``KernelPlan``; first those of the frames
             that ``chosen`` answers. Shape: (L, R), int64.
@@ -179,19 +188,23 @@ def kernel_text(game: CompiledGame, resets: bool = True) -> str:
     types = range(len(game.entities))
     lines = [
         "def play(mode, fields, settings, counts, returns, taken, reward, done, truncated, "
-        "metrics, chosen, shown, asked, rows, lengths, frames, last_lengths, last, totals):",
+        "metrics, chosen, shown, over, asked, rows, lengths, frames, last_lengths, last, totals):",
         f"    g = G({_items('fields', len(game.state) + 2)}"
         f"{_items('settings', len(game.settings) + 1)})",
         "    seats = len(reward) // len(g.steps)" if game.seats else "    seats = 1",
-        *[f"    count{k} = counts[{i}]" for i, k in enumerate(_fixed(game))],
+        *[f"    {name} = counts[{i}]" for i, name in enumerate(_fixed(game))],
         "    totals[:] = 0",
         *[f"    most{k} = frames[{k}].shape[0] // len(reward)" for k in types],
         "    if mode == 0:",
         *_indent(8, _step_lines(game, plan)),
         "    elif mode == 1:",
-        "        done[:] = True",
-        *_indent(4 if resets else 8, _end_lines(game, plan)),
-        *([] if resets else ["        done[:] = False"]),
+        "        over[:], returns[:], taken[:] = True, 0.0, 0",
+        *([] if resets else _indent(8, _end_lines(game, plan))),
+        "    else:",
+        "        over[:] = False",
+        *(_indent(4, _end_lines(game, plan)) if resets else []),
+        "    if mode == 1:",
+        "        over[:] = False",
         *_indent(4, _show_lines(game, plan, resets)),
     ]
     return "\n".join(lines) + "\n"
@@ -199,7 +212,7 @@ def kernel_text(game: CompiledGame, resets: bool = True) -> str:
 
 def _step_lines(game: CompiledGame, plan: KernelPlan) -> list[str]:
     """Play a step in all games, and note what it led to."""
-    actions = range(len(plan.actors))
+    actions, leave = range(len(plan.actors)), game.may_leave
     who = "game" if game.seats is None else "game, seat"
     # Arrays of choices begin where those of the frame before ended.
     choices = [
@@ -212,7 +225,7 @@ def _step_lines(game: CompiledGame, plan: KernelPlan) -> list[str]:
     ]
     call = f"step(g, {', '.join([who, *(f'chosen{j}' for j in actions)])})"
     if game.seats is None:
-        play = ["frame = game", *choices, f"gain, over = {call}", "reward[game] = gain"]
+        play = ["frame = game", *choices, f"gain, ended = {call}", "reward[game] = gain"]
     else:
         play = [
             "for seat in range(seats):",
@@ -223,12 +236,22 @@ def _step_lines(game: CompiledGame, plan: KernelPlan) -> list[str]:
             "        taken[game * seats + seat] += 1",
             "own = reward[game * seats : (game + 1) * seats]",
             "own[:] = 0",
-            "over = resolve(g, game, own)",
+            *(["left = done[game * seats : (game + 1) * seats]", "left[:] = False"] * leave),
+            f"ended = resolve(g, game, own{', left' * leave})",
         ]
     numbers = {"episodic_length": "taken[row]", "episodic_reward": "returns[row]"} | {
         metric: f"g.{name}[game{', seat' if game.state[name].shape else ''}]"
         for metric, name in game.metrics.items()
     }
+    # A place that nobody has taken has no episode that could end.
+    ends = (
+        [
+            "truncated[row] = cut and not done[row] and taken[row] > 0",
+            "done[row] = (done[row] or over[game]) and taken[row] > 0",
+        ]
+        if leave
+        else ["done[row], truncated[row] = over[game], cut"]
+    )
     return [
         "metrics[:] = np.nan",
         "finite = True",
@@ -237,15 +260,17 @@ def _step_lines(game: CompiledGame, plan: KernelPlan) -> list[str]:
         "for game in range(len(g.steps)):",
         *_indent(4, play),
         "    g.steps[game] += 1",
-        "    cut = (not over) and g.steps[game] >= g.max_steps",
+        "    cut = (not ended) and g.steps[game] >= g.max_steps",
+        "    over[game] = ended or cut",
         *_indent(4, _each_seat(game)),
         *([] if game.seats else ["        taken[row] += 1"]),
         "        returns[row] += reward[row]" if game.seats else "        returns[row] += gain",
         "        finite &= np.isfinite(returns[row])",
-        "        done[row], truncated[row] = over or cut, cut",
-        "        if over or cut:",
+        *_indent(8, ends),
+        "        if done[row]:",
         "            totals[4] += 1",
         *[f"            metrics[{m}, row] = {numbers[n]}" for m, n in enumerate(plan.metrics)],
+        "            returns[row], taken[row] = 0.0, 0",
         "if not finite:",
         f"    totals[0] = {WRONG_REWARD}",
         "    return",
@@ -253,22 +278,20 @@ def _step_lines(game: CompiledGame, plan: KernelPlan) -> list[str]:
 
 
 def _end_lines(game: CompiledGame, plan: KernelPlan) -> list[str]:
-    """Note the last entities of what was cut off, and begin anew what is done."""
+    """Note the last entities of what was cut off, and begin anew the games that are over."""
     types = range(len(game.entities))
     return [
         "cut_off = 0",
         *[f"a{k} = 0" for k in types],
         "for game in range(len(g.steps)):",
-        "    if not done[game * seats]:",
+        "    if not over[game]:",
         "        continue",
-        "    if truncated[game * seats]:",
-        *_indent(8, _each_seat(game)),
+        *_indent(4, _each_seat(game)),
+        "        if truncated[row]:",
         *_indent(12, _entity_lines(game, plan, "last")),
         "            cut_off += 1",
         "    reset(g, game)",
         "    g.steps[game] = 0",
-        *_indent(4, _each_seat(game)),
-        "        returns[row], taken[row] = 0.0, 0",
         "totals[5] = cut_off",
         *[f"totals[{7 + plan.lists + k}] = a{k}" for k in types],
     ]
@@ -278,11 +301,14 @@ def _show_lines(game: CompiledGame, plan: KernelPlan, resets: bool) -> list[str]
     """Write the frames of all rows that must decide; without ``resets`` of finished rows, too."""
     types, others = range(len(game.entities)), range(len(game.entities), plan.lists)
     asks = f"asks(g, {_who(game)})" if game.asks else "True"
+    if game.may_leave:
+        asks = f"(over[game] or not done[row]) and {asks}"
     actions = _action_lines(game, plan)
     if not resets:
-        asks = f"done[row] or {asks}"
+        # Who has left shows nothing any more.
+        asks = f"{'truncated' if game.may_leave else 'done'}[row] if over[game] else {asks}"
         nobody = [f"{_lengths(row)} = 0" for row in others]
-        actions = ["if done[row]:", *_indent(4, nobody or ["pass"]), "else:", *_indent(4, actions)]
+        actions = ["if over[game]:", *_indent(4, nobody or ["pass"]), "else:", *_indent(4, actions)]
     only_asked = [f"asked[row] = {asks}", "if not asked[row]:", "    continue"]
     return [
         "frame = 0",
@@ -303,7 +329,29 @@ def _entity_lines(game: CompiledGame, plan: KernelPlan, buffers: str) -> list[st
     """Return the entities and global features of one row."""
     who, lines = _who(game), list[str]()
     for k, name in enumerate(game.obs_space.entities):
-        source = game.entities[name]
+        source, columns = game.entities[name], range(len(game.obs_space.entities[name].features))
+        lengths = _lengths(k) if buffers == "frames" else f"last_lengths[{k}, cut_off]"
+        if source.window is not None:
+            flat = len(game.state[source.rows].shape) == 2  # type: ignore[index]
+            lines += [
+                f"y0, x0 = window{k}(g, {who})",
+                f"most_y, most_x = g.{source.rows}.shape[1:3]",
+                f"if y0 < 0 or x0 < 0 or y0 + height{k} > most_y or x0 + width{k} > most_x:",
+                f"    totals[0], totals[1], totals[2], totals[3] = {WRONG_WINDOW}, row, {k}, "
+                "max(y0, x0)",
+                "    return",
+                f"for y in range(height{k}):",
+                f"    for x in range(width{k}):",
+                *[
+                    f"        {buffers}[{k}][a{k} + y * width{k} + x, {f}] = "
+                    f"g.{source.rows}[game, y0 + y, x0 + x{'' if flat else f', {f}'}]"
+                    for f in columns
+                ],
+                f"n{k} = height{k} * width{k}",
+                f"{lengths} = n{k}",
+                f"a{k} += n{k}",
+            ]
+            continue
         lines += [
             f"n{k} = {_count(game, source, k)}",
             f"if n{k} < 0 or n{k} > most{k}:",
@@ -318,9 +366,8 @@ def _entity_lines(game: CompiledGame, plan: KernelPlan, buffers: str) -> list[st
             lines += [
                 f"    {buffers}[{k}][a{k} + i, {f}] = "
                 f"g.{source.rows}[game, i{'' if flat else f', {f}'}]"
-                for f in range(len(game.obs_space.entities[name].features))
+                for f in columns
             ]
-        lengths = _lengths(k) if buffers == "frames" else f"last_lengths[{k}, cut_off]"
         lines += [f"{lengths} = n{k}", f"a{k} += n{k}"]
     if game.global_features:
         last = f"last[{len(game.entities)}][cut_off]"

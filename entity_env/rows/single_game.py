@@ -142,14 +142,19 @@ class _SingleGame(Playable):
         return self._obs
 
     def _show(self, obs: VecObs) -> VecObs:
-        self._obs, self._is_over = obs, bool(obs.done.any())
+        self._obs = obs
+        self._is_over = bool((obs.done if obs.over is None else obs.over).any())
         self._shown = observations_of(obs, self.obs_space(), self.action_space())
         return obs
 
     def _observation(self, number: int) -> Observation:
         """Return the observation of a frame, with the reward and the end of its row."""
-        obs, seen = self._begun(), deepcopy(self._shown[number])  # the caller may change it
-        row = obs.rows[number]
+        seen = deepcopy(self._shown[number])  # the caller may change it
+        return self._told(seen, int(self._begun().rows[number]))
+
+    def _told(self, seen: Observation, row: int) -> Observation:
+        """Add the reward and the end of a row to an observation."""
+        obs = self._begun()
         seen.reward = float(obs.reward[row])
         seen.done, seen.truncated = bool(obs.done[row]), bool(obs.truncated[row])
         if seen.done:
@@ -190,6 +195,10 @@ class CompiledPlayers(_SingleGame, MultiPlayerEnvironment):
         """Return the seats in the order of their rows."""
         return range(self.num_seats)
 
+    def is_over(self) -> bool | None:
+        """Return True if the game is over, where seats come and go."""
+        return self._is_over if self._rows.seats_may_leave else None
+
     def reset(self) -> SeatObservations:
         """Start a game."""
         self._reset()
@@ -207,12 +216,12 @@ class CompiledPlayers(_SingleGame, MultiPlayerEnvironment):
         return self._observations()
 
     def _observations(self) -> SeatObservations:
-        """Return what the seats that must act see, and the rewards of those that wait."""
+        """Return what the seats that must act see, and rewards and ends of the others."""
         obs, seats = self._begun(), self.seats()
         seen = {seats[row]: self._observation(i) for i, row in enumerate(obs.rows)}
-        for row in np.flatnonzero(obs.reward):
+        for row in np.flatnonzero((obs.reward != 0) | obs.done):
             if seats[row] not in seen:
                 unseen = [0.0] * len(self.obs_space().global_features)
-                reward = float(obs.reward[row])
-                seen[seats[row]] = Observation(features={}, global_features=unseen, reward=reward)
+                told = Observation(features={}, global_features=unseen, reward=0.0)
+                seen[seats[row]] = self._told(told, int(row))
         return seen

@@ -19,6 +19,7 @@ from entity_env import (
     CategoricalActionSpace,
     Entity,
     GlobalCategoricalActionSpace,
+    Grid,
     ListEnv,
     ObsSpace,
     SeatRows,
@@ -577,6 +578,119 @@ def test_all_seats_act_at_once_by_hand():
     assert obs.metrics["episodic_reward"].tolist() == [3, 2]
 
 
+# ---- seats that come and go ---------------------------------------------------------------------
+# A corridor of shops, which all see, and three places for people. Somebody comes in at the first
+# empty place in every second step; who goes right beyond the last shop leaves with a reward of 1.
+# The corridor closes after six steps, where the next one begins.
+
+SHOPS = np.array([7, 3, 9, 4])
+
+
+def open_doors(g, game):
+    for i in range(len(SHOPS)):
+        g.shops[game, 0, i] = SHOPS[i]
+    g.at[game] = -1
+    g.at[game, 0] = 0
+
+
+def walk(g, game, seat, moved):
+    g.at[game, seat] += moved[0]
+
+
+def let_people_in_and_out(g, game, reward, left):
+    for seat in range(len(reward)):
+        if g.at[game, seat] > g.shops.shape[2] - 2:  # the window is two shops wide
+            g.at[game, seat], left[seat] = -1, True
+            reward[seat] += 1.0
+    if g.steps[game] % 2 == 1:
+        for seat in range(len(reward)):
+            if g.at[game, seat] < 0 and not left[seat]:
+                g.at[game, seat] = 0
+                break
+    return g.steps[game] == 5
+
+
+def is_there(g, game, seat):
+    return g.at[game, seat] >= 0
+
+
+def what_is_near(g, game, seat):
+    return 0, g.at[game, seat]
+
+
+def corridor(**changes):
+    game = CompiledGame(
+        obs_space=ObsSpace(entities={"Me": Entity(["seat"]), "Shop": Grid((1, 2), ["price"])}),
+        action_space={"Take": CategoricalActionSpace(["stay", "right"])},
+        state={"shops": Field((1, 4)), "at": Field((3,))},
+        reset=open_doors,
+        step=walk,
+        entities={
+            "Me": Entities(me, count=1, most=1),
+            "Shop": Entities("shops", window=what_is_near),
+        },
+        actions={"Take": Actors("Me")},
+        seats=3,
+        asks=is_there,
+        resolve=let_people_in_and_out,
+    )
+    return replace(game, **changes)
+
+
+def test_seats_come_and_go_by_hand():
+    rows = CompiledRows(corridor(), 6)
+    obs = rows.reset()
+    assert (obs.rows.tolist(), obs.over.any()) == ([0, 3], False)
+    assert lists(obs.features["Shop"]) == [[[7], [3]]] * 2
+    obs = take_stones(rows, 2, 1)  # the one of the first corridor goes right
+    assert (obs.rows.tolist(), lists(obs.features["Shop"])[0]) == ([0, 3], [[3], [9]])
+    obs = take_stones(rows, 2, 1)  # step 1: somebody comes in
+    assert obs.rows.tolist() == [0, 1, 3, 4]
+    assert lists(obs.features["Shop"]) == [[[9], [4]], *[[[7], [3]]] * 3]
+    obs = take_stones(rows, 2, 1, 1, 1)  # beyond the last shop
+    assert (obs.rows.tolist(), obs.reward.tolist()) == ([1, 3, 4], [1, 0, 0, 0, 0, 0])
+    assert (obs.done.tolist(), obs.truncated.any()) == ([True] + [False] * 5, False)
+    assert not obs.over.any()
+    assert obs.metrics["episodic_length"][0] == 3
+    assert np.isnan(obs.metrics["episodic_reward"][1:]).all()
+    obs = take_stones(rows, 1, 1, 1)  # step 3: somebody comes in at each first empty place
+    assert (obs.rows.tolist(), obs.done.any()) == ([0, 1, 3, 4, 5], False)
+    take_stones(rows, *[1] * 5)
+    obs = take_stones(rows, *[1] * 5)  # step 5: both close, and nobody was at place 2
+    assert obs.done.tolist() == [True, True, False, True, True, True]
+    assert (obs.over.all(), obs.rows.tolist()) == (True, [0, 3])
+    lengths = obs.metrics["episodic_length"]
+    assert lengths[obs.done].tolist() == [2, 4, 6, 4, 2]
+
+
+def test_a_limit_cuts_off_those_who_are_there():
+    rows = CompiledRows(corridor(max_steps=3), 3)
+    rows.reset()
+    take_stones(rows, 2)
+    take_stones(rows, 2)
+    obs = take_stones(rows, 2, 2)  # one leaves, the other is cut off after one step
+    assert (obs.done.tolist(), obs.truncated.tolist()) == (
+        [True, True, False],
+        [False, True, False],
+    )
+    assert lists(obs.final.features["Shop"]) == [[[3], [9]]]
+    assert (obs.reward.tolist(), obs.rows.tolist()) == ([1, 0, 0], [0])
+
+
+def off_the_map(g, game, seat):
+    return 0, g.at[game, seat] + 2
+
+
+def test_a_window_beside_the_map_is_an_error():
+    shop = Entities("shops", window=off_the_map)
+    rows = CompiledRows(corridor(entities={**corridor().entities, "Shop": shop}), 3)
+    rows.reset()
+    with pytest.raises(errors.ObservationError, match="window of 'Shop'"):
+        take_stones(rows, 2)
+    with pytest.raises(errors.SettingError, match="no window of a map"):
+        corridor(state={"shops": Field((1, 1)), "at": Field((3,))})
+
+
 # ---- what is wrong ------------------------------------------------------------------------------
 
 
@@ -737,7 +851,13 @@ class Nim(CompiledPlayers):
     rows = partial(CompiledRows, nim())
 
 
-@pytest.mark.parametrize(("single", "rows_of"), [(Dice, ListEnv), (Nim, SeatRows)])
+class Corridor(CompiledPlayers):
+    rows = partial(CompiledRows, corridor())
+
+
+@pytest.mark.parametrize(
+    ("single", "rows_of"), [(Dice, ListEnv), (Nim, SeatRows), (Corridor, SeatRows)]
+)
 def test_a_single_game_is_the_game_of_the_rows(single, rows_of):
     seed = int(np.random.SeedSequence(3, spawn_key=(0,)).generate_state(1)[0])
     theirs = single.rows(None, seed=seed)
