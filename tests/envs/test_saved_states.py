@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from mmo_support import SMALL_WORLD
 
 from entity_env.checking.check_tools import difference, pack_obs
 from entity_env.errors import EntityEnvError, StateError
@@ -23,6 +24,7 @@ from entity_env.seats.seat_rows import SeatRows
 
 SMALL: dict[str, dict[str, Any]] = {
     "job_shop": {"jobs": 6, "machines": 4, "arrivals": True, "breakdowns": 0.1, "setups": 0.2},
+    "mmo": SMALL_WORLD,
     "photosynthesis": {"rounds": 2, "players": 2},
     "vehicle_routing": {"vehicles": 3, "windows": True, "requests": 0.5},
     "warehouse": {"ticks": 200},

@@ -1,0 +1,6 @@
+"""A massively multiplayer world: one file for each system, ``world.py`` puts them together.
+
+Its rules are those of Neural MMO 1.3 (Suarez et al. 2020). ``world.py`` has the environment.
+"""
+
+__all__: list[str] = []

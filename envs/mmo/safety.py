@@ -1,0 +1,65 @@
+"""Immunity of newcomers, and the wilderness, where levels must be alike for a fight.
+
+``immunity=0`` gives none; ``wilderness=False`` lets all levels fight each other everywhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from entity_env.rows.compiled import compiled
+
+from .body import COLUMN, IMMUNE, ROW, WILD
+from .progression import combat_level
+from .settings import setting
+
+__all__ = ["Safety", "may_fight", "protect", "start_protection"]
+
+
+@dataclass(frozen=True)
+class Safety:
+    """The settings of this system.
+
+    Args:
+        immunity: So many updates protect a newcomer from all attacks.
+        wilderness: Whether attacks need levels that differ at most by the smaller wilderness of
+            the two, as on the large map.
+        safe_distance: The wilderness is -1 so near to its centre.
+        wilderness_step: It grows by 1 in so many tiles.
+        wilderness_centre: The row and column of its centre; -1: the middle of the map.
+    """
+
+    immunity: int = setting(10)
+    wilderness: bool = setting(False)
+    safe_distance: int = setting(7)
+    wilderness_step: int = setting(3, 1)
+    wilderness_centre: int = setting(35, -1)
+
+
+@compiled
+def start_protection(g: Any, me: Any) -> None:
+    """Protect a newcomer."""
+    me[IMMUNE] = g.immunity
+    _note_wilderness(g, me)
+
+
+@compiled
+def protect(g: Any, me: Any) -> None:
+    """Let a tick of immunity pass, and look at where the agent is."""
+    me[IMMUNE] = max(me[IMMUNE] - 1, 0)
+    _note_wilderness(g, me)
+
+
+@compiled
+def _note_wilderness(g: Any, me: Any) -> None:
+    centre = g.wilderness_centre if g.wilderness_centre >= 0 else g.tiles.shape[1] // 2
+    far = max(abs(me[ROW] - centre), abs(me[COLUMN] - centre))
+    me[WILD] = max((far - g.safe_distance) // g.wilderness_step, -1)
+
+
+@compiled
+def may_fight(me: Any, other: Any) -> bool:
+    """Return True if the wilderness lets two agents fight."""
+    apart = abs(combat_level(me) - combat_level(other))
+    return bool(apart <= min(me[WILD], other[WILD]))

@@ -1,0 +1,310 @@
+"""The world: what a tick is, and its agents as rows.
+
+rows = MmoRows(1280)      # ten worlds of 128 seats, side by side
+obs = rows.reset()        # obs.rows are the seats of living agents
+
+"""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.errors import nearest
+from entity_env.rows.compiled import CompiledGame, CompiledRows, Field, random_int
+from entity_env.rows.jit import called
+from entity_env.rows.single_game import CompiledPlayers
+
+from ..board_picture import PLAYERS
+from ..errors import EnvConfigError
+from .body import (
+    AGE,
+    COLUMN,
+    DAMAGE,
+    FROZEN,
+    HEALTH,
+    LEVEL,
+    LIVING,
+    MARKED,
+    MOVE,
+    NEXT,
+    ROW,
+    XP,
+)
+from .combat import Combat, fight
+from .foraging import Foraging, forage, regrow
+from .observation import Observing, choose, choose_move
+from .progression import Progression
+from .safety import Safety, protect
+from .settings import check_settings, numbers
+from .spawning import Spawning, remove_marked, spawn
+from .terrain import FOREST, LAKE, LAVA, SCRUB, STONE, TILES, Terrain
+
+__all__ = ["Mmo", "MmoRows", "MmoSettings", "mmo_game"]
+
+_STEPS = np.array([(-1, 0), (1, 0), (0, 1), (0, -1), (0, 0)])  # of MOVES
+_LAKE = ((207, 82, 46), (66, 117, 201))
+_LAND = ((150, 190, 110), (190, 178, 120), (56, 122, 62), (128, 128, 128))
+_COLOURS = np.array([*_LAKE, *_LAND], np.uint8)  # of TILES
+
+
+@dataclass(frozen=True)
+class MmoSettings(Terrain, Spawning, Foraging, Combat, Progression, Safety, Observing):
+    """All settings of a world; each system declares its own, in its file.
+
+    Raises:
+        EnvConfigError: A value of the wrong type or range.
+    """
+
+    def __post_init__(self) -> None:
+        """Check all values."""
+        check_settings(self)
+        if self.agents % self.populations:
+            raise EnvConfigError(
+                "the seats do not divide into populations",
+                expected=f"agents, a multiple of {self.populations} populations",
+                received=self.agents,
+            )
+
+
+@called
+def _update(g: Any, game: int, count: int) -> None:
+    """Update the ``count`` oldest agents; who has no health left, or stands on lava, is marked."""
+    for k in range(count):
+        me = g.agents[game, g.order[game, k]]
+        if me[HEALTH] <= 0 or g.tiles[game, me[ROW], me[COLUMN]] == LAVA:
+            me[MARKED] = 1
+            continue
+        me[FROZEN] = max(me[FROZEN] - 1, 0)
+        protect(g, me)
+        if g.foraging:
+            forage(g, game, me)
+        me[DAMAGE] = 0
+        me[AGE] += 1
+
+
+@called
+def _move(agents: Any, order: Any, tiles: Any) -> None:
+    for k in range(len(order)):
+        me = agents[order[k]]
+        if me[FROZEN] > 0:
+            continue
+        row, column = me[ROW] + _STEPS[me[MOVE], 0], me[COLUMN] + _STEPS[me[MOVE], 1]
+        if tiles[row, column] != LAKE and tiles[row, column] != STONE:
+            me[ROW], me[COLUMN] = row, column
+
+
+@called
+def _take_off_tiles(agents: Any, order: Any, first: Any) -> None:
+    for k in range(len(order)):
+        first[agents[order[k], ROW], agents[order[k], COLUMN]] = -1
+
+
+@called
+def _put_on_tiles(agents: Any, order: Any, first: Any) -> None:
+    for k in range(len(order) - 1, -1, -1):  # the oldest last, and so the first of its tile
+        me = agents[order[k]]
+        me[NEXT] = first[me[ROW], me[COLUMN]]
+        first[me[ROW], me[COLUMN]] = order[k]
+
+
+def tick(g: Any, game: int, reward: Any, left: Any) -> bool:
+    """Play a tick; the newcomer of it first acts in the next one."""
+    count = g.alive[game]
+    agents, order, tiles = g.agents[game], g.order[game], g.tiles[game]
+    _take_off_tiles(agents, order[:count], g.first[game])
+    spawn(g, game)
+    _update(g, game, count)
+    _move(agents, order[:count], tiles)
+    fight(g, game, count)
+    g.alive[game] = remove_marked(agents, order, g.alive[game], reward, left, g.death_reward)
+    regrow(tiles, g.random, game, g.regrowth)
+    _put_on_tiles(agents, order[: g.alive[game]], g.first[game])
+    return False
+
+
+def _reset(g: Any, game: int) -> None:
+    g.map[game] = random_int(g.random, game, 0, g.terrain.shape[1] - 1)
+    for y in range(g.tiles.shape[1]):  # loops compile in a fraction of the time of whole arrays
+        for x in range(g.tiles.shape[2]):
+            g.tiles[game, y, x] = g.terrain[game, g.map[game], y, x]
+            g.first[game, y, x] = -1
+    for seat in range(g.agents.shape[1]):
+        g.agents[game, seat, LIVING] = 0
+    g.alive[game] = 0
+    spawn(g, game)
+    _put_on_tiles(g.agents[game], g.order[game, : g.alive[game]], g.first[game])
+
+
+def _lives(g: Any, game: int, seat: int) -> bool:
+    return bool(g.agents[game, seat, LIVING])
+
+
+def _problems(g: Any, game: int) -> dict[str, bool]:
+    """Return what a saved state must not have, and whether it has it."""
+    agents, order, first = g.agents[game], g.order[game, : g.alive[game]], g.first[game]
+    seats, margin, (height, width) = np.flatnonzero(agents[:, LIVING]), g.radius + 1, first.shape
+    rows, columns = agents[seats, ROW], agents[seats, COLUMN]
+    near_edge = (np.minimum(rows, columns) < margin - 1) | (rows > height - margin)
+    grown = [
+        np.where(own == SCRUB, FOREST, own) for own in (g.tiles[game], g.terrain[game, g.map[game]])
+    ]
+    wrong: dict[str, bool] = {
+        "another order than that of who lives": sorted(order) != seats.tolist(),
+        "an agent at the edge of the map": bool((near_edge | (columns > width - margin)).any()),
+        "an agent on water or stone": bool(
+            np.isin(g.tiles[game][rows, columns], (LAKE, STONE)).any()
+        ),
+        "an agent without levels": bool((agents[seats, LEVEL:XP] < 1).any()),
+        "the tiles of another map": not np.array_equal(grown[0], grown[1]),
+    }
+    if not any(wrong.values()):
+        before = first.copy(), agents[seats, NEXT].copy()
+        first[:] = -1
+        _put_on_tiles(agents, order, first)
+        wrong["a wrong list of who is where"] = not (
+            np.array_equal(before[0], first) and np.array_equal(before[1], agents[seats, NEXT])
+        )
+    return wrong
+
+
+def mmo_game(settings: MmoSettings, maps: int, shape: tuple[int, ...], spawns: int) -> CompiledGame:
+    """Return the compiled game of a world.
+
+    A world with another rule is this game with another ``resolve``, which calls ``tick``.
+
+    Args:
+        settings: All settings.
+        maps: The number of maps M.
+        shape: Height and width of each.
+        spawns: The number of cells S where newcomers come in.
+    """
+    agents, combat = settings.agents, bool(settings.combat)
+    obs_space, action_space = settings.spaces(settings.populations, combat)
+    entities, actions = settings.sources(agents, combat)
+    return CompiledGame(
+        obs_space=obs_space,
+        action_space=action_space,
+        state={
+            "terrain": Field((maps, *shape), np.int8, fixed=True),
+            "spawns": Field((spawns, 2), fixed=True),
+            "map": Field(least=0, most=maps - 1),
+            "tiles": Field(shape, np.int8, least=0, most=len(TILES) - 1),
+            **settings.spawning_fields(agents),
+            **settings.observing_fields(agents, shape),
+        },
+        settings={name: own for name, own in numbers(settings).items() if name != "agents"},
+        reset=_reset,
+        step=choose if combat else choose_move,
+        entities=entities,
+        actions=actions,
+        seats=agents,
+        asks=_lives,
+        resolve=tick,
+        problems=_problems,
+    )
+
+
+class MmoRows(CompiledRows):
+    """Worlds side by side, a row for each seat of each; everything about them: ``Mmo``.
+
+    Args:
+        num_envs: The number of rows R, a multiple of ``agents``; None: those of one world.
+        seed: Seeds all worlds.
+        threads: As in ``CompiledRows``.
+        settings: Those of ``MmoSettings``.
+    """
+
+    def __init__(
+        self, num_envs: int | None = None, seed: int = 0, threads: int = 1, **settings: Any
+    ) -> None:
+        names = [own.name for own in fields(MmoSettings)]
+        for name in settings:
+            if name not in names:
+                raise EnvConfigError(
+                    f"there is no setting {name!r}", options=names, hint=nearest(name, names)
+                )
+        self.settings = MmoSettings(**settings)
+        maps, spawns = self.settings.make_maps(self.settings.radius + 1)
+        game = mmo_game(self.settings, len(maps), maps.shape[1:], len(spawns))
+        super().__init__(game, num_envs, seed, threads=threads)
+        self._fields["terrain"][:] = maps
+        self._fields["spawns"][:] = spawns
+
+    def draw_row(self, row: int, cell: int = 8, **_: Any) -> npt.NDArray[np.uint8]:
+        """Return a picture of the world of a row: its tiles, and agents by their population.
+
+        Shape: (H, W, 3), uint8.
+
+        Args:
+            row: The number of the row.
+            cell: The size of a tile in pixels.
+        """
+        self._check_begun()
+        game = self.save_game(row // self._seats)
+        picture = _COLOURS[np.array(game["tiles"])].repeat(cell, axis=0).repeat(cell, axis=1)
+        rim = max(cell // 4, 1)
+        for seat in game["order"][: game["alive"]]:
+            y, x = (game["agents"][seat][place] * cell for place in (ROW, COLUMN))
+            picture[y : y + cell, x : x + cell] = 0
+            colour = PLAYERS[seat % self.settings.populations % len(PLAYERS)]
+            picture[y + rim : y + cell - rim, x + rim : x + cell - rim] = colour
+        return picture
+
+
+MmoRows.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+    [
+        inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default)
+        for name, default in (
+            *(("num_envs", None), ("seed", 0), ("threads", 1)),
+            *((own.name, own.default) for own in fields(MmoSettings)),
+        )
+    ]
+)
+
+
+class Mmo(CompiledPlayers):
+    """Agents spawn, forage, fight, grow and die in a world that never ends.
+
+    Each tick all living agents move and may attack; then the world lets some die, and somebody be
+    born. Who is born takes a free seat of a random population, so that a seat has many lives, each
+    an episode of its own.
+
+    Entities:
+        ``Self`` [population, damage, age, food, water, health, frozen, immune, wilderness, level,
+        fishing, ...]: damage of the last tick and age are hundredths; food, water and health are
+        parts of the agent's own maximum, minus 0.5; frozen and immune are the ticks that are left,
+        of 3 and 10, minus 0.5; level is that in fights; then the levels of seven skills.
+        ``Agent`` [row, column, population, damage, ...]: the others in the crop, with their places
+        in it; (radius, radius) is the agent's own. ``Strike`` [row, column, style, population,
+        damage, ..., chance]: a style and whom it reaches, with the probability of a hit.
+        ``Tile`` [kind]: a grid of (2 radius + 1)^2, the crop of the map around the agent.
+    Actions:
+        ``Move``: North, South, East, West or Stay; water and stone are in the way, lava kills.
+        ``Attack``: ``Self`` selects a ``Strike``, or itself for none; not asked where nobody is in
+        reach.
+    Reward:
+        -1 at death (``death_reward``).
+    End:
+        The world has none. A seat's episode ends at the agent's death.
+    Randomness:
+        The map, who is born where, hits, and the forests that grow again.
+    Source:
+        Suarez et al., "Neural MMO v1.3: A Massively Multiagent Game Environment for Training and
+        Evaluating Neural Networks", 2020.
+
+    Args:
+        settings: Those of ``MmoSettings``: each system declares its own, in its file.
+
+    Raises:
+        EnvConfigError: A setting of the wrong type or range, or a map without room for newcomers.
+    """
+
+    rows = MmoRows
+
+
+MmoRows.environment = Mmo
