@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -14,30 +13,20 @@ from ragged_net.errors import NetConfigError, check_kind, nearest, whole
 from ragged_net.model.attention import check_backend
 from ragged_net.position_config import RelativePosition, Translation, positions_of
 from ragged_net.relation_config import checked_relations, relations_in
+from ragged_net.setting_checks import above_0, check_fields, checked, one_of, or_none
 
-__all__ = ["ACTIVATIONS", "MEMORIES", "NetConfig", "check_activation", "check_sharpness"]
+__all__ = ["NetConfig", "check_activation", "check_sharpness"]
 
 KindT = TypeVar("KindT")
 
-ACTIVATIONS = ("relu", "gelu")
-VALUE_NORMS = ("none", "popart")
-MEMORIES = ("none", "lstm", "gru")
-EMBEDDINGS = ("linear", "attributes")
-DISCRETE = ("sum", "concat")
 _WITH_BIAS = ("auto", "grouped")
 """The attention that can stand for the one with a bias."""
 
 
 def check_sharpness(temperature: Any, top_k: Any) -> None:
     """Raise NetConfigError unless a temperature is above 0 and ``top_k`` a whole number >= 0."""
-    is_number = isinstance(temperature, int | float) and not isinstance(temperature, bool)
-    if not is_number or not 0 < temperature < math.inf:
-        raise NetConfigError(
-            "temperature is out of range",
-            expected="a finite number > 0",
-            received=repr(temperature),
-            hint="greedy=True takes the likeliest choice" if temperature == 0 else None,
-        )
+    hint = "greedy=True takes the likeliest choice" if temperature == 0 else None
+    above_0("temperature", temperature, hint)
     if isinstance(top_k, bool) or not isinstance(top_k, int) or top_k < 0:
         raise NetConfigError(
             "top_k is out of range",
@@ -48,17 +37,10 @@ def check_sharpness(temperature: Any, top_k: Any) -> None:
 
 def check_activation(name: object) -> None:
     """Raise NetConfigError unless ``name`` is that of an activation."""
-    _check_option("activation", name, ACTIVATIONS)
+    _ACTIVATION("NetConfig.activation", name)
 
 
-def _check_option(setting: str, name: object, options: tuple[str, ...]) -> None:
-    if not isinstance(name, str) or name not in options:
-        raise NetConfigError(
-            f"NetConfig.{setting} does not exist",
-            received=repr(name),
-            options=options,
-            hint=nearest(name, options),
-        )
+_ACTIVATION = one_of("relu", "gelu")
 
 
 def _names_its_settings(kind: type[KindT]) -> type[KindT]:
@@ -79,6 +61,22 @@ def _names_its_settings(kind: type[KindT]) -> type[KindT]:
 
     kind.__init__ = initialize  # type: ignore[method-assign,assignment]
     return kind
+
+
+def _order(where: str, order: Any) -> tuple[str, ...]:
+    names = () if isinstance(order, str) or not isinstance(order, Sequence) else tuple(order)
+    if len(names) < 2 or len(set(names)) < len(names) or not all(type(n) is str for n in names):
+        raise NetConfigError(
+            f"{where} is no order",
+            expected="the names of two actions or more, each once, or None",
+            received=repr(order),
+        )
+    return names
+
+
+def _backend(where: str, name: Any) -> Any:
+    check_backend(name)
+    return name
 
 
 @_names_its_settings
@@ -118,29 +116,29 @@ class NetConfig:
         UnknownNameError: An attention backend that does not exist.
     """
 
-    dim: int = 64
-    layers: int = 2
-    heads: int = 4
-    mlp_ratio: int = 2
-    activation: str = "relu"
-    attention: str = "auto"
-    action_order: Sequence[str] | None = None
-    value_norm: str = "none"
-    memory: str = "none"
-    memory_size: int = 128
+    dim: int = checked(whole, 64)
+    layers: int = checked(whole, 2)
+    heads: int = checked(whole, 4)
+    mlp_ratio: int = checked(whole, 2)
+    activation: str = checked(_ACTIVATION, "relu")
+    attention: str = checked(_backend, "auto")
+    action_order: Sequence[str] | None = checked(or_none(_order), None)
+    value_norm: str = checked(one_of("none", "popart"), "none")
+    memory: str = checked(one_of("none", "lstm", "gru"), "none")
+    memory_size: int = checked(whole, 128)
     relative_position: RelativePosition | None = None
     translation: Translation | None = None
-    relations: Sequence[Sequence[str]] | None = None
-    embedding: str = "linear"
-    discrete: str = "sum"
-    tile_summaries: int = 4
-    tile_channels: int = 32
+    relations: Sequence[Sequence[str]] | None = checked(or_none(checked_relations), None)
+    embedding: str = checked(one_of("linear", "attributes"), "linear")
+    discrete: str = checked(one_of("sum", "concat"), "sum")
+    tile_summaries: int = checked(whole, 4)
+    tile_channels: int = checked(whole, 32)
 
     def __post_init__(self) -> None:
         """Check all values; whole numbers of NumPy become Python's."""
-        sizes = "dim", "layers", "heads", "mlp_ratio", "memory_size"
-        for name in (*sizes, "tile_summaries", "tile_channels"):
-            object.__setattr__(self, name, whole(f"NetConfig.{name}", getattr(self, name)))
+        check_fields(self, "NetConfig")
+        for name, kind in (("relative_position", RelativePosition), ("translation", Translation)):
+            check_kind(f"NetConfig.{name}", getattr(self, name), kind, type(None))
         if self.dim % self.heads:
             raise NetConfigError(
                 "NetConfig.dim cannot be split into heads",
@@ -148,31 +146,11 @@ class NetConfig:
                 received=f"dim={self.dim}, heads={self.heads}",
                 hint=_neighbours(self.dim, self.heads),
             )
-        check_activation(self.activation)
-        _check_option("memory", self.memory, MEMORIES)
-        _check_option("embedding", self.embedding, EMBEDDINGS)
-        _check_option("discrete", self.discrete, DISCRETE)
         if self.embedding == "attributes" and self.discrete == "concat":
             raise NetConfigError(
                 "embedding='attributes' and discrete='concat' do not go together",
                 expected="one of them: attributes that attend to each other are not concatenated",
             )
-        if not isinstance(self.value_norm, str) or self.value_norm not in VALUE_NORMS:
-            raise NetConfigError(
-                "NetConfig.value_norm does not exist",
-                received=repr(self.value_norm),
-                options=VALUE_NORMS,
-                hint=nearest(self.value_norm, VALUE_NORMS),
-            )
-        if self.action_order is not None:
-            object.__setattr__(self, "action_order", _checked_order(self.action_order))
-        check_kind(
-            "NetConfig.relative_position", self.relative_position, RelativePosition, type(None)
-        )
-        if self.relations is not None:
-            object.__setattr__(self, "relations", checked_relations(self.relations))
-        check_backend(self.attention)
-        check_kind("NetConfig.translation", self.translation, Translation, type(None))
         setting = self.relative_position
         if setting is not None and setting.kind == "mlp" and self.attention not in _WITH_BIAS:
             raise NetConfigError(
@@ -234,17 +212,6 @@ class NetConfig:
     def fused(self) -> bool:
         """True if compiled blocks may take over, with their one activation and own attention."""
         return self.activation == "relu" and self.attention == "auto" and not self.position_bias
-
-
-def _checked_order(order: Any) -> tuple[str, ...]:
-    names = () if isinstance(order, str) or not isinstance(order, Sequence) else tuple(order)
-    if len(names) < 2 or len(set(names)) < len(names) or not all(type(n) is str for n in names):
-        raise NetConfigError(
-            "NetConfig.action_order is no order",
-            expected="the names of two actions or more, each once, or None",
-            received=repr(order),
-        )
-    return names
 
 
 def _neighbours(dim: int, heads: int) -> str:

@@ -2,16 +2,77 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from entity_env.spaces import Discrete, Grid, ObsSpace, Position
-from ragged_net.errors import NetConfigError, nearest, shown
+from entity_env.spaces import ObsSpace, Position
+from ragged_net.errors import NetConfigError, shown
+from ragged_net.setting_checks import (
+    above_0,
+    check_feature,
+    check_fields,
+    checked,
+    flag,
+    one_of,
+    or_none,
+)
 
-__all__ = ["KINDS", "RelativePosition", "Translation", "positions_of"]
+__all__ = ["RelativePosition", "Translation", "positions_of"]
 
-KINDS = ("waves", "mlp", "none")
+
+def _coordinates(where: str, features: object) -> dict[str, tuple[str, ...]]:
+    """Return the names of coordinates by entity type, checked as far as no space is needed."""
+    hint = f"{where}: {{Mine: [x, y], Robot: [x, y]}}"
+    if not isinstance(features, Mapping) or not features:
+        raise NetConfigError(
+            f"{where} names no entity type",
+            expected="a mapping from entity types to the names of their coordinates",
+            received=shown(features),
+            hint=hint,
+        )
+    for name, own in features.items():
+        if (
+            isinstance(own, str)
+            or not isinstance(own, Sequence)
+            or not 1 <= len(own) <= 3
+            or not all(isinstance(part, str) and part for part in own)
+            or len(set(own)) < len(own)
+        ):
+            raise NetConfigError(
+                f"{where} of {name!r} are no coordinates",
+                expected="one to three different names of features",
+                received=shown(own),
+                hint=hint,
+            )
+    return {name: tuple(own) for name, own in features.items()}
+
+
+def _headings(where: str, headings: object) -> dict[str, str]:
+    if not isinstance(headings, Mapping) or not all(
+        isinstance(own, str) for own in headings.values()
+    ):
+        raise NetConfigError(
+            f"{where} is no mapping",
+            expected="names of features by entity type, such as {Vehicle: direction}",
+            received=shown(headings),
+        )
+    return dict(headings)
+
+
+def _scales(where: str, scale: object) -> dict[str, float]:
+    if not isinstance(scale, Mapping) or not all(isinstance(name, str) for name in scale):
+        raise NetConfigError(
+            f"{where} is no mapping",
+            expected="lengths by entity type, such as {Mine: 5.0}",
+            received=shown(scale),
+        )
+    return {name: float(above_0(f"{where} of {name!r}", own)) for name, own in scale.items()}
+
+
+def _name(where: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise NetConfigError(f"{where} is no name", expected="a string", received=shown(value))
+    return value
 
 
 @dataclass(frozen=True)
@@ -38,54 +99,28 @@ class RelativePosition:
         NetConfigError: A value out of range, or values that contradict each other.
     """
 
-    features: Mapping[str, Sequence[str]] | None = None
-    kind: str = "waves"
-    unit: float = 1.0
-    extent: float = 16.0
-    absolute: bool = False
-    heading: Mapping[str, str] | None = None
+    features: Mapping[str, Sequence[str]] | None = checked(or_none(_coordinates), None)
+    kind: str = checked(one_of("waves", "mlp", "none"), "waves")
+    unit: float = checked(above_0, 1.0)
+    extent: float = checked(above_0, 16.0)
+    absolute: bool = checked(flag, False)
+    heading: Mapping[str, str] | None = checked(or_none(_headings), None)
 
     def __post_init__(self) -> None:
         """Check all values."""
-        if not isinstance(self.kind, str) or self.kind not in KINDS:
-            raise NetConfigError(
-                "relative_position.kind does not exist",
-                received=shown(self.kind),
-                options=KINDS,
-                hint=nearest(self.kind, KINDS),
-            )
-        for name in ("unit", "extent"):
-            _check_length(f"relative_position.{name}", getattr(self, name))
+        check_fields(self, "relative_position")
         if self.extent < self.unit:
             raise NetConfigError(
                 "relative_position.extent is smaller than its unit",
                 expected=f"extent >= {self.unit:g}",
                 received=f"{self.extent:g}",
             )
-        _check_flag("relative_position.absolute", self.absolute)
-        if self.features is not None:
-            found = _coordinates("relative_position.features", self.features)
-            object.__setattr__(self, "features", found)
-        if self.heading is not None:
-            object.__setattr__(self, "heading", self._headings())
-
-    def _headings(self) -> dict[str, str]:
-        heading = self.heading
-        if not isinstance(heading, Mapping) or not all(
-            isinstance(own, str) for own in heading.values()
-        ):
-            raise NetConfigError(
-                "relative_position.heading is no mapping",
-                expected="names of features by entity type, such as {Vehicle: direction}",
-                received=shown(heading),
-            )
-        if heading and self.kind != "mlp":
+        if self.heading and self.kind != "mlp":
             raise NetConfigError(
                 f"relative_position.heading cannot be had with kind={self.kind!r}",
                 expected="kind='mlp', or net.translation with a heading",
-                received=shown(dict(heading)),
+                received=shown(self.heading),
             )
-        return dict(heading)
 
 
 @dataclass(frozen=True)
@@ -111,28 +146,16 @@ class Translation:
         NetConfigError: A value of another kind.
     """
 
-    reference: str
-    features: Mapping[str, Sequence[str]] | None = None
-    heading: str | None = None
-    distance: bool = False
-    each_actor: bool = False
-    scale: Mapping[str, float] | None = None
+    reference: str = checked(_name)
+    features: Mapping[str, Sequence[str]] | None = checked(or_none(_coordinates), None)
+    heading: str | None = checked(or_none(_name), None)
+    distance: bool = checked(flag, False)
+    each_actor: bool = checked(flag, False)
+    scale: Mapping[str, float] | None = checked(or_none(_scales), None)
 
     def __post_init__(self) -> None:
         """Check all values."""
-        for name in ("reference", "heading"):
-            value = getattr(self, name)
-            if not isinstance(value, str) and (name == "reference" or value is not None):
-                raise NetConfigError(
-                    f"translation.{name} is no name", expected="a string", received=shown(value)
-                )
-        for name in ("distance", "each_actor"):
-            _check_flag(f"translation.{name}", getattr(self, name))
-        if self.features is not None:
-            found = _coordinates("translation.features", self.features)
-            object.__setattr__(self, "features", found)
-        if self.scale is not None:
-            object.__setattr__(self, "scale", _scales(self.scale))
+        check_fields(self, "translation")
 
 
 Setting = RelativePosition | Translation
@@ -163,7 +186,7 @@ def positions_of(
         )
     for name, position in found.items():
         for feature in position.names:
-            _check_feature(obs_space, f"{where}.features", name, feature, discrete=False)
+            check_feature(obs_space, f"{where}.features", name, feature)
     numbers = {name: len(position.names) for name, position in found.items()}
     if len(set(numbers.values())) > 1:
         raise NetConfigError(
@@ -172,7 +195,7 @@ def positions_of(
             received=", ".join(f"{name!r}: {number}" for name, number in numbers.items()),
         )
     for name, feature in _headings_of(setting).items():
-        _check_feature(obs_space, f"{where}.heading", name, feature, discrete=True)
+        check_feature(obs_space, f"{where}.heading", name, feature, discrete=True)
         if numbers.get(name) != 2:
             raise NetConfigError(
                 f"{where}.heading: {name!r} has no position in a plane",
@@ -180,14 +203,14 @@ def positions_of(
                 received=f"{numbers.get(name, 0)}",
             )
     if isinstance(setting, Translation):
-        _check_type(obs_space, f"{where}.reference", setting.reference)
+        check_feature(obs_space, f"{where}.reference", setting.reference)
         if setting.reference not in found:
             raise NetConfigError(
                 f"{where}.reference: {setting.reference!r} has no position", options=found
             )
         for name in setting.scale or ():
             if name not in found:
-                _check_type(obs_space, f"{where}.scale", name)
+                check_feature(obs_space, f"{where}.scale", name)
                 raise NetConfigError(f"{where}.scale: {name!r} has no position", options=found)
     # In the order of the space, whatever order the setting has.
     return {name: found[name] for name in obs_space.entities if name in found}
@@ -197,91 +220,3 @@ def _headings_of(setting: Setting | None) -> dict[str, str]:
     if isinstance(setting, Translation):
         return {} if setting.heading is None else {setting.reference: setting.heading}
     return dict((setting.heading if setting is not None else None) or {})
-
-
-def _check_type(obs_space: ObsSpace, where: str, name: str) -> None:
-    if name not in obs_space.entities:
-        raise NetConfigError(
-            f"{where} has an unknown entity type {name!r}",
-            options=obs_space.entities,
-            hint=nearest(name, obs_space.entities),
-        )
-    if isinstance(obs_space.entities[name], Grid):
-        raise NetConfigError(
-            f"{where} names the Grid {name!r}",
-            expected="entity types with positions: the places of cells are those in the grid",
-        )
-
-
-def _check_feature(
-    obs_space: ObsSpace, where: str, name: str, feature: str, *, discrete: bool
-) -> None:
-    """Raise unless an entity type has a feature, which may be ``discrete``."""
-    _check_type(obs_space, where, name)
-    entity = obs_space.entities[name]
-    if feature not in entity.names:
-        raise NetConfigError(
-            f"{where}: entity type {name!r} has no feature {feature!r}",
-            options=entity.names,
-            hint=nearest(feature, entity.names),
-        )
-    if not discrete and isinstance(entity.features[entity.names.index(feature)], Discrete):
-        raise NetConfigError(
-            f"{where}: {feature!r} of {name!r} is a discrete feature", expected="a continuous one"
-        )
-
-
-def _check_length(where: str, value: object) -> None:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not 0 < value <= sys.float_info.max:  # type: ignore[operator]
-        raise NetConfigError(
-            f"{where} is out of range",
-            expected="a finite number > 0",
-            received=shown(value),
-        )
-
-
-def _scales(scale: object) -> dict[str, float]:
-    if not isinstance(scale, Mapping) or not all(isinstance(name, str) for name in scale):
-        raise NetConfigError(
-            "translation.scale is no mapping",
-            expected="lengths by entity type, such as {Mine: 5.0}",
-            received=shown(scale),
-        )
-    for name, length in scale.items():
-        _check_length(f"translation.scale of {name!r}", length)
-    return {name: float(length) for name, length in scale.items()}
-
-
-def _check_flag(where: str, value: object) -> None:
-    if not isinstance(value, bool):
-        raise NetConfigError(
-            f"{where} is no truth value", expected="true or false", received=shown(value)
-        )
-
-
-def _coordinates(where: str, features: object) -> dict[str, tuple[str, ...]]:
-    """Return the names of coordinates by entity type, checked as far as no space is needed."""
-    hint = f"{where}: {{Mine: [x, y], Robot: [x, y]}}"
-    if not isinstance(features, Mapping) or not features:
-        raise NetConfigError(
-            f"{where} names no entity type",
-            expected="a mapping from entity types to the names of their coordinates",
-            received=shown(features),
-            hint=hint,
-        )
-    for name, own in features.items():
-        if (
-            isinstance(own, str)
-            or not isinstance(own, Sequence)
-            or not 1 <= len(own) <= 3
-            or not all(isinstance(part, str) and part for part in own)
-            or len(set(own)) < len(own)
-        ):
-            raise NetConfigError(
-                f"{where} of {name!r} are no coordinates",
-                expected="one to three different names of features",
-                received=shown(own),
-                hint=hint,
-            )
-    return {name: tuple(own) for name, own in features.items()}
