@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -25,7 +26,7 @@ from ragged_net.errors import (
     check_names,
     whole,
 )
-from ragged_net.growing import GrowingActors, GrowingRagged, GrowingTensor, growing_actors
+from ragged_net.growing import GrowingActors, GrowingRagged, GrowingTensor
 from ragged_net.packing import by_type, from_lists, from_nested, from_padded
 from ragged_net.ragged import FrameNumbers, RaggedTensor, check_memory
 from ragged_net.transfer import device_named, send
@@ -341,7 +342,8 @@ class GrowingBatch:
 
     def clear(self) -> None:
         """Forget all frames; those to come have the same entity types and actions."""
-        for part in (self._features, *self._entities.values(), *self._actions.values()):
+        parts: list[Any] = [self._features, *self._entities.values(), *self._actions.values()]
+        for part in parts:
             part.clear()
         self._visible = {}
 
@@ -349,7 +351,7 @@ class GrowingBatch:
         self._started = True
         self._entities = {name: GrowingRagged(self._parts) for name in batch.entities}
         self._actions = {
-            name: growing_actors(actors, self._parts) for name, actors in batch.actions.items()
+            name: GrowingActors(actors, self._parts) for name, actors in batch.actions.items()
         }
 
 

@@ -7,16 +7,17 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+import dataclasses
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from ragged_net.actors import Actors, CategoricalActors, ContinuousActors, SelectActors
+from ragged_net.actors import Actors, CategoricalActors, SelectActors
 from ragged_net.errors import EmptyBatchError, ShapeError
 from ragged_net.ragged import RaggedTensor
 
-__all__ = ["GrowingActors", "GrowingRagged", "GrowingTensor", "growing_actors"]
+__all__ = ["GrowingActors", "GrowingRagged", "GrowingTensor"]
 
 _MARGIN = 1.25
 """Room for parts that are larger than the first one."""
@@ -115,103 +116,65 @@ class GrowingRagged:
         return offsets[1:] + self.num_rows if self._started else offsets
 
 
-class _GrowingCategorical:
-    def __init__(self, parts: int) -> None:
-        self._actors, self._mask = GrowingRagged(parts), GrowingTensor(parts)
-        self._width: int | None = None
+class GrowingActors:
+    """Actors of one action to which those of more frames are added.
 
-    def add(self, name: str, part: Actors) -> None:
-        if not isinstance(part, CategoricalActors):
-            raise _of_two_classes(name, CategoricalActors, part)
-        width = part.mask.shape[1]
-        if self._width not in (None, width):
-            raise ShapeError(
-                f"action {name!r}: masks of different widths cannot be concatenated",
-                received=sorted({self._width or 0, width}),
-            )
-        self._width = width
-        self._actors.add(part.actors)
-        self._mask.add(part.mask)
-
-    def all(self) -> CategoricalActors:
-        return CategoricalActors(self._actors.all(), self._mask.all())
-
-    def clear(self) -> None:
-        self._actors.clear()
-        self._mask.clear()
-
-
-class _GrowingSelect:
-    def __init__(self, parts: int) -> None:
-        self._parts = parts
-        self._actors, self._actees = GrowingRagged(parts), GrowingRagged(parts)
-        self._mask: GrowingRagged | None = None
-        self._started = False
-
-    def add(self, name: str, part: Actors) -> None:
-        if not isinstance(part, SelectActors):
-            raise _of_two_classes(name, SelectActors, part)
-        if part.mask is not None and self._mask is None:
-            self._mask = GrowingRagged(self._parts)
-            if self._started:
-                self._mask.add(SelectActors(self._actors.all(), self._actees.all()).full_mask())
-        if self._mask is not None:
-            self._mask.add(part.full_mask())
-        self._actors.add(part.actors)
-        self._actees.add(part.actees)
-        self._started = True
-
-    def all(self) -> SelectActors:
-        mask = None if self._mask is None else self._mask.all()
-        return SelectActors(self._actors.all(), self._actees.all(), mask)
-
-    def clear(self) -> None:
-        self._actors.clear()
-        self._actees.clear()
-        self._mask, self._started = None, False
-
-
-class _GrowingContinuous:
-    def __init__(self, parts: int) -> None:
-        self._actors = GrowingRagged(parts)
-
-    def add(self, name: str, part: Actors) -> None:
-        if not isinstance(part, ContinuousActors):
-            raise _of_two_classes(name, ContinuousActors, part)
-        self._actors.add(part.actors)
-
-    def all(self) -> ContinuousActors:
-        return ContinuousActors(self._actors.all())
-
-    def clear(self) -> None:
-        self._actors.clear()
-
-
-GrowingActors: TypeAlias = _GrowingCategorical | _GrowingSelect | _GrowingContinuous
-
-_GROWING: dict[type[Actors], Any] = {
-    CategoricalActors: _GrowingCategorical,
-    SelectActors: _GrowingSelect,
-    ContinuousActors: _GrowingContinuous,
-}
-
-
-def growing_actors(like: Actors, parts: int) -> GrowingActors:
-    """Return what actors of one action are added to, empty.
+    A selection without a mask gets one that allows everything as soon as another part has one.
 
     Args:
         like: Actors of the class of those to come.
         parts: How many parts of about the size of the first one are to come.
     """
-    grows: GrowingActors = next(own for kind, own in _GROWING.items() if isinstance(like, kind))(
-        parts
-    )
-    return grows
 
+    def __init__(self, like: Actors, parts: int) -> None:
+        self._kind, self._parts, self._started = type(like), parts, False
+        self._names = [own.name for own in dataclasses.fields(like)]
+        self._fields: dict[str, GrowingRagged | GrowingTensor] = {}
+        self._width: int | None = None
 
-def _of_two_classes(name: str, first: type, part: Actors) -> ShapeError:
-    return ShapeError(
-        f"action {name!r} cannot be concatenated",
-        expected="actors of one class in all batches",
-        received=f"{first.__name__} and {type(part).__name__}",
-    )
+    def add(self, name: str, part: Actors) -> None:
+        """Append the actors of action ``name``."""
+        if not isinstance(part, self._kind):
+            raise ShapeError(
+                f"action {name!r} cannot be concatenated",
+                expected="actors of one class in all batches",
+                received=f"{self._kind.__name__} and {type(part).__name__}",
+            )
+        if isinstance(part, CategoricalActors):
+            width = part.mask.shape[1]
+            if self._width not in (None, width):
+                raise ShapeError(
+                    f"action {name!r}: masks of different widths cannot be concatenated",
+                    received=sorted({self._width or 0, width}),
+                )
+            self._width = width
+        values = {field: getattr(part, field) for field in self._names}
+        if isinstance(part, SelectActors):
+            if part.mask is not None and self._started and "mask" not in self._fields:
+                earlier: Any = self.all()
+                self._field("mask", part.mask).add(earlier.full_mask())
+            if part.mask is None and "mask" in self._fields:
+                values["mask"] = part.full_mask()
+        for field, value in values.items():
+            if value is not None:
+                self._field(field, value).add(value)
+        self._started = True
+
+    def all(self) -> Actors:
+        """Return all actors so far."""
+        values: dict[str, Any] = {name: own.all() for name, own in self._fields.items()}
+        return self._kind(**values)
+
+    def clear(self) -> None:
+        """Forget all actors."""
+        if self._kind is SelectActors:
+            self._fields.pop("mask", None)
+        for own in self._fields.values():
+            own.clear()
+        self._started = False
+
+    def _field(self, name: str, like: RaggedTensor | Tensor) -> Any:
+        if name not in self._fields:
+            kind = GrowingRagged if isinstance(like, RaggedTensor) else GrowingTensor
+            self._fields[name] = kind(self._parts)
+        return self._fields[name]

@@ -44,18 +44,16 @@ def checked_relations(where: str, relations: Any) -> tuple[tuple[str, ...], ...]
 def relations_in(
     obs_space: ObsSpace, relations: tuple[tuple[str, ...], ...]
 ) -> list[dict[str, str]]:
-    """For each relation, the feature of each entity type that is in it.
+    """Return for each relation the feature of each entity type that is in it.
 
     Raises:
         NetConfigError: Names that the space does not have, or features that are no plain numbers.
     """
-    return [dict(_found(obs_space, part) for part in own) for own in relations]
-
-
-def _found(obs_space: ObsSpace, part: str) -> tuple[str, str]:
-    name, _, feature = part.partition(".")
-    check_feature(obs_space, "net.relations", name, feature)
-    return name, feature
+    found = [{part.partition(".")[0]: part.partition(".")[2] for part in own} for own in relations]
+    for own in found:
+        for name, feature in own.items():
+            check_feature(obs_space, "net.relations", name, feature)
+    return found
 
 
 def _is_list(value: object) -> bool:

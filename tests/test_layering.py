@@ -44,8 +44,9 @@ LAYERS = {
     "observation actions batching kinds environment agent drawing storage objects rows seats "
     "registry workers wrappers fitting recording command_line player checking check play replay "
     "runner interop __init__ compat __main__",
-    "ragged_net": "errors transfer precision setting_checks position_config relation_config ragged actors growing "
-    "packing compiled gpu batch config model heads check network adopt export __init__",
+    "ragged_net": "errors transfer precision setting_checks position_config relation_config ragged "
+    "actors growing packing compiled gpu batch config model heads check network adopt export "
+    "__init__",
     "ppo_trainer": "errors settings config machine environments experience algorithms learner "
     "reporting runs players play training train command_line agent evaluate export league record "
     "watch stable_baselines __init__ __main__",

@@ -18,11 +18,11 @@ from torch import Tensor, nn
 
 from entity_env.spaces import SelectEntitiesActionSpace
 from ragged_net.actors import SelectActors
-from ragged_net.errors import ActionChoiceError, check_kind, check_rows, whole
+from ragged_net.errors import check_kind, check_rows, whole
 from ragged_net.heads.draw import ActionOutput, Draw
 from ragged_net.heads.orthogonal import POLICY_GAIN, orthogonal
 from ragged_net.heads.pairs import Pairs
-from ragged_net.heads.select_entity import SelectDist, SelectEntityHeadKind
+from ragged_net.heads.select_entity import SelectDist, SelectEntityHeadKind, check_selected
 from ragged_net.precision import full_precision
 from ragged_net.ragged import RaggedTensor
 
@@ -98,7 +98,7 @@ class SetDist:
             else:
                 position = dist.find(given[:, step])
                 if checks:
-                    _check_found(name, given, position, now)
+                    check_selected(name, given, position, now)
             log_prob = log_prob + dist.log_prob(position)
             entropy = entropy + dist.entropy()
             chosen[:, step] = now.entity.index_select(0, position)
@@ -217,18 +217,3 @@ class SelectEntitiesHeadKind(SelectEntityHeadKind):
     def example(self, first: RaggedTensor, space: Any) -> tuple[SelectActors, Tensor]:
         """One actor selects nothing."""
         return SelectActors(first, first), torch.full((1, space.at_most), -1)
-
-
-def _check_found(name: str, given: Tensor, position: Tensor, options: Pairs) -> None:
-    """Check that each actor was found to have what is given among its options."""
-    missing = position == options.num_pairs
-    if not bool(missing.any()):
-        return
-    actor = int(missing.nonzero()[0])
-    own = options.actor == actor
-    own = own if options.mask is None else own & options.mask
-    raise ActionChoiceError(
-        f"given[{name!r}] has an entity that its actor may not select, or not any more",
-        expected=f"one of {options.entity[own].tolist()}, -1 to stop, and nothing but -1 then",
-        received=f"{given[actor].tolist()} for actor {actor} of the batch",
-    )

@@ -193,7 +193,14 @@ class SelectEntityHeadKind(HeadKind):
 
 
 def check_selected(name: str, selected: Tensor, positions: Tensor, pairs: Pairs) -> None:
-    """Check that each given entity was found among the pairs that its actor may select."""
+    """Check that each actor was found to have what it is given among the pairs that it may select.
+
+    Args:
+        name: The action.
+        selected: (A,) the entities that are given, or (A, K) sets of them.
+        positions: (A,) the pairs that were found, or P.
+        pairs: Who may select whom; the entity -1 is the end of a set.
+    """
     missing = positions == pairs.num_pairs
     if not bool(missing.any()):
         return
@@ -202,7 +209,8 @@ def check_selected(name: str, selected: Tensor, positions: Tensor, pairs: Pairs)
     if pairs.mask is not None:
         allowed = allowed & pairs.mask
     raise ActionChoiceError(
-        f"given[{name!r}] has an entity that its actor may not select",
-        expected=f"an entity index in {pairs.entity[allowed].tolist()}",
-        received=f"{int(selected[actor])} for actor {actor} of the batch",
+        f"given[{name!r}] has an entity that its actor may not select, or not any more",
+        expected=f"one of {pairs.entity[allowed].tolist()}"
+        + (", -1 to stop, and nothing but -1 then" if selected.ndim > 1 else ""),
+        received=f"{selected[actor].tolist()} for actor {actor} of the batch",
     )

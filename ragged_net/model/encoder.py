@@ -18,7 +18,7 @@ from ragged_net.errors import check_kind
 from ragged_net.model.embedding import EntityEmbedding
 from ragged_net.model.frames import Frames
 from ragged_net.model.layout import Layout
-from ragged_net.model.position_bias import PlaceReader
+from ragged_net.model.places import PlaceReader
 from ragged_net.model.read_rows import Encoded, Reading
 from ragged_net.model.relations import RelationTurns
 from ragged_net.model.relative_position import PositionWaves
@@ -82,7 +82,9 @@ class Encoder(nn.Module):
             self.waves = RelationTurns(obs_space, config)
         elif positions and not biased:
             self.waves = PositionWaves(obs_space, config)
-        self.read_places = PlaceReader(obs_space, config) if biased else None
+        setting, self.read_places = config.relative_position, None
+        if biased and setting is not None:
+            self.read_places = PlaceReader(obs_space, positions, setting.heading or {})
         self.mix = Mix(config)
         axes = len(next(iter(positions.values())).names) if biased else 0
         self.transformer: nn.Module = RaggedTransformer(config, axes)

@@ -13,57 +13,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
-from entity_env.spaces import Discrete, ObsSpace
-from ragged_net.batch import EntityBatch
 from ragged_net.config import NetConfig
 from ragged_net.model.attention import permute
-from ragged_net.model.frames import Frames, Places
-from ragged_net.model.geometry import columns_of, distance, into_frame, offsets_between, radians
-from ragged_net.model.layout import Layout
+from ragged_net.model.frames import Frames
+from ragged_net.model.geometry import distance, into_frame, offsets_between
 from ragged_net.position_config import RelativePosition
 
-__all__ = ["PlaceReader", "PositionBias"]
+__all__ = ["PositionBias"]
 
 HIDDEN = 32
 _MOST_PAIRS = 1 << 18
 """Pairs of entities that pass through the small network at once."""
-
-
-class PlaceReader:
-    """Reads the positions and headings of a batch's rows; nothing in it is learned.
-
-    Args:
-        obs_space: The entity types.
-        config: Which features are positions and headings.
-    """
-
-    def __init__(self, obs_space: ObsSpace, config: NetConfig) -> None:
-        setting = config.relative_position or RelativePosition()
-        self.columns = {
-            name: [obs_space.entities[name].names.index(own) for own in position.names]
-            for name, position in config.positions(obs_space).items()
-        }
-        self.headings: dict[str, tuple[int, int | None]] = {}
-        for name, feature in (setting.heading or {}).items():
-            entity = obs_space.entities[name]
-            column = entity.names.index(feature)
-            kind = entity.features[column]
-            self.headings[name] = column, kind.n if isinstance(kind, Discrete) else None
-
-    def __call__(self, batch: EntityBatch, layout: Layout) -> Places:
-        """Return the places of the flat rows."""
-        axes = len(next(iter(self.columns.values())))
-        positions = batch.global_features.new_zeros(layout.num_rows, axes)
-        known = torch.zeros(layout.num_rows, dtype=torch.bool, device=batch.device)
-        for name, columns in self.columns.items():
-            positions[layout.dest[name]] = columns_of(batch.entities[name].values, columns)
-            known[layout.dest[name]] = True
-        if not self.headings:
-            return Places(positions, known, None)
-        heading = positions.new_zeros(layout.num_rows)
-        for name, (column, steps) in self.headings.items():
-            heading[layout.dest[name]] = radians(batch.entities[name].values[:, column], steps)
-        return Places(positions, known, heading)
 
 
 class PositionBias(nn.Module):

@@ -23,6 +23,7 @@ from ragged_net.config import NetConfig
 from ragged_net.errors import NetConfigError
 from ragged_net.model.geometry import columns_of, wave_vectors
 from ragged_net.model.layout import Layout
+from ragged_net.model.places import position_columns
 from ragged_net.position_config import RelativePosition
 
 __all__ = ["PositionWaves"]
@@ -46,7 +47,6 @@ class PositionWaves(nn.Module):
     def __init__(self, obs_space: ObsSpace, config: NetConfig) -> None:
         super().__init__()
         setting = config.relative_position or RelativePosition()
-        positions = config.positions(obs_space)
         width = config.dim // config.heads
         if width % 4:
             raise NetConfigError(
@@ -54,10 +54,7 @@ class PositionWaves(nn.Module):
                 expected="dim / heads, a multiple of 4",
                 received=f"dim={config.dim}, heads={config.heads}",
             )
-        self.columns = {
-            name: [obs_space.entities[name].names.index(own) for own in position.names]
-            for name, position in positions.items()
-        }
+        self.columns = position_columns(obs_space, config.positions(obs_space))
         axes = len(next(iter(self.columns.values())))
         for name, constant in self._constants(config, setting, axes).items():
             self.register_buffer(name, constant, persistent=False)

@@ -7,12 +7,13 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from entity_env.spaces import Continuous, Discrete, Entity, Feature, ObsSpace
+from entity_env.spaces import Continuous, Entity, Feature, ObsSpace
 from ragged_net.batch import EntityBatch
 from ragged_net.errors import ReferenceEntityError
 from ragged_net.model.frames import Places
-from ragged_net.model.geometry import columns_of, direction, distance, into_frame, radians
+from ragged_net.model.geometry import columns_of, direction, distance, into_frame
 from ragged_net.model.layout import Layout
+from ragged_net.model.places import PlaceReader
 from ragged_net.position_config import Translation, positions_of
 from ragged_net.ragged import FrameNumbers, RaggedTensor
 from ragged_net.transfer import send
@@ -38,17 +39,9 @@ class Translator:
     def __init__(self, obs_space: ObsSpace, setting: Translation, with_global: bool) -> None:
         positions = positions_of(obs_space, setting, "translation")
         self.setting, self.with_global, self.each_actor = setting, with_global, setting.each_actor
-        self.columns = {
-            name: [obs_space.entities[name].names.index(own) for own in position.names]
-            for name, position in positions.items()
-        }
-        self.axes = len(next(iter(self.columns.values())))
-        self.heading: tuple[int, int | None] | None = None
-        if setting.heading is not None:
-            entity = obs_space.entities[setting.reference]
-            column = entity.names.index(setting.heading)
-            feature = entity.features[column]
-            self.heading = column, feature.n if isinstance(feature, Discrete) else None
+        headings = {} if setting.heading is None else {setting.reference: setting.heading}
+        self._read = PlaceReader(obs_space, positions, headings)
+        self.columns, self.axes = self._read.columns, self._read.axes
         self.space = ObsSpace(
             obs_space.global_features,
             {
@@ -113,7 +106,10 @@ class Translator:
 
     def _moved(self, batch: EntityBatch, layout: Layout, seen_by: Tensor) -> EntityBatch:
         """Positions relative to the flat rows ``seen_by`` (B,); -1, or who has none: the middle."""
-        places = self._places(batch, layout)
+        places = self._read(batch, layout)
+        for name in self.columns:
+            if name in batch.visible:
+                places.known[layout.dest[name]] = batch.visible[name]
         frames = RaggedTensor.unchecked(places.positions, layout.offsets).frame_ids()
         origin = _middles(places, frames, batch.num_frames)
         heading = origin.new_zeros(batch.num_frames)
@@ -138,21 +134,6 @@ class Translator:
                 values = torch.cat([values, distance(offsets)[:, None], direction(offsets)], 1)
             entities[name] = ragged.with_values(values)
         return replace(batch, entities=entities)
-
-    def _places(self, batch: EntityBatch, layout: Layout) -> Places:
-        features = batch.global_features
-        positions = features.new_zeros(layout.num_rows, self.axes)
-        known = torch.zeros(layout.num_rows, dtype=torch.bool, device=batch.device)
-        for name, columns in self.columns.items():
-            where = layout.dest[name]
-            positions[where] = columns_of(batch.entities[name].values, columns)
-            known[where] = batch.visible.get(name, True)
-        if self.heading is None:
-            return Places(positions, known, None)
-        (column, steps), name = self.heading, self.setting.reference
-        heading = features.new_zeros(layout.num_rows)
-        heading[layout.dest[name]] = radians(batch.entities[name].values[:, column], steps)
-        return Places(positions, known, heading)
 
 
 def frames_of(actors: RaggedTensor) -> FrameNumbers:

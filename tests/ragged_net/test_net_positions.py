@@ -35,7 +35,7 @@ from ragged_net import (
 )
 from ragged_net.errors import NetConfigError, ReferenceEntityError, ShapeError
 from ragged_net.model.geometry import into_frame
-from ragged_net.model.position_bias import PlaceReader
+from ragged_net.model.places import PlaceReader
 from ragged_net.model.relative_position import PositionWaves
 from ragged_net.model.transformer import TransformerBlock
 
@@ -77,6 +77,10 @@ def make_batch(frames=FRAMES, seed=0, whole=False):
     return EntityBatch(
         entities, features, {}, {"Move": moves, "Fire": SelectActors(actors, actees)}
     )
+
+
+def reader_of(config):
+    return PlaceReader(SPACE, config.positions(SPACE), config.relative_position.heading or {})
 
 
 def make_net(dim=32, heads=2, layers=2, **settings):
@@ -197,7 +201,7 @@ def test_turning_a_frame_with_its_headings_changes_nothing():
         ),
     )
     layout = Layout.of(batch)
-    reader = PlaceReader(SPACE, net.config)
+    reader = reader_of(net.config)
     robots = layout.dest["Robot"]
     bias = net.encoder.transformer.blocks[0].bias
     rows = [_rows(reader(own, layout)) for own in (batch, turned)]
@@ -240,7 +244,7 @@ def test_gradients_are_those_of_differences(kind):
     turns = PositionWaves(SPACE, config)(batch, layout).double()
     frames = Frames(layout.offsets, layout.num_rows, turns=turns)
     if kind == "mlp":
-        places = PlaceReader(SPACE, config)(batch, layout)
+        places = reader_of(config)(batch, layout)
         places = places._replace(positions=places.positions.double())
         frames = Frames(layout.offsets, layout.num_rows, places=places)
     block = TransformerBlock(config, 2 if kind == "mlp" else 0).double()
@@ -251,7 +255,7 @@ def test_gradients_are_those_of_differences(kind):
 def test_a_bias_is_added_between_entities_that_both_have_a_position():
     net, batch = make_net(relative_position=MLP), make_batch([(1, 1, 1)])
     bias = net.encoder.transformer.blocks[0].bias
-    found = bias.biases(_rows(PlaceReader(SPACE, net.config)(batch, Layout.of(batch)))[None])[0]
+    found = bias.biases(_rows(reader_of(net.config)(batch, Layout.of(batch)))[None])[0]
     assert torch.equal(found[:, 2], torch.zeros(2, 3))
     assert torch.equal(found[:, :, 2], found[:, 2])
     mine, robot = (batch.entities[name].values[0] for name in ("Mine", "Robot"))
