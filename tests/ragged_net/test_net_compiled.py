@@ -566,6 +566,7 @@ def test_kernels_are_compiled_again_when_one_of_them_changes(tmp_path):
     assert output() == ["True", "0.01"]
 
 
+@pytest.mark.platforms
 def test_what_was_compiled_for_another_processor_does_not_count(monkeypatch, tmp_path):
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))  # such as a home that computers share
     code = (

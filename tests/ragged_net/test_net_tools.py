@@ -36,7 +36,7 @@ def make():
     return make_net(config=CONFIG)
 
 
-@pytest.mark.slow
+@pytest.mark.platforms
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
 def test_compiled_means_of_any_number_of_rows():
     def means(x, offsets):
