@@ -57,7 +57,7 @@ __all__ = [
 UNIMPORTABLE = "python:"
 """Marks the target of an environment that was passed as an object and that no path leads to.
 
-It lives in a script, say, or is a function of which nobody could tell that it makes environments.
+It lives in a script, for example, or is a function without a return annotation.
 """
 
 

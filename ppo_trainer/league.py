@@ -1,4 +1,4 @@
-"""A league: everybody plays everybody, and ratings with their uncertainty come out.
+"""A league: each pair of players plays, and ratings with their uncertainty are fitted.
 
     python -m ppo_trainer.league runs/a runs/b random scripted --games 200
 

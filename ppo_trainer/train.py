@@ -62,10 +62,11 @@ class TrainResult:
     Args:
         run: The run folder.
         steps: Frames trained on.
-        interrupted: Whether it was stopped before its end.
+        interrupted: True if it was stopped before its end.
         net: The trained network.
         evaluations: The players of the final evaluation; empty without one, as where a run that
             was over already had one.
+        means: The means of all metrics over the last episodes.
     """
 
     run: Path

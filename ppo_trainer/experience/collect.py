@@ -101,7 +101,7 @@ def collect(
 
     Raises:
         NonFiniteError: A network has diverged.
-        TrainerError: The rows ask nobody any more, or never one of the networks.
+        TrainerError: No row is asked any more, or never one of a network.
     """
     wanted = -(-config.rollout.steps * len(env) // len(collectors))
     ended: list[Mapping[str, npt.NDArray[np.float64]]] = []

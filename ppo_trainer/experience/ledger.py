@@ -75,7 +75,7 @@ class Ledger:
 
         Args:
             reward: Shape: (R,).
-            done: Whether the row's episode has ended. Shape: (R,).
+            done: True if the row's episode has ended. Shape: (R,).
         """
         decided = self._open.copy()
         rows = np.flatnonzero(decided >= 0)

@@ -69,7 +69,7 @@ class Trajectories:
 
     Args:
         decisions: K decisions in order of time.
-        ends: Whether the row's episode ended after the decision. Shape: (K,), bool.
+        ends: True if the row's episode ended after the decision. Shape: (K,), bool.
         final_values: The value of the final observation where a limit ended the episode, else 0.
             Shape: (K,), float32.
         next_values: The value of the frame that follows the last decision of each row.

@@ -26,7 +26,7 @@ SECONDS_TO_FINISH = 5.0
 _NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
 _SIGNALS: list[int] = [getattr(signal, name) for name in _NAMES if hasattr(signal, name)]
 _NUDGE: int | None = getattr(signal, "SIGURG", None)
-"""Does nothing wherever nobody listens to it."""
+"""A signal without effect where no handler listens to it."""
 _ONE_CAUSE = 0.15
 """Seconds in which signals count as one: a closed terminal, or a program around ours, sends two."""
 _PATIENCE = 10.0

@@ -72,7 +72,7 @@ def say(text: str = "", *, is_read: bool = False) -> None:
     """Print a line, at once.
 
     Raises:
-        BrokenPipeError: With ``is_read``, if nobody reads it any more.
+        BrokenPipeError: With ``is_read``, if the reader has gone away.
     """
     _print(Screen(sys.stdout, is_read=is_read), text)
 

@@ -22,7 +22,7 @@ TIME_BASE, TIME_MINUTES = 0.6, 10.0
 def zero_sum(rewards: Floats, teams: Sequence[Sequence[int]], plays: Bools | None = None) -> Floats:
     """Subtract from each reward the mean of the enemies: ``r[i] -= mean(enemies)``.
 
-    With two teams of one size the sum is 0 then, so that nobody gains where both do.
+    With two teams of one size the sum is then 0: a reward that both teams get is no gain.
 
     Args:
         rewards: The rewards of the seats of games. Shape: (..., S).

@@ -131,7 +131,7 @@ class SearchAgent:
 
         Args:
             game: The game that is played.
-            inside: Returns who is in it, by the numbers of their seats; None: everybody, always.
+            inside: Returns the numbers of the seats that are in the game; None: always all.
             seat: The seat; None takes the one that sees what ``act`` is given.
         """
         self._live, self._seat = game, seat

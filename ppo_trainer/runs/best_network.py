@@ -27,7 +27,7 @@ class Best:
         value: Its mean over the last episodes.
         update: Updates done then.
         steps: Frames trained on then.
-        is_sure: Whether as many episodes had ended as a mean is taken over.
+        is_sure: True if enough episodes had ended for a mean.
     """
 
     metric: str
@@ -64,7 +64,7 @@ class BestNetwork:
         Args:
             state: The network, and the numbers of its last update.
             means: The means over the last episodes, by metric.
-            sure: Whether as many episodes have ended as a mean is taken over.
+            sure: True if enough episodes have ended for a mean.
         """
         metric = self._metric
         if metric is None or metric not in means:

@@ -113,7 +113,7 @@ def save_state(
 
     Raises:
         NonFiniteError: A parameter is NaN or infinite, and no ``name`` sets the checkpoint apart.
-        CheckpointError: There is no room for it, or nobody may write there; those before stay.
+        CheckpointError: The disk is full or the folder not writable; earlier checkpoints stay.
     """
     folder = run.checkpoints / (name or _name_of(state.steps))
     if name is None:
@@ -156,7 +156,7 @@ def save_network(folder: Path, tensors: Mapping[str, Tensor], facts: Mapping[str
     """Write a network that is only played with: its tensors, and facts about it as JSON.
 
     Raises:
-        CheckpointError: There is no room for it, or nobody may write there.
+        CheckpointError: The disk is full, or the folder not writable.
     """
     with _replaced(folder) as temporary:
         write_checkpoint(temporary, {MODEL: tensors}, facts)
@@ -203,7 +203,7 @@ def own_checkpoints(run: RunFolder) -> list[Path]:
     """Return the checkpoints that a run can resume from, oldest first, without copies of them.
 
     Raises:
-        CheckpointError: Nobody may look there: that is not the same as none.
+        CheckpointError: The folder cannot be read.
     """
     try:
         names = [Path(entry.path) for entry in os.scandir(run.checkpoints) if entry.is_dir()]
@@ -229,7 +229,7 @@ def latest_checkpoint(run: RunFolder) -> Path:
     """Return the folder of the newest complete checkpoint.
 
     Raises:
-        CheckpointError: There is none, or nobody may look.
+        CheckpointError: There is none, or the folder cannot be read.
     """
     found = own_checkpoints(run)
     if not found:

@@ -66,10 +66,10 @@ def load_policy(
 
     Args:
         path: The run folder; ``<run>/best`` for its best network.
-        env: What makes its environment, where that cannot be imported or is another one.
+        env: The maker of its environment, if that cannot be imported or is another one.
         device: Where the network runs.
-        trust: The user's consent to import whatever the run names, whoever made it.
-        scripted: Whether its scripted player will be imported, too.
+        trust: The user's consent to import what the run names.
+        scripted: True if its scripted player will be imported, too.
         changes: Values by the dotted names of settings, such as ``env.width``, in the place of
             those that the run was trained with.
 

@@ -112,7 +112,7 @@ def check_wandb(config: TrainConfig) -> None:
     """Log in to W&B if it will be needed, before there is a run folder.
 
     Raises:
-        ConfigError: W&B is switched on, and is not installed or lets nobody in.
+        ConfigError: W&B is switched on, and is not installed or refuses the login.
     """
     if config.wandb.mode == "disabled":
         return

@@ -54,8 +54,8 @@ def require_trust(
         trust: The user's consent to all that the folder names.
         env: What the user passes as the environment, where it is not the folder that names it.
         named: What the user gives in place of settings or groups of the folder, by dotted name.
-        scripted: Whether the scripted player is wanted, too.
-        trains: Whether the run goes on: with its opponents, replays and W&B.
+        scripted: True if the scripted player will be imported, too.
+        trains: True if the run is trained, with its opponents, replays and W&B.
 
     Raises:
         UntrustedRunError: Something needs consent: the setting, and what it would do.
