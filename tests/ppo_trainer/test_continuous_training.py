@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from support.continuous_envs import Aim
-from support.trainer_runs import collect_with
+from support.trainer_runs import assert_same, collect_with, parameters
 
 from entity_env import ContinuousAction, GlobalContinuousAction, ListEnv
 from ppo_trainer import (
@@ -105,8 +105,7 @@ def test_a_resumed_run_is_the_run_that_was_never_interrupted(tmp_path):
     whole = train(config(tmp_path / "whole"), env=Aim)
     half = train(config(tmp_path / "half", total_timesteps=128), env=Aim)
     resumed = train(config(tmp_path / "half", resume=str(half.run), total_timesteps=256), env=Aim)
-    for name, weights in whole.net.state_dict().items():
-        assert torch.equal(resumed.net.state_dict()[name], weights)
+    assert_same(parameters(resumed.net), parameters(whole.net))
 
 
 def test_an_agent_says_its_numbers_with_means_and_deviations(tmp_path):

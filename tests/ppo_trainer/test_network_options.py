@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from support.chained_envs import CallAndTouch
-from support.trainer_runs import small_config
+from support.trainer_runs import assert_same, parameters, small_config
 
 from entity_env import batch_obs
 from ppo_trainer import PPOConfig, train
@@ -27,8 +27,7 @@ def test_a_run_keeps_its_order_and_the_scale_of_its_values(tmp_path):
     loaded = load_net(str(result.run), "cpu")
     assert loaded.net.config == NET
     assert loaded.net.config.action_order == ("Call", "Touch")
-    for name, weights in result.net.state_dict().items():
-        assert torch.equal(loaded.net.state_dict()[name], weights), name
+    assert_same(parameters(loaded.net), parameters(result.net))
     assert float(result.net.value_std) != 1.0
     env = CallAndTouch()
     env.seed(0)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.trainer_runs import small_config
+from support.trainer_runs import assert_same, parameters, small_config
 
 from entity_env.recording import Replay
 from ppo_trainer import resume, train
@@ -52,8 +52,7 @@ def test_a_resumed_training_writes_another_replay_and_goes_on_bit_for_bit(run, t
         frames += len(list(replay.commands()))
     assert frames == 96
     if target == "minesweeper":  # the other one saves no state
-        for name, own in whole.net.state_dict().items():
-            assert own.equal(rest.net.state_dict()[name]), name
+        assert_same(parameters(whole.net), parameters(rest.net))
 
 
 @pytest.mark.parametrize("settings", [{}, {"_target_": "minesweeper_python"}])

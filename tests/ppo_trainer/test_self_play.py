@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import pytest
 from ragged_envs.tic_tac_toe import TicTacToe
 from support.seat_games import Secrets
-from support.trainer_runs import small_config
+from support.trainer_runs import assert_same, metrics, parameters, small_config
 
 from entity_env.recording import Recording
 from ppo_trainer import resume, train
@@ -27,9 +26,8 @@ def test_both_seats_are_trained_and_random_players_are_the_measure(tmp_path):
     )
     result = train(config, env=TicTacToe)
     assert [e.player for e in result.evaluations][-1] == "random play"
-    lines = [json.loads(line) for line in (result.run / "metrics.jsonl").read_text().splitlines()]
     # one seat's win is the other's loss
-    assert lines[-1]["episodic_reward"] == pytest.approx(0.0, abs=1e-6)
+    assert metrics(result.run)[-1]["episodic_reward"] == pytest.approx(0.0, abs=1e-6)
     assert result.steps >= 4096
 
 
@@ -43,19 +41,13 @@ def seat_config(tmp_path, name, **rollout):
     )
 
 
-def assert_equal_networks(ours, theirs):
-    both = zip(ours.state_dict().items(), theirs.state_dict().values(), strict=True)
-    for (name, a), b in both:
-        assert a.equal(b), name
-
-
 def test_games_in_workers_train_as_in_one_process_and_go_on_so(tmp_path):
     here = train(seat_config(tmp_path, "here"), env=TicTacToe)
     config = seat_config(tmp_path, "workers", processes=2)
     part = train(config, env=TicTacToe, stop=lambda updates: updates == 3)
     assert part.interrupted
     rest = resume(part.run, env=TicTacToe)
-    assert_equal_networks(here.net, rest.net)
+    assert_same(parameters(here.net), parameters(rest.net))
 
 
 def test_games_that_are_ready_first_train_and_the_run_is_watched_and_recorded(tmp_path, capsys):

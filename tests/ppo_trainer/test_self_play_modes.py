@@ -13,7 +13,7 @@ import torch
 from ragged_envs.minesweeper import MineSweeper
 from ragged_envs.tic_tac_toe import TicTacToe
 from support.seat_games import Secrets
-from support.trainer_runs import checkpoints, small_config
+from support.trainer_runs import assert_same, checkpoints, metrics, parameters, small_config
 
 from ppo_trainer import resume, train
 from ppo_trainer.agent import load_agent
@@ -61,11 +61,6 @@ def config(tmp_path, selfplay, **changes):
     )
 
 
-def records(run):
-    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    return [{n: v for n, v in line.items() if not n.startswith("time/")} for line in lines]
-
-
 def saved(run):
     return json.loads((latest_checkpoint(RunFolder(run)) / "state.json").read_text())
 
@@ -78,11 +73,8 @@ def test_a_resumed_run_ends_as_if_it_had_not_stopped(tmp_path, mode, memory):
     part = train(settings, env=TicTacToe, stop=lambda updates: updates == 3)
     part = resume(part.run, env=TicTacToe, stop=lambda updates: updates == 5)
     rest = resume(part.run, env=TicTacToe)
-    for (name, ours), theirs in zip(
-        whole.net.state_dict().items(), rest.net.state_dict().values(), strict=True
-    ):
-        assert ours.equal(theirs), name
-    assert records(whole.run) == records(rest.run)
+    assert_same(parameters(whole.net), parameters(rest.net))
+    assert metrics(whole.run) == metrics(rest.run)
     facts = [saved(result.run) for result in (whole, rest)]
     assert facts[0]["players"] == facts[1]["players"]
     assert facts[0]["envs"] == facts[1]["envs"]
@@ -132,10 +124,7 @@ def test_a_run_that_is_killed_after_a_version_was_kept_keeps_the_same_one_again(
     with pytest.raises(Killed):
         train(config(tmp_path, MODES["pool"], run_name="killed"), env=TicTacToe, callbacks=die)
     rest = resume(tmp_path / "killed", env=TicTacToe)
-    for ours, theirs in zip(
-        whole.net.state_dict().values(), rest.net.state_dict().values(), strict=True
-    ):
-        assert ours.equal(theirs)
+    assert_same(parameters(whole.net), parameters(rest.net))
 
 
 def test_versions_are_bounded_and_can_be_played_with(tmp_path):
@@ -149,10 +138,10 @@ def test_versions_are_bounded_and_can_be_played_with(tmp_path):
     assert len(kept) <= 2 + 2 + 1
     agent = load_agent(run / "snapshots" / versions[0])
     assert agent.act(TicTacToe().reset()["X"])["Mark"].actees
-    last = records(run)[-1]
+    last = metrics(run)[-1]
     assert last["selfplay/versions"] == 2.0
     # In each update one of them begins games, now this one and now another.
-    lines = records(run)
+    lines = metrics(run)
     assert any(0.0 <= line.get("win_vs_past", -1.0) <= 1.0 for line in lines)
     # Half of the games have two learners, whose wins and losses cancel out.
     assert any(line.get("win_vs_random", line["win"]) != line["win"] for line in lines)
@@ -163,14 +152,13 @@ def test_a_version_is_the_network_as_it_was(tmp_path):
 
     def keep(session):
         if session.updates == 2:
-            seen.update({n: t.clone() for n, t in session.net.state_dict().items()})
+            seen.update(parameters(session.net))
 
     run = train(config(tmp_path, MODES["pool"], total_timesteps=256), env=TicTacToe, callbacks=keep)
     name = sorted(folder.name for folder in (run.run / "snapshots").iterdir())[0]
     agent = load_agent(run.run / "snapshots" / name)
-    for own, tensor in agent.loaded.net.state_dict().items():
-        assert tensor.equal(seen[own]), own
-        # and no other: the network has moved on
+    assert_same(parameters(agent.loaded.net), seen)
+    # The network has moved on.
     assert any(
         not tensor.equal(seen[own])
         for own, tensor in run.net.state_dict().items()
@@ -180,7 +168,7 @@ def test_a_version_is_the_network_as_it_was(tmp_path):
 
 def test_stages_go_on_to_a_frozen_copy(tmp_path):
     run = train(config(tmp_path, MODES["stages"]), env=TicTacToe).run
-    lines = records(run)
+    lines = metrics(run)
     stages = [line["selfplay/stage"] for line in lines]
     assert stages == sorted(stages)
     assert stages[0] == 0.0
@@ -197,7 +185,7 @@ def test_fixed_opponents_are_named_ones_only(tmp_path):
     first = train(config(tmp_path, SelfPlayConfig(), total_timesteps=64), env=TicTacToe).run
     names = ("random", str(first))
     run = train(config(tmp_path, SelfPlayConfig(mode="fixed", opponents=names)), env=TicTacToe).run
-    last = records(run)[-1]
+    last = metrics(run)[-1]
     label = first.name.replace(".", "_")
     assert {n for n in last if n.startswith("win_vs")} == {"win_vs_random", f"win_vs_{label}"}
     # Nobody else plays: what is won is won against these two.
@@ -219,7 +207,7 @@ def test_an_opponent_that_disappears_while_the_run_trains_plays_on(tmp_path):
         config(tmp_path, selfplay, total_timesteps=256), env=TicTacToe, callbacks=remove
     ).run
     assert removed
-    assert records(run)[-1]["episodes"] > 0
+    assert metrics(run)[-1]["episodes"] > 0
     with pytest.raises(ConfigError, match="there is no opponent"):
         resume(run, env=TicTacToe, total_timesteps=1024)
 
@@ -269,7 +257,7 @@ def test_games_of_more_than_two_and_of_secrets(tmp_path):
         config(tmp_path, MODES["fixed"], rollout=RolloutConfig(num_envs=15, steps=8)),
         env=Secrets,
     ).run
-    wins = [line["win_vs_random"] for line in records(run) if "win_vs_random" in line]
+    wins = [line["win_vs_random"] for line in metrics(run) if "win_vs_random" in line]
     assert np.mean(wins) == pytest.approx(0.5, abs=0.1)  # about 500 games: 4 deviations
 
 
