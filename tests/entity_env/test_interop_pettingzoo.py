@@ -480,13 +480,6 @@ def test_functions_make_environments_and_closing_twice_closes_once():
         env.act(pick(0))
 
 
-def test_pictures():
-    inner = Together()
-    inner.render_mode = "rgb_array"
-    inner.render = lambda: np.full((1, 2, 3), 7, np.uint8)
-    assert PettingZooEnv(inner).render().tolist() == [[[7] * 3] * 2]
-
-
 @pytest.mark.parametrize("seat", ["a", "b", "c"])
 @pytest.mark.parametrize(
     "create",
@@ -535,38 +528,25 @@ def test_knights_archers_and_zombies_are_entities(registry):
     env.close()
 
 
-def test_a_game_of_tictactoe(registry):
-    # The other one takes the first free square; we take the left column and win.
+@pytest.mark.parametrize(
+    ("seat", "squares", "reward", "theirs"),
+    [("player_1", [4, 2, 6], 1, [0, 1]), ("player_2", [8, 7], -1, [0, 1, 2])],
+    ids=["won", "lost"],
+)
+def test_a_game_of_tictactoe(registry, seat, squares, reward, theirs):
     def first_free(agent, observation, mask, space, rng):
         return int(np.argmax(mask))
 
-    env = PettingZooEnv("classic/tictactoe", seat="player_1", others=first_free)
+    env = PettingZooEnv("classic/tictactoe", seat=seat, others=first_free)
     seen = env.reset()
-    played = []
-    for square, expected in ((4, [4]), (2, [4, 0, 2]), (6, None)):
+    for square in squares:
+        assert (seen.done, seen.reward) == (False, 0)
         assert seen.actions["action"].mask[square]
         seen = env.act(pick(square))
-        played.append(square)
-        if expected is None:
-            break
-        assert not seen.done
-        assert seen.reward == 0
-    # The other one took 0 and 1: ours are 4, 2 and 6, a diagonal.
-    assert (seen.done, seen.reward) == (True, 1)
+    assert (seen.done, seen.truncated, seen.reward) == (True, False, reward)
     board = np.reshape(seen.global_features, (3, 3, 2))
-    assert np.flatnonzero(board[..., 0]).tolist() == [2, 4, 6]
-    assert np.flatnonzero(board[..., 1]).tolist() == [0, 1]
-
-
-def test_losing_a_game_of_tictactoe(registry):
-    def first_free(agent, observation, mask, space, rng):
-        return int(np.argmax(mask))
-
-    env = PettingZooEnv("classic/tictactoe", seat="player_2", others=first_free)
-    env.reset()  # takes 0
-    assert env.act(pick(8)).reward == 0  # takes 1
-    seen = env.act(pick(7))  # takes 2
-    assert (seen.done, seen.truncated, seen.reward) == (True, False, -1)
+    assert np.flatnonzero(board[..., 0]).tolist() == sorted(squares)
+    assert np.flatnonzero(board[..., 1]).tolist() == theirs
 
 
 def test_rock_paper_scissors_is_played_at_once(registry):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support.tiny_envs import Chain, Farm, assert_same_obs, chain_metrics, lists
+from support.tiny_envs import Chain, Farm, chain_metrics
 
 from entity_env import (
     CategoricalAction,
@@ -273,11 +273,3 @@ def test_a_bad_observation_in_a_scripted_game_is_refused():
 
     with pytest.raises(errors.FeatureValueError):
         play_scripted(Bad, lambda observation: {}, 1, 0)
-
-
-def test_equal_frames_compare_equal_and_others_do_not():
-    obs = many({"Move": CategoricalActionMask()})
-    assert_same_obs(obs, many({"Move": CategoricalActionMask()}))
-    assert lists(obs.features["A"])[0] == [[0.0], [1.0], [2.0]]
-    with pytest.raises(AssertionError):
-        assert_same_obs(obs, many({"Move": CategoricalActionMask(actor_types=[])}))

@@ -389,19 +389,6 @@ def test_close_twice_is_fine_and_calls_after_it_say_closed(kind):
         env.set_state([])
 
 
-def test_close_closes_every_environment_once():
-    closed = []
-
-    class Closing(Chain):
-        def close(self):
-            closed.append(self)
-
-    env = ListEnv(Closing, 3)
-    env.close()
-    env.close()
-    assert len(set(map(id, closed))) == len(closed) == 3
-
-
 @pytest.mark.parametrize("kind", ["list", 2])
 def test_act_before_reset_says_so(kind):
     with make_vec(kind, Chain, 2) as env, pytest.raises(errors.ResetNeededError):

@@ -11,7 +11,7 @@ from ragged_envs.minesweeper import MineSweeper
 from support.rows import rows_of
 from support.tiny_envs import Chain, Compiled, Failing, Farm, assert_same_obs
 
-from entity_env import Environment, ListEnv, ParallelEnv, RaggedBufferI64, VecEnv
+from entity_env import ListEnv, ParallelEnv, RaggedBufferI64
 from entity_env.errors import (
     ClosedError,
     EntityEnvError,
@@ -431,9 +431,3 @@ def test_wrong_uses_are_named(use, error, words):
     with pytest.raises(error) as caught:
         use()
     assert words in " ".join(str(caught.value).split())
-
-
-def test_the_bases_are_what_they_say():
-    assert issubclass(Wrapper, Environment)
-    assert issubclass(VecWrapper, VecEnv)
-    assert not issubclass(ConcatVecEnv, VecWrapper)
