@@ -8,11 +8,11 @@ from typing import TypeAlias, Union
 import torch
 from torch import Tensor
 
-from ragged_net.errors import DeviceError, DtypeError, ShapeError, check_kind, check_tensor
+from ragged_net.errors import ShapeError, check_array, check_device, check_kind
 from ragged_net.ragged import FrameNumbers, RaggedTensor
 from ragged_net.transfer import send
 
-__all__ = ["Actors", "CategoricalActors", "ContinuousActors", "SelectActors", "check_dtype"]
+__all__ = ["Actors", "CategoricalActors", "ContinuousActors", "SelectActors"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,8 +37,8 @@ class CategoricalActors:
     def check(self, where: str = "a categorical action") -> None:
         """Check again what may have changed since; an error speaks of ``where``."""
         _check_indices(f"the actors of {where}", self.actors)
-        check_dtype(f"the mask of {where}", self.mask, torch.bool)
-        _check_device(f"the mask of {where}", self.mask, self.actors)
+        check_array(f"the mask of {where}", self.mask, torch.bool)
+        check_device(f"the mask of {where}", self.mask, self.actors.values, "the actors")
         if self.mask.ndim != 2 or self.mask.shape[0] != self.actors.num_rows:
             raise ShapeError(
                 f"the mask of {where} has the wrong shape",
@@ -89,18 +89,13 @@ class SelectActors:
         """Check again what may have changed since; an error speaks of ``where``."""
         _check_indices(f"the actors of {where}", self.actors)
         _check_indices(f"the actees of {where}", self.actees)
-        _check_device(f"the actees of {where}", self.actees.values, self.actors)
+        check_device(f"the actees of {where}", self.actees.values, self.actors.values, "the actors")
         frames = {self.actors.num_frames, self.actees.num_frames}
         if self.mask is not None:
             check_kind(f"the mask of {where}", self.mask, RaggedTensor, hint=_PAIRS)
-            check_dtype(f"the mask of {where}", self.mask.values, torch.bool)
-            _check_device(f"the mask of {where}", self.mask.values, self.actors)
-            if self.mask.values.ndim != 1:
-                raise ShapeError(
-                    f"the mask of {where} has the wrong number of dimensions",
-                    expected="(P,), one value for each pair, actor-major within each frame",
-                    received=tuple(self.mask.values.shape),
-                )
+            pairs = "(P,), one value for each pair, actor-major within each frame"
+            check_array(f"the mask of {where}", self.mask.values, torch.bool, 1, pairs)
+            check_device(f"the mask of {where}", self.mask.values, self.actors.values, "the actors")
             frames.add(self.mask.num_frames)
         if len(frames) > 1:
             raise ShapeError(
@@ -164,31 +159,9 @@ Actors: TypeAlias = Union[CategoricalActors, SelectActors, ContinuousActors]
 _PAIRS = "RaggedTensor.from_lengths(mask, lengths), with actors x actees values in each frame"
 
 
-def check_dtype(where: str, tensor: Tensor, dtype: torch.dtype) -> None:
-    """Raise DtypeError unless ``tensor`` is a tensor of the ``dtype``."""
-    check_tensor(where, tensor)
-    if tensor.dtype != dtype:
-        raise DtypeError(f"{where}: wrong dtype", expected=dtype, received=tensor.dtype)
-
-
 def _check_indices(where: str, indices: RaggedTensor) -> None:
     check_kind(where, indices, RaggedTensor, hint=_INDICES)
-    check_dtype(where, indices.values, torch.int64)
-    if indices.values.ndim != 1:
-        raise ShapeError(
-            f"{where} have the wrong number of dimensions",
-            expected="(A,), one entity index each",
-            received=tuple(indices.values.shape),
-        )
+    check_array(where, indices.values, torch.int64, 1, "(A,), one entity index each")
 
 
 _INDICES = "RaggedTensor.from_lengths(indices, lengths), with the number of them in each frame"
-
-
-def _check_device(where: str, tensor: Tensor, actors: RaggedTensor) -> None:
-    if tensor.device != actors.values.device:
-        raise DeviceError(
-            f"{where}: on another device than the actors",
-            expected=actors.values.device,
-            received=tensor.device,
-        )

@@ -123,31 +123,27 @@ _SIZES = (
 
 
 def _adopt_embedding(net: RaggedNet, old: RaggedNet, mine: Any, theirs: Any, found: _Found) -> None:
-    """Entity types and their features, by name."""
-    spaces = mine.embedding.names, theirs.embedding.names
-    shared = found.compare("entity type {!r}", *spaces)
+    """Adopt entity types and their features, by name."""
+    types, old_types = _types(net, mine), _types(old, theirs)
     found.see_to(mine.embedding)
-    for name in shared:
-        one, other = (
-            (part.embedding.types[names.index(name)], _seen(whole).entities[name].features)
-            for part, names, whole in ((mine, spaces[0], net), (theirs, spaces[1], old))
-        )
-        _adopt_type(f"of {name!r}", *one, *other, found)
-    if mine.embedding.global_type is None or theirs.embedding.global_type is None:
-        if mine.embedding.global_type is not None:
-            found.new.append("the entity that stands for a frame as a whole")
-        if theirs.embedding.global_type is not None:
-            found.left.append("the entity that stands for a frame as a whole")
-        return
-    features = net.obs_space.global_features, old.obs_space.global_features
-    _adopt_type(
-        "of the frame",
-        mine.embedding.global_type,
-        features[0],
-        theirs.embedding.global_type,
-        features[1],
-        found,
-    )
+    for name in found.compare("{}", list(types), list(old_types)):
+        where = f"of {name.removeprefix('entity type ')}" if name != _WHOLE else "of the frame"
+        _adopt_type(where, *types[name], *old_types[name], found)
+
+
+_WHOLE = "the entity that stands for a frame as a whole"
+
+
+def _types(net: RaggedNet, encoder: Any) -> dict[str, tuple[Any, Sequence[Feature]]]:
+    """Return the embedding and the features of each entity type, and of the global entity."""
+    embedding, entities = encoder.embedding, _seen(net).entities
+    found = {
+        f"entity type {name!r}": (own, entities[name].features)
+        for name, own in zip(embedding.names, embedding.types, strict=True)
+    }
+    if embedding.global_type is not None:
+        found[_WHOLE] = embedding.global_type, net.obs_space.global_features
+    return found
 
 
 def _adopt_type(

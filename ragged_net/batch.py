@@ -10,18 +10,13 @@ import torch
 from torch import Tensor
 
 from entity_env.spaces import ObsSpace
-from ragged_net.actors import (
-    Actors,
-    CategoricalActors,
-    ContinuousActors,
-    SelectActors,
-    check_dtype,
-)
+from ragged_net.actors import Actors, CategoricalActors, ContinuousActors, SelectActors
 from ragged_net.compiled import kernels
 from ragged_net.errors import (
-    DeviceError,
     EmptyBatchError,
     ShapeError,
+    check_array,
+    check_device,
     check_kind,
     check_names,
     whole,
@@ -72,32 +67,20 @@ class EntityBatch:
         operations on small tensors.
         """
         features = self.global_features
-        check_dtype("the global features", features, torch.float32)
-        if features.ndim != 2:
-            raise ShapeError(
-                "the global features have the wrong number of dimensions",
-                expected="(B, G), with G = 0 where there are none",
-                received=tuple(features.shape),
-            )
-        frames, device = features.shape[0], features.device
+        shape = "(B, G), with G = 0 where there are none"
+        check_array("the global features", features, torch.float32, 2, shape)
         for name, rows in self.entities.items():
             where = f"entity type {name!r}"
             check_kind(where, rows, RaggedTensor, hint=_ROWS)
-            check_dtype(where, rows.values, torch.float32)
-            if rows.values.ndim != 2:
-                raise ShapeError(
-                    f"the features of {where} have the wrong number of dimensions",
-                    expected="(N, F)",
-                    received=tuple(rows.values.shape),
-                )
-            _check_frames(where, rows, frames, device)
+            check_array(where, rows.values, torch.float32, 2, "(N, F)")
+            _check_frames(where, rows, features)
         if self.visible:
             _check_visible(self.visible, self.entities)
         for name, action in self.actions.items():
             where = f"action {name!r}"
             check_kind(where, action, CategoricalActors, SelectActors, ContinuousActors)
             action.check(where)
-            _check_frames(where, action.actors, frames, device)
+            _check_frames(where, action.actors, features)
 
     def check_memory(self) -> None:
         """Check that all tensors, on the CPU, have the memory that their shapes speak of."""
@@ -193,7 +176,7 @@ class EntityBatch:
         check_kind("the lengths of entity types", lengths, Mapping, hint=_BY_NAME)
         check_names("entity type", "the lengths", lengths, entities)
         for name, rows in entities.items():
-            check_dtype(f"entity type {name!r}", rows, torch.float32)
+            check_array(f"entity type {name!r}", rows, torch.float32)
         return _packed(
             {
                 name: from_padded(f"entity type {name!r}", rows, lengths[name])
@@ -386,36 +369,28 @@ _BY_NAME = "a dict from names to parts"
 _ROWS = "RaggedTensor.from_lengths(values, lengths), with the number of entities in each frame"
 
 
-def _check_frames(where: str, part: RaggedTensor, frames: int, device: torch.device) -> None:
-    check_dtype(f"the offsets of {where}", part.offsets, torch.int64)
-    if part.num_frames != frames:
+def _check_frames(where: str, part: RaggedTensor, features: Tensor) -> None:
+    """Check that a part of a batch has the frames of its global features (B, G)."""
+    check_array(f"the offsets of {where}", part.offsets, torch.int64)
+    if part.num_frames != features.shape[0]:
         raise ShapeError(
             f"{where} has another number of frames than the batch",
-            expected=f"{frames}, the rows of the global features",
+            expected=f"{features.shape[0]}, the rows of the global features",
             received=part.num_frames,
         )
-    if part.values.device != device:
-        raise DeviceError(
-            f"{where} is on another device than the global features",
-            expected=device,
-            received=part.values.device,
-        )
+    check_device(where, part.values, features, "the global features")
 
 
 def _check_visible(visible: Mapping[str, Tensor], entities: Mapping[str, RaggedTensor]) -> None:
     for name, mask in visible.items():
         # Absent types are fine, so only the names that are there can be wrong.
         check_names("entity type", "the visible mask", {**entities, name: None}, entities)
-        check_dtype(f"the visible mask of {name!r}", mask, torch.bool)
+        where = f"the visible mask of entity type {name!r}"
+        check_array(where, mask, torch.bool)
         if mask.shape != (entities[name].num_rows,):
             raise ShapeError(
-                f"the visible mask of entity type {name!r} has the wrong shape",
+                f"{where} has the wrong shape",
                 expected=(entities[name].num_rows,),
                 received=tuple(mask.shape),
             )
-        if mask.device != entities[name].values.device:
-            raise DeviceError(
-                f"the visible mask of entity type {name!r} is on another device than its entities",
-                expected=entities[name].values.device,
-                received=mask.device,
-            )
+        check_device(where, mask, entities[name].values, "its entities")

@@ -21,13 +21,7 @@ from entity_env.spaces import (
     ObsSpace,
     feature_name,
 )
-from ragged_net.actors import (
-    Actors,
-    CategoricalActors,
-    ContinuousActors,
-    SelectActors,
-    check_dtype,
-)
+from ragged_net.actors import Actors, CategoricalActors, ContinuousActors, SelectActors
 from ragged_net.batch import EntityBatch
 from ragged_net.compiled import kernels
 from ragged_net.errors import (
@@ -40,6 +34,8 @@ from ragged_net.errors import (
     ShapeError,
     UnknownNameError,
     VisibilityError,
+    check_array,
+    check_device,
     check_kind,
     check_names,
 )
@@ -200,7 +196,7 @@ def check_given(
     for name, choices in given.items():
         own, actors = space[name], batch.actions[name].actors
         kind = head_kind(own)
-        check_dtype(f"given[{name!r}]", choices, kind.dtype)
+        check_array(f"given[{name!r}]", choices, kind.dtype)
         shape = (actors.num_rows, *kind.shape(own))
         if choices.shape != shape:
             raise ShapeError(
@@ -208,12 +204,7 @@ def check_given(
                 expected=f"{shape}, one {'row' if len(shape) > 1 else 'choice'} for each actor",
                 received=tuple(choices.shape),
             )
-        if choices.device != batch.device:
-            raise DeviceError(
-                f"given[{name!r}] is on another device than the batch",
-                expected=batch.device,
-                received=choices.device,
-            )
+        check_device(f"given[{name!r}]", choices, batch.global_features, "the batch")
 
 
 def flag_actions(

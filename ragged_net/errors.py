@@ -29,6 +29,8 @@ __all__ = [
     "UnknownNameError",
     "VisibilityError",
     "WrongTypeError",
+    "check_array",
+    "check_device",
     "check_kind",
     "check_names",
     "check_rows",
@@ -204,6 +206,38 @@ def check_tensor(where: str, value: object, *, nested: bool = False) -> None:
             hint="EntityBatch.from_nested takes nested tensors of rows"
             if value.is_nested
             else "tensor.to_dense(), or .dequantize()",
+        )
+
+
+def check_array(
+    where: str, tensor: object, dtype: torch.dtype, ndim: int | None = None, expected: str = ""
+) -> None:
+    """Raise DtypeError or ShapeError unless ``tensor`` has a dtype and a number of dimensions.
+
+    Args:
+        where: The name of the tensor in an error.
+        tensor: The value to check.
+        dtype: Its dtype.
+        ndim: The number of its dimensions; None allows any.
+        expected: Its shape, such as ``(N, F)``, for an error.
+    """
+    check_tensor(where, tensor)
+    assert isinstance(tensor, Tensor)  # for the type checker
+    if tensor.dtype != dtype:
+        raise DtypeError(f"{where}: wrong dtype", expected=dtype, received=tensor.dtype)
+    if ndim is not None and tensor.ndim != ndim:
+        raise ShapeError(
+            f"{where}: wrong number of dimensions", expected=expected, received=tuple(tensor.shape)
+        )
+
+
+def check_device(where: str, tensor: Tensor, other: Tensor, name: str) -> None:
+    """Raise DeviceError unless a tensor is on the device of the ``other``, called ``name``."""
+    if tensor.device != other.device:
+        raise DeviceError(
+            f"{where}: on another device than {name}",
+            expected=other.device,
+            received=tensor.device,
         )
 
 

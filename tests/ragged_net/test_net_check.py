@@ -165,7 +165,7 @@ def test_given_entities_that_cannot_be_selected(net, batch, entity):
     fire = SelectActors(ragged([[3], [3]]), ragged([[0, 1], [0, 1]]), allowed)
     batch = with_action(batch, Fire=fire)
     given = {**choices(net(batch)), "Fire": torch.tensor([1, entity])}
-    with pytest.raises(ActionChoiceError, match=rf"in \[0\]\n  received: {entity} for actor 1"):
+    with pytest.raises(ActionChoiceError, match=rf"of \[0\]\n  received: {entity} for actor 1"):
         net(batch, given=given)
 
 
