@@ -1,4 +1,4 @@
-"""Makes environments from the ``env`` settings."""
+"""The games and environments of the ``env`` settings."""
 
 from __future__ import annotations
 

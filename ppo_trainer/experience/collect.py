@@ -1,4 +1,4 @@
-"""Plays the rows of a VecEnv and keeps the decisions, until there are enough for an update."""
+"""Collection of decisions from the rows of a VecEnv, until there are enough for an update."""
 
 from __future__ import annotations
 

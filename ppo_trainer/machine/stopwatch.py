@@ -10,7 +10,7 @@ __all__ = ["Stopwatch"]
 
 
 class Stopwatch:
-    """Adds up seconds by phase.
+    """A sum of seconds for each phase.
 
     Args:
         now: The clock; wall-clock time unless given.

@@ -97,7 +97,7 @@ def load(path: str, seed: int, trust: bool = False) -> RunAgent:
 
 
 class RunAgent:
-    """Decides with a network, one frame at a time.
+    """An agent that decides with a network, one frame at a time.
 
     If the network has a memory, ``act`` keeps a state for each ``game``, until ``reset`` or an
     observation that is done.

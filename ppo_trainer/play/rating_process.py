@@ -75,7 +75,7 @@ def version_steps(name: str) -> int:
 
 @dataclass
 class Ratings:
-    """Plays versions against the reference players and each other, and keeps the file of ratings.
+    """The ratings of versions, which play the reference players and each other.
 
     The rating of random play is 0, and 400 points are odds of 10 to 1.
 

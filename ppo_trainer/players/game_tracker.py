@@ -16,7 +16,7 @@ Bools = npt.NDArray[np.bool_]
 
 
 class GameTracker:
-    """Follows games whose seats are consecutive rows, from one observation to the next.
+    """A tracker of games whose seats are consecutive rows, from one observation to the next.
 
     ``VecObs.over`` says when a game has ended. Where rows leave it out, a game counts as over when
     all who have decided in it are out.

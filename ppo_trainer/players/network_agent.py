@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class NetworkAgent(SpacedAgent):
-    """Plays with a network; one that is being trained plays as it is at the time.
+    """An agent that plays with a network, as the network is at the time.
 
     Args:
         net: The network.

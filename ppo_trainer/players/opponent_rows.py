@@ -47,7 +47,7 @@ class Lineup:
 
 
 class Matchmaker(Protocol):
-    """Draws the players of each game, and is told the results."""
+    """A maker of matches, which draws the players of each game and is told the results."""
 
     def draw(self, game: int) -> Lineup:
         """Return the players of the game of this number, which begins."""
@@ -63,7 +63,7 @@ class Matchmaker(Protocol):
 
 
 class OpponentRows(GameRows):
-    """Shows the learner's rows only; agents play the others, one batch for each agent.
+    """Rows of which only the learner's are shown; agents play the others, each in one batch.
 
     ``VecObs.rows`` never names an opponent's row. Its reward is 0, it is never done and has no
     metrics, so that nothing of opponents reaches a rollout buffer. Rewards that a learner's row

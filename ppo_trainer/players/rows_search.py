@@ -38,7 +38,7 @@ class RowsGuide(Protocol):
 
 
 class RowsSearch:
-    """Plays rows by Monte-Carlo tree search, and takes the most visited choice.
+    """A policy that plays rows by Monte-Carlo tree search, and takes the most visited choice.
 
     Args:
         rows: The rows that it plays, of one seat each.

@@ -63,7 +63,7 @@ class _Seat(ChoiceCounts):
 
 
 class SearchAgent:
-    """Takes the most visited choice of a tree that it grows for each decision.
+    """An agent that takes the most visited choice of a tree grown for each decision.
 
     Args:
         create_game: Makes a game of the kind that is played, to search in.

@@ -25,7 +25,7 @@ _COLUMNS = (
     ("episodic_length", "length", 2),
 )
 _OWN_COLUMNS = 3
-"""Of the environment's own metrics beside each other."""
+"""The most of the environment's own metrics side by side."""
 
 _Z = 1.959964  # two-sided 95% quantile of the normal distribution
 

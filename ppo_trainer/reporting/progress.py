@@ -74,7 +74,7 @@ class _Bar:
 
 
 class RunProgress(_Bar):
-    """Shows steps, speed, time left and the figures that tell whether a run learns.
+    """The progress of a run: steps, speed, time left, and figures that show whether it learns.
 
     Args:
         done: Steps done before, in a resumed run.
@@ -136,7 +136,7 @@ class RunProgress(_Bar):
 
 
 class EvaluationProgress(_Bar):
-    """Shows who plays, how many episodes have been played, and the time left.
+    """The progress of an evaluation: the player, the number of episodes, and the time left.
 
     Args:
         players: Everybody who will play, in this order.

@@ -39,7 +39,7 @@ class Best:
 
 
 class BestNetwork:
-    """Remembers the best network, and writes it together with the next checkpoint.
+    """The best network so far, which is written together with the next checkpoint.
 
     So a run that is killed and resumed knows as much of it as the checkpoint that it goes on from.
 

@@ -22,7 +22,7 @@ __all__ = ["RunLogger", "check_wandb", "read_metrics"]
 
 
 class RunLogger:
-    """Writes one record for each update.
+    """A log with one record for each update.
 
     Args:
         run: The folder to write to.

@@ -1,3 +1,3 @@
-"""From the command line, YAML and Python to ``TrainConfig``."""
+"""The building of ``TrainConfig`` from the command line, YAML and Python."""
 
 __all__: list[str] = []

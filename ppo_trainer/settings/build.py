@@ -1,4 +1,4 @@
-"""Builds dataclasses from nested dicts; unknown names and wrong types are errors."""
+"""The building of dataclasses from nested dicts; unknown names and wrong types are errors."""
 
 from __future__ import annotations
 
