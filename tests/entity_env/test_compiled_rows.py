@@ -702,6 +702,7 @@ def test_wrong_actions_are_refused_and_change_nothing():
         (errors.MaskedActionError, ([2, 0], [1, None], [0, None])),  # 2 at 4
         (errors.ActionIndexError, ([3, 0], [1, None], [0, None])),
         (errors.ActionIndexError, ([-1, 0], [1, None], [0, None])),
+        (errors.ActionIndexError, ([0, -1], [1, None], [0, None])),  # where the last one is allowed
         (errors.MaskedActionError, ([0, 0], [0, None], [0, None])),  # die 4 % 2 = 0
         (errors.ActionIndexError, ([0, 0], [2, None], [0, None])),  # the hand itself
         (errors.ActionShapeError, ([0, None], [1, None], [0, None])),
