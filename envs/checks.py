@@ -187,7 +187,7 @@ def refuse_state(game: str, state: Any, problems: Mapping[str, bool]) -> None:
 
 
 def as_number(value: Any) -> float:
-    """``value`` as a finite float, else TypeError or ValueError; for ``reading_state``."""
+    """Return ``value`` as a finite float, else raise TypeError or ValueError."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{shorten(value)} is not a number")
     if not math.isfinite(value):

@@ -53,7 +53,7 @@ _COLUMNS = tuple(("Column", x) for x in range(WIDTH))
 
 
 class ConnectFour(SeatGame):
-    """Whoever has four discs in a line wins; a full board is a draw.
+    """Two players drop discs into columns; four of a player's discs in a line win.
 
     Entities:
         A ``Player``, who looks; seven ``Column`` [x, height, disc0, ..., disc5, own, other,
@@ -90,7 +90,7 @@ class ConnectFour(SeatGame):
         self.turn, self.winner = 0, None
 
     def act(self, actions: SeatActions) -> SeatObservations:
-        """Drop a disc, and ask the other."""
+        """Drop a disc, and ask the other player."""
         check_running(self.steps, self.is_decided)
         mover = self.turn
         chosen: Any = read_selection(actions.get(SEATS[mover], {}), "Drop", "me", self._open())
@@ -105,7 +105,7 @@ class ConnectFour(SeatGame):
 
     @property
     def is_decided(self) -> bool:
-        """Somebody has four in a line, or the board is full."""
+        """True if a player has four in a line or the board is full."""
         return self.winner is not None or self.steps == WIDTH * HEIGHT
 
     def line(self, x: int, y: int, player: int) -> int:

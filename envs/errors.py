@@ -36,7 +36,7 @@ def check_number(name: str, value: Any, least: float, most: float) -> float:
 
 
 def check_span(name: str, value: Any, least: int, most: int | None = None) -> tuple[int, int]:
-    """Parameter ``name`` as (lower, upper): a whole number in this range, or a pair of them."""
+    """Return parameter ``name``, a whole number in this range or a pair of them, as a pair."""
     pair = tuple(value) if isinstance(value, list | tuple | np.ndarray) else (value, value)
     try:
         low, high = (check_whole(name, own, least, most) for own in pair)

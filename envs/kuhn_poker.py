@@ -63,7 +63,7 @@ def equilibrium(state: InfoState, bluff: float = 1 / 3) -> npt.NDArray[np.float6
 
 
 class BalancedPlayer:
-    """Plays ``equilibrium``: a function from an observation to actions.
+    """A player by ``equilibrium``: a function from an observation to actions.
 
     Args:
         seed: Seeds what it draws.
@@ -73,7 +73,7 @@ class BalancedPlayer:
         self.seed(seed)
 
     def seed(self, seed: int) -> None:
-        """Restart what it draws."""
+        """Restart its random numbers."""
         self._rng = np.random.default_rng(seed)
 
     def __call__(self, observation: Observation) -> dict[str, Action]:

@@ -21,7 +21,7 @@ _ALL = range(DIRECTIONS)
 
 
 def drive_around(observation: Observation) -> dict[str, Action]:
-    """Of the directions without a mine ahead, drive in the one that points best to the target.
+    """Drive in the direction without a mine ahead that points best to the target.
 
     It looks 30 ahead, or to the target if that is nearer. If all ways are blocked it takes the best
     direction all the same.

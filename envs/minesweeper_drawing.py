@@ -125,7 +125,7 @@ def _draw_robot(cell: Picture, u: Floats, v: Floats, color: Color, scale: float)
 
 
 def _draw_cannons(bar: Picture, cooldowns: Sequence[int], period: int) -> None:
-    """For each cannon a lamp, and beside it how much of its cooldown has passed."""
+    """Draw for each cannon a lamp, and a bar with the part of its cooldown that has passed."""
     size = bar.shape[0]
     room = bar.shape[1] // len(cooldowns)
     for i, cooldown in enumerate(cooldowns):
@@ -147,7 +147,7 @@ def _draw_cannons(bar: Picture, cooldowns: Sequence[int], period: int) -> None:
 
 
 def _grid(cell: Picture) -> tuple[Floats, Floats]:
-    """Coordinates from -0.5 to 0.5 of each pixel's middle, v down; the last row is a line."""
+    """Return coordinates, -0.5 to 0.5, of each pixel's middle, v down; the last row is a line."""
     v, u = np.mgrid[: cell.shape[0], : cell.shape[1]].astype(float)
     size = cell.shape[0]
     return (u - (cell.shape[1] - 2) / 2) / size, (v - (size - 2) / 2) / size

@@ -113,7 +113,7 @@ class MoveToOrigin(SmallGame):
         return {"a negative step": steps < 0}
 
     def render_text(self) -> str:
-        """Position, velocity and distance."""
+        """Return position, velocity and distance."""
         (x, y), (x_velocity, y_velocity) = self.position, self.velocity
         return (
             f"step {max(self.steps, 0)} of {self.max_steps}: at ({x:.3f}, {y:.3f}), "

@@ -15,7 +15,7 @@ __all__ = ["crawl_to_food"]
 
 
 def crawl_to_food(observation: Observation, board_size: int = 10) -> dict[str, Action]:
-    """Each head takes a shortest way to its food around all bodies, heads and other food.
+    """Send each head a shortest way to its food around all bodies, heads and other food.
 
     Heads decide one after the other, so that no two go to one tile. Without a way to its food a
     head goes to the free tile from which it can reach the most others. It knows the size of the

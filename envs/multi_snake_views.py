@@ -29,7 +29,7 @@ def snake_entities(num_snakes: int, relative: bool) -> dict[str, Entity]:
 
 
 def show_board(snakes: Sequence[Sequence[Tile]], food: Sequence[Tile | None]) -> Rows:
-    """All entities once, where they are."""
+    """Return all entities once, with their tiles."""
     numbered = list(enumerate(snakes))
     return {
         "SnakeHead": [(*snake[0], i) for i, snake in numbered],

@@ -51,7 +51,7 @@ class PokerGame(SeatGame):
         self.bets = ((),)
 
     def act(self, actions: SeatActions) -> SeatObservations:
-        """Do what the player whose turn it is does."""
+        """Take the action of the player whose turn it is."""
         check_running(self.steps, self._is_over)
         mover = self.rules.player(self.bets)
         mask = [self.rules.legal(self.bets)]
@@ -115,7 +115,7 @@ class PokerGame(SeatGame):
         super()._restore(cards=saved["cards"], bets=bets, steps=sum(map(len, bets)))
 
     def render_text(self) -> str:
-        """Both cards, the one on the table, and the bets of each round."""
+        """Return both cards, the one on the table, and the bets of each round."""
         if not self.cards:
             return "no cards"
         put = self.rules.chips(self.bets)

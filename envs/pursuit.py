@@ -118,7 +118,7 @@ class Pursuit(SeatGame):
         self.catches = [0.0] * hunters
 
     def teams(self) -> Mapping[str, Collection[str]]:
-        """Hunters and runners."""
+        """Return the teams of hunters and runners."""
         return {"hunters": self._seats[: self.hunters], "runners": self._seats[self.hunters :]}
 
     def _begin(self) -> None:
@@ -183,7 +183,7 @@ class Pursuit(SeatGame):
 
     @property
     def is_done(self) -> bool:
-        """The time is up."""
+        """True if the time is up."""
         return self.steps >= self.max_steps
 
     def observe(self, player: int, reward: float = 0.0) -> Observation:

@@ -227,7 +227,7 @@ class SnakeArena(SeatGame):
         ]
 
     def _lying(self) -> dict[Tile, int]:
-        """For how many more moves each tile of a body is taken; 0 for a tail, which leaves."""
+        """Return for how many more moves tiles of bodies are taken; 0 for a tail, which leaves."""
         return {
             tile: len(snake) - 1 - k for snake in self.snakes for k, tile in enumerate(snake) if k
         }

@@ -24,7 +24,7 @@ LINES = (
 
 
 class TicTacToe(SeatGame):
-    """Whoever has three in a row wins 1, the other loses 1; a full board is a draw.
+    """Two players mark cells in turns; three of a player's marks in a row win.
 
     Entities:
         Player: the one who looks; Cell: nine, at column x and row y, with 0 for an empty one, 1 for
@@ -59,7 +59,7 @@ class TicTacToe(SeatGame):
         return self.winner is not None or all(self.board)
 
     def act(self, actions: SeatActions) -> SeatObservations:
-        """Put the mark, and ask the other."""
+        """Put a mark, and ask the other player."""
         check_running(self.steps, self.is_decided)
         mover = self.turn
         own = actions.get(self._seats[mover], {})

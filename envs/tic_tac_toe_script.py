@@ -20,7 +20,7 @@ Board = tuple[int, ...]
 
 
 class PerfectPlayer:
-    """Plays one of the best moves, each as likely as another: it never loses.
+    """A player of one of the best moves, each as likely as another: it never loses.
 
     Moves that lead to the same result are equally good: it may win later than it could.
 
@@ -32,7 +32,7 @@ class PerfectPlayer:
         self.seed(seed)
 
     def seed(self, seed: int) -> None:
-        """Restart what it draws."""
+        """Restart its random numbers."""
         self._rng = np.random.default_rng(seed)
 
     def __call__(self, observation: Observation) -> dict[str, Action]:

@@ -38,7 +38,7 @@ def go_straight(observation: Observation) -> dict[str, Action]:
 
 
 def _read(observation: Observation) -> tuple[Tiles, Tiles, list[int]]:
-    """Treasures, traps, and the moves that are allowed."""
+    """Return treasures, traps, and the moves that are allowed."""
     features: Any = observation.features
     treasures, traps = ([(int(x), int(y)) for x, y in features[n]] for n in ("Treasure", "Trap"))
     mask: Any = (observation.actions or {})["Move"]

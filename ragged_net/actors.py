@@ -104,7 +104,7 @@ class SelectActors:
             )
 
     def pair_lengths(self) -> Tensor:
-        """(B,) int64 on the CPU: the number of pairs of an actor and an actee in each frame."""
+        """Return the number of actor-actee pairs of each frame: (B,) int64 on the CPU."""
         return self.actors.host_offsets.diff() * self.actees.host_offsets.diff()
 
     def select(self, frames: Tensor | FrameNumbers) -> SelectActors:

@@ -50,7 +50,7 @@ class Adopted:
 
 @torch.no_grad()
 def adopt(net: RaggedNet, old: RaggedNet) -> Adopted:
-    """Let ``net`` begin with what ``old`` knows, on whatever devices the two are.
+    """Copy what ``old`` has learned into ``net``; the two may be on different devices.
 
     Args:
         net: A network for other spaces; its weights and input statistics are overwritten.
@@ -93,7 +93,7 @@ class _Found:
         return [name for name in mine if name in theirs]
 
     def see_to(self, module: nn.Module | None) -> None:
-        """Nothing of ``module`` is to be copied any more."""
+        """Mark all tensors of ``module`` as copied."""
         if module is not None:
             tensors = [*module.parameters(), *module.buffers()]
             self.done |= {id(tensor) for tensor in tensors}
@@ -195,7 +195,7 @@ def _columns(mine: InputNorm, theirs: InputNorm) -> list[tuple[int, int]]:
 
 
 def _adopt_statistics(mine: InputNorm, theirs: InputNorm) -> None:
-    """Means and deviations; those of a new feature are 0 and 1 until rows come.
+    """Adopt means and deviations; those of a new feature are 0 and 1 until rows come.
 
     One count stands for all columns. Where some are new, the past counts for fewer rows, so that
     soon these have statistics of their own.
@@ -217,7 +217,7 @@ def _adopt_statistics(mine: InputNorm, theirs: InputNorm) -> None:
 
 
 def _adopt_heads(net: RaggedNet, old: RaggedNet, found: _Found) -> None:
-    """Actions by name, their choices by label."""
+    """Adopt the heads of actions by name, and their choices by label."""
     shared = found.compare("action {!r}", list(net.action_space), list(old.action_space))
     heads = [dict(zip(one.action_space, one.heads, strict=True)) for one in (net, old)]
     for name, module in heads[0].items():

@@ -92,7 +92,7 @@ class EntityBatch:
                 check_memory(where, tensor)
 
     def _tensors(self) -> Iterator[tuple[str, Tensor]]:
-        """All that is read in torch, by what an error calls it."""
+        """Yield all tensors of the batch with their names in errors."""
         yield "the global features", self.global_features
         yield from self.visible.items()
         for name, rows in self.entities.items():
@@ -110,12 +110,12 @@ class EntityBatch:
 
     @property
     def num_frames(self) -> int:
-        """B, the number of frames."""
+        """The number of frames B."""
         return self.global_features.shape[0]
 
     @property
     def num_entities(self) -> int:
-        """N, the number of entities of all types in all frames, global entities not counted."""
+        """The number of entities N of all types in all frames, without global entities."""
         return sum(rows.num_rows for rows in self.entities.values())
 
     @property
@@ -130,7 +130,7 @@ class EntityBatch:
         actions: Mapping[str, Actors] | None = None,
         obs_space: ObsSpace | None = None,
     ) -> EntityBatch:
-        """Frames from lists: of each entity type, for each frame, its feature rows.
+        """Make a batch from lists: for each entity type and frame, its feature rows.
 
         ``EntityBatch.from_lists({"Mine": [[[0, 1], [2, 3]], []]})`` are two frames, the first with
         two mines. A frame's rows may be a tensor or an array (n, F), too.
@@ -161,7 +161,7 @@ class EntityBatch:
         global_features: Tensor | None = None,
         actions: Mapping[str, Actors] | None = None,
     ) -> EntityBatch:
-        """Frames from tensors with room for the longest one.
+        """Make a batch from padded tensors.
 
         Args:
             entities: By name (B, L, F) float32.
@@ -192,7 +192,7 @@ class EntityBatch:
         global_features: Tensor | None = None,
         actions: Mapping[str, Actors] | None = None,
     ) -> EntityBatch:
-        """Frames from nested tensors, of layout jagged or strided; gradients flow back to them.
+        """Make a batch from nested tensors, jagged or strided; gradients flow back to them.
 
         Args:
             entities: By name (B, n, F) float32, n another for each frame.
@@ -224,7 +224,7 @@ class EntityBatch:
 
     @staticmethod
     def cat(batches: Sequence[EntityBatch]) -> EntityBatch:
-        """All frames of ``batches``; what only some of them mask is unmasked in the others."""
+        """Concatenate batches; what only some of them mask is unmasked in the others."""
         check_kind("the batches to concatenate", batches, Sequence)
         grown = GrowingBatch(max(1, len(batches)))
         for batch in batches:
@@ -313,7 +313,7 @@ class GrowingBatch:
         self._features.add(batch.global_features)
 
     def all(self) -> EntityBatch:
-        """All frames so far."""
+        """Return all frames so far."""
         if not self._started:
             raise EmptyBatchError("no EntityBatch to concatenate", expected="at least one")
         return EntityBatch(

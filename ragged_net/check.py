@@ -134,7 +134,7 @@ def _check_features(
 
 @functools.lru_cache(maxsize=1024)
 def _sizes(features: tuple[Feature, ...]) -> npt.NDArray[np.int64]:
-    """(F,): how many values a discrete feature has, 0 for any other."""
+    """Return the number of values of each discrete feature, 0 for any other: (F,)."""
     return np.array([f.n if isinstance(f, Discrete) else 0 for f in features], np.int64)
 
 

@@ -44,7 +44,7 @@ _ACTIVATION = one_of("relu", "gelu")
 
 
 def _names_its_settings(kind: type[KindT]) -> type[KindT]:
-    """For a dataclass: what it has no field for is a NetConfigError with the nearest name."""
+    """Make a dataclass raise NetConfigError, with the nearest name, for an unknown setting."""
     original = kind.__init__
 
     @functools.wraps(original)
@@ -178,7 +178,7 @@ class NetConfig:
         return positions_of(obs_space, self.relative_position)
 
     def not_embedded(self, obs_space: ObsSpace) -> dict[str, tuple[str, ...]]:
-        """For each entity type, the coordinates that are seen by offsets alone."""
+        """Return the features of each entity type that are not embedded."""
         setting, found = self.relative_position, dict[str, tuple[str, ...]]()
         if setting is None or not setting.absolute:
             found = {name: own.names for name, own in self.positions(obs_space).items()}
@@ -188,7 +188,7 @@ class NetConfig:
         return found
 
     def relations_in(self, obs_space: ObsSpace) -> list[dict[str, str]]:
-        """For each relation, the feature of each entity type that is in it.
+        """Return for each relation the feature of each entity type that is in it.
 
         Raises:
             NetConfigError: Settings that do not fit the space, or each other.

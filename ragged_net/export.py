@@ -345,12 +345,12 @@ class _Scene:
         return rows
 
     def global_rows(self) -> Tensor:
-        """(B,) int64: the rows of the frames as a whole."""
+        """Return the rows (B,) int64 of the global entities."""
         last = self.frame_of.shape[0] - 1
         return torch.arange(self.num_frames, device=self.frame_of.device) + (last - self.num_frames)
 
     def means(self, rows: Tensor, more: list[Tensor] | None = None) -> Tensor:
-        """(B, D) the mean of each frame's ``rows`` (N, D), with ``more`` rows (B, D) of each."""
+        """Return the mean (B, D) of each frame's ``rows`` (N, D) and ``more`` rows (B, D)."""
         frames = torch.arange(self.num_frames, device=rows.device)
         frame_of = self.frame_of if not more else torch.cat([self.frame_of, frames])
         members = (frames[:, None] == frame_of[None, :]).float()  # (B, N)
@@ -358,13 +358,13 @@ class _Scene:
 
 
 def _frames_of(lengths: Tensor, rows: int) -> Tensor:
-    """(N,) int64: the frame of each of the ``rows`` of frames with these ``lengths`` (B,)."""
+    """Return the frame of each row (N,) int64 of frames with these ``lengths`` (B,)."""
     places = torch.arange(rows, device=lengths.device)
     return (places[:, None] >= lengths.cumsum(0)[None, :]).sum(1)
 
 
 def _embedded(encoder: Encoder, scene: _Scene) -> Tensor:
-    """(N, D): what the encoder knows of each row before it sees the others."""
+    """Return the vectors (N, D) of all rows before attention."""
     embedding: Any = encoder.embedding
     parts = [
         embed(values)
@@ -379,7 +379,7 @@ def _embedded(encoder: Encoder, scene: _Scene) -> Tensor:
 
 
 def _encoded(encoder: Encoder, x: Tensor, scene: _Scene, more: list[Tensor]) -> Tensor:
-    """Rows (N, D), and ``more`` (B, D) that join each frame, when all have seen each other."""
+    """Return rows (N, D), and ``more`` rows (B, D) of each frame, after all blocks."""
     x = torch.cat([x, *more])
     frame_of = scene.frame_of
     if more:
@@ -398,7 +398,7 @@ def _encoded(encoder: Encoder, x: Tensor, scene: _Scene, more: list[Tensor]) -> 
 def _attend(
     block: Any, x: Tensor, together: Tensor, turns: Tensor | None, places: Tensor | None
 ) -> Tensor:
-    """Attention (N, D) -> (N, D) of all rows, in which only rows of one frame see each other."""
+    """Return the attention (N, D) of all rows, in which only rows of one frame see each other."""
     dim, heads = x.shape[1], block.heads
     width = dim // heads
     parts = block.qkv(block.norm_attention(x)).view(-1, 3, dim)
@@ -415,7 +415,7 @@ def _attend(
 
 
 def _turns(encoder: Encoder, scene: _Scene, joined: bool) -> Tensor:
-    """(N, 2 * D): the cosines and signed sines of ``PositionWaves`` or ``RelationTurns``."""
+    """Return the turns (N, 2 * D) of ``PositionWaves`` or ``RelationTurns``."""
     waves: Any = encoder.waves
     parts = []
     for name, values in scene.features.items():
@@ -428,7 +428,7 @@ def _turns(encoder: Encoder, scene: _Scene, joined: bool) -> Tensor:
 
 
 def _places(encoder: Encoder, scene: _Scene, joined: bool) -> Tensor:
-    """(N, K + 1 or 2): the positions, whether they are known, and headings, as a bias reads them.
+    """Return positions, whether they are known, and headings: (N, K + 1 or K + 2).
 
     See ``PositionBias.biases``.
     """
@@ -461,7 +461,7 @@ def _placeless(scene: _Scene, joined: bool) -> int:
 
 
 def _recall(memory: Memory, pooled: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-    """One step of the cell: the hidden vectors (B, H), and the next state (B, W)."""
+    """Return the hidden vectors (B, H) and the next state (B, W) after one step of the cell."""
     cell: Any = memory.cell
     x = memory.norm(pooled)
     hidden = state[:, : memory.size]

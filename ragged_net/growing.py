@@ -63,7 +63,7 @@ class GrowingTensor:
         self._used = end
 
     def all(self) -> Tensor:
-        """All rows so far, in the memory that further parts would be added to."""
+        """Return all rows so far, in the memory that further parts are added to."""
         if self._rows is None or not self._started:
             raise EmptyBatchError("nothing to concatenate", expected="at least one part")
         return self._rows[: self._used]
@@ -101,7 +101,7 @@ class GrowingRagged:
         self.num_rows += part.num_rows
 
     def all(self) -> RaggedTensor:
-        """All frames so far."""
+        """Return all frames so far."""
         offsets = self._offsets.all()
         known = None if offsets.device.type == "cpu" else self._known.all()
         return RaggedTensor.unchecked(self._values.all(), offsets, known)

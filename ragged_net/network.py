@@ -75,7 +75,7 @@ class NetOutput:
 
     @staticmethod
     def cat(parts: Sequence[NetOutput]) -> NetOutput:
-        """All frames of ``parts``, one after the other; they are those of one network."""
+        """Concatenate the outputs of one network."""
         names = parts[0].actions
         states = [part.memory for part in parts if part.memory is not None]
         return NetOutput(
@@ -210,7 +210,7 @@ class RaggedNet(nn.Module):
         )
 
     def initial_state(self, games: int) -> Tensor:
-        """(games, W) float32: what the network remembers of games that begin, W = 0 without memory.
+        """Return the state (games, W) float32 of games that begin; W is 0 without a memory.
 
         Raises:
             NetConfigError: Not a whole number of at least 1.
@@ -332,7 +332,7 @@ class RaggedNet(nn.Module):
         return NetOutput(actions, value, state, encoded.means)
 
     def value(self, batch: EntityBatch, *, memory: Tensor | None = None) -> Tensor:
-        """(B,) float32: the values of the frames, without acting; reads no action.
+        """Return the values (B,) float32 of the frames, without acting.
 
         Args:
             batch: B frames.
@@ -431,7 +431,7 @@ class RaggedNet(nn.Module):
                         encoder.embedding.update_statistics(part)
 
     def update_value_norm(self, returns: Tensor) -> None:
-        """Count ``returns`` (B,) in where values are normalised; no value changes by it.
+        """Add ``returns`` (B,) to the statistics of normalised values; no value changes.
 
         Nothing happens without ``value_norm=popart``.
         """
@@ -440,7 +440,7 @@ class RaggedNet(nn.Module):
 
     @property
     def value_std(self) -> Tensor | None:
-        """() float32: the unit in which value errors are measured; None where they are as they are.
+        """The unit () float32 of value errors; None where values are not normalised.
 
         A value loss divides values and returns by it, so that its size is that of 1.
         """
@@ -448,7 +448,7 @@ class RaggedNet(nn.Module):
         return None if norm is None else norm.std
 
     def policy_parameters(self) -> Iterator[nn.Parameter]:
-        """All parameters but those of a separate value network."""
+        """Return all parameters but those of a separate value network."""
         separate = {id(parameter) for parameter in self.value_parameters()}
         return (parameter for parameter in self.parameters() if id(parameter) not in separate)
 
@@ -466,7 +466,7 @@ class RaggedNet(nn.Module):
 
     @property
     def _weight(self) -> Tensor:
-        """One of the parameters: any layer may have been replaced."""
+        """One of the parameters; any layer may have been replaced."""
         weight = getattr(self.encoder.mix.linear, "weight", None)
         return weight if isinstance(weight, Tensor) else next(self.parameters())
 
@@ -507,7 +507,7 @@ class RaggedNet(nn.Module):
         return moved
 
     def _all_seen(self, batch: EntityBatch) -> list[EntityBatch]:
-        """All that ``_seen`` and ``_each`` show to the encoder."""
+        """Return all batches that the encoder reads."""
         seen = [self._seen(batch)]
         if self.translation is not None and self.translation.each_actor:
             acting = [action.actors for action in batch.actions.values()]

@@ -153,7 +153,7 @@ def from_nested(where: str, nested: Tensor) -> RaggedTensor:
 def by_type(
     entities: Mapping[str, Any], obs_space: ObsSpace | None
 ) -> list[tuple[str, Any, int | None]]:
-    """Entity types with what there is of them, and their width where a space tells it.
+    """Return each entity type with its frames, and its width where a space tells it.
 
     Raises:
         UnknownNameError: A type that the space does not have. One that is missing is empty.

@@ -11,7 +11,7 @@ __all__ = ["full_precision"]
 
 
 def full_precision(x: Tensor) -> AbstractContextManager[object]:
-    """Switches autocast off on the device of ``x``: half precision is too coarse for some."""
+    """Return a context without autocast on the device of ``x``."""
     kind = x.device.type
     # Entering and leaving takes as long as a few small layers, so only where it matters.
     return torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else _NOTHING

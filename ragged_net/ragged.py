@@ -45,7 +45,7 @@ def offsets_of(lengths: Tensor) -> Tensor:
 
 
 def _array(numbers: Tensor) -> npt.NDArray[np.int64]:
-    """``numbers`` (K,) int64 on the CPU, which may have come into being within ``torch.func``."""
+    """Return ``numbers`` (K,) int64 on the CPU as an array, within ``torch.func``, too."""
     if kernels.in_torch_func():
         return np.array(numbers.tolist(), np.int64)
     return numbers.numpy()
@@ -104,7 +104,7 @@ _WHOLE = {getattr(torch, f"{sign}int{bits}") for sign in ("", "u") for bits in (
 
 
 def shifted_places(shift: Tensor, lengths: Tensor, total: int) -> Tensor:
-    """(N,) int64: 0, 1, 2, ..., the ``lengths[b]`` places of each frame b moved by ``shift[b]``.
+    """Return the places 0, 1, ..., N - 1, those of each frame b moved by ``shift[b]``.
 
     Args:
         shift: (B,) int64.
@@ -129,7 +129,7 @@ class FrameNumbers:
 
     @classmethod
     def of(cls, frames: Tensor | FrameNumbers, device: torch.device) -> FrameNumbers:
-        """``frames`` (K,) int64 or int32, best given on the CPU: numbers elsewhere are waited for.
+        """Return ``frames`` (K,) int64 or int32; numbers that are not on the CPU are waited for.
 
         Raises:
             DtypeError, ShapeError: Frames that are not a list of whole numbers, such as a mask.
@@ -239,7 +239,7 @@ class RaggedTensor:
 
     @classmethod
     def from_lengths(cls, values: Tensor, lengths: Tensor | Sequence[int]) -> RaggedTensor:
-        """Frames from their ``lengths`` (B,), whose sum is the number of ``values`` (N, ...)."""
+        """Make frames from ``lengths`` (B,), whose sum is the number of ``values`` (N, ...)."""
         check_tensor("the values of a RaggedTensor", values)
         lengths = whole_numbers("the lengths of a RaggedTensor", lengths).to(torch.int64)
         if lengths.ndim != 1:
@@ -258,7 +258,7 @@ class RaggedTensor:
     def unchecked(
         cls, values: Tensor, offsets: Tensor, known_offsets: Tensor | None = None
     ) -> RaggedTensor:
-        """Without the checks, for values and offsets that fit by the way they were computed.
+        """Make frames without checks, from values and offsets that are known to fit.
 
         Each step makes many small ones, and looking at their numbers costs as much as computing
         them. Who reads them looks again: the numbers of any tensor may have changed.
@@ -270,13 +270,13 @@ class RaggedTensor:
         return ragged
 
     def with_values(self, values: Tensor) -> RaggedTensor:
-        """Frames of the same lengths with other ``values`` (N, ...)."""
+        """Return frames of the same lengths with other ``values`` (N, ...)."""
         check_tensor("the values of a RaggedTensor", values)
         return RaggedTensor.unchecked(values, self.offsets, self.known_offsets)
 
     @property
     def host_offsets(self) -> Tensor:
-        """(B + 1,) int64 on the CPU; waits for the device once where nobody knew them."""
+        """The offsets (B + 1,) int64 on the CPU; waits for the device once if they are unknown."""
         if self.offsets.device.type == "cpu":
             return self.offsets
         if self.known_offsets is None:
@@ -286,21 +286,21 @@ class RaggedTensor:
 
     @property
     def lengths(self) -> Tensor:
-        """(B,) int64: the number of rows of each frame."""
+        """The number of rows of each frame: (B,) int64."""
         return self.offsets[1:] - self.offsets[:-1]
 
     @property
     def num_frames(self) -> int:
-        """B, the number of frames, empty ones included."""
+        """The number of frames B, empty ones included."""
         return self.offsets.numel() - 1
 
     @property
     def num_rows(self) -> int:
-        """N, the number of rows of all frames."""
+        """The number of rows N of all frames."""
         return self.values.shape[0]
 
     def frame_ids(self) -> Tensor:
-        """(N,) int64: the frame that each row belongs to."""
+        """Return the frame of each row: (N,) int64."""
         if self._in_kernels:
             try:
                 ids = kernels.load("indices").frame_ids(self.offsets.numpy(), self.num_rows)
@@ -326,7 +326,7 @@ class RaggedTensor:
         return self.select_with_rows(frames)[0]
 
     def select_with_rows(self, frames: Tensor | FrameNumbers) -> tuple[RaggedTensor, Tensor]:
-        """``select``, and the rows (M,) int64 that the selected frames consist of."""
+        """Return ``select``, and the rows (M,) int64 of the selected frames."""
         frames = FrameNumbers.of(frames, self.offsets.device)
         if self._in_kernels:
             wanted, gather = frames.host.contiguous().numpy(), kernels.load("indices").gather_rows
@@ -346,7 +346,7 @@ class RaggedTensor:
 
     @staticmethod
     def cat(parts: Sequence[RaggedTensor]) -> RaggedTensor:
-        """All frames of ``parts``, one after the other. Raises EmptyBatchError for no parts."""
+        """Concatenate ``parts``; without any, raise EmptyBatchError."""
         check_kind("the RaggedTensors to concatenate", parts, Sequence)
         for part in parts:
             check_kind("a part of what is to be concatenated", part, RaggedTensor)

@@ -35,7 +35,7 @@ def device_named(device: torch.device | str) -> torch.device:
 
 
 def send(tensor: Tensor, device: torch.device | str) -> Tensor:
-    """``tensor`` on ``device``: to a CUDA device from page-locked memory, without waiting.
+    """Return ``tensor`` on ``device``; to a CUDA device from page-locked memory, without waiting.
 
     Towards the CPU it waits: a copy that is still under way would be read too early. So it does for
     other kinds of devices, which would read ordinary memory that may be freed meanwhile.

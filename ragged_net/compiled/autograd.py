@@ -97,7 +97,7 @@ def widths_fit(dim: int, heads: int = 1) -> bool:
 
 
 def run(function: type[torch.autograd.Function], *arguments: Any) -> Any:
-    """``function.apply``, without autograd's part in it where no gradient is wanted.
+    """Call ``function.apply``, or only its forward pass where no gradient is wanted.
 
     It takes as long as a small layer.
     """
@@ -107,7 +107,7 @@ def run(function: type[torch.autograd.Function], *arguments: Any) -> Any:
 
 
 def save(ctx: Any, *tensors: Tensor) -> None:
-    """``ctx.save_for_backward``, of what inference mode has made, too."""
+    """Save tensors for the backward pass, those of inference mode as copies."""
     if isinstance(ctx, _Forgetful):
         return
     ctx.save_for_backward(
@@ -174,7 +174,7 @@ class _Attention(torch.autograd.Function):
 
 
 def turn(x: Tensor, turns: Tensor, back: bool) -> Tensor | None:
-    """``turn`` of geometry.py, or ``turn_back``; None where torch must do it.
+    """Return ``turn`` of geometry.py, or ``turn_back``; None where torch must run it.
 
     Args:
         x: (N, P, D): rows of P parts.
@@ -220,7 +220,7 @@ class _Turn(torch.autograd.Function):
 
 
 def hidden_rows(frames: Frames) -> npt.NDArray[np.bool_]:
-    """``frames.hidden`` as the kernels take it: empty where there is none."""
+    """Return ``frames.hidden`` as an array, empty where nothing is hidden."""
     if frames.hidden is None:
         return np.empty(0, np.bool_)
     if frames.hidden.shape != (frames.num_rows,) or frames.hidden.dtype != torch.bool:
@@ -233,7 +233,7 @@ def hidden_rows(frames: Frames) -> npt.NDArray[np.bool_]:
 
 
 def turns_of_rows(frames: Frames, dim: int) -> npt.NDArray[np.float32]:
-    """``frames.turns`` as the kernels take them: empty where there are none."""
+    """Return ``frames.turns`` as an array, empty where there are none."""
     turns = frames.turns
     if turns is None:
         return np.empty(0, np.float32)
@@ -261,7 +261,7 @@ class WeightArrays:
         self._kept: tuple[list[tuple[int, torch.Size]], Arrays] = ([], ())
 
     def of(self, weights: Sequence[Tensor]) -> Arrays:
-        """Arrays over the same memory.
+        """Return arrays over the same memory.
 
         Raises:
             DtypeError: One that is not float32 on the CPU.
@@ -279,7 +279,7 @@ class WeightArrays:
         return arrays
 
     def __reduce__(self) -> tuple[type[WeightArrays], tuple[()]]:
-        """Copy and files begin with nothing."""
+        """Return what makes an empty object: copies and files keep no arrays."""
         return WeightArrays, ()
 
 

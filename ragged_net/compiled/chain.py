@@ -36,7 +36,7 @@ class Layer(Protocol):
 
 
 def chain(layers: Sequence[Layer], x: Tensor, cache: WeightArrays | None = None) -> Tensor:
-    """Rows ``x`` (N, K) through all ``layers``; ``NO_ROWS`` where the first one makes them.
+    """Pass rows ``x`` (N, K) through all ``layers``; ``NO_ROWS`` if the first one makes them.
 
     The ``cache`` belongs to a caller who comes again with the same weights.
     """
@@ -104,7 +104,7 @@ def is_plain(module: nn.Module, kind: type[M]) -> TypeGuard[M]:
 def weights_of(
     modules: Sequence[nn.Module], kinds: Sequence[type[nn.Module]]
 ) -> list[Tensor] | None:
-    """Weight and bias of each module; None unless each is a plain one of its kind with both."""
+    """Return weight and bias of each module; None unless each is plain, of its kind, with both."""
     found: list[Tensor] = []
     for module, kind in zip(modules, kinds, strict=True):
         if not is_plain(module, kind):

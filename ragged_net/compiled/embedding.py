@@ -55,7 +55,7 @@ class Part:
 
     @property
     def facts(self) -> list[Tensor]:
-        """The first five, which are not learned, as the kernels take them."""
+        """The first five arguments, which are not learned, as contiguous tensors."""
         tensors = (self.values, self.places, self.columns, self.shift, self.scale)
         return [tensor.contiguous() for tensor in tensors]
 

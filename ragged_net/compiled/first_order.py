@@ -21,7 +21,7 @@ Backward = Callable[..., tuple[Tensor | None, ...]]
 
 
 def once_differentiable(backward: Backward) -> Backward:
-    """For the ``backward`` of an operation: whoever differentiates its results gets an error."""
+    """Make the results of a ``backward`` raise an error when they are differentiated again."""
 
     @functools.wraps(backward)
     def wrapped(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:

@@ -56,7 +56,7 @@ def choose(
     generator: torch.Generator | None,
     greedy: bool,
 ) -> Choices:
-    """Choices from logits (A, C), for which ``can_run`` holds; C >= 1.
+    """Return choices from logits (A, C), C >= 1, that ``can_run`` accepts.
 
     Args:
         logits: float32; what is forbidden counts for nothing.
@@ -115,7 +115,7 @@ class _Choose(torch.autograd.Function):
 
 
 def select(query: Tensor, key: Tensor, pairs: Pairs) -> Tensor:
-    """Log-probabilities (P,) from queries (A, D) and keys (E, D) for which ``can_select`` holds.
+    """Return log-probabilities (P,) of queries (A, D) and keys (E, D) that ``can_select`` takes.
 
     Each actor's are a log-softmax over query times key / sqrt(D); -inf where the mask forbids.
 

@@ -201,7 +201,7 @@ _NOTHING_KEPT = (np.empty(0, np.float32),) * 5
 
 
 def _check_shapes(weights: Arrays, *expected: tuple[int, ...]) -> None:
-    """Kernels do not: with others they would read and write memory that is not theirs.
+    """Check the shapes of weights: with others, kernels would use memory that is not theirs.
 
     Raises:
         ShapeError: Weights that somebody has put there.

@@ -30,7 +30,7 @@ _Queue = SimpleQueue[Any]
 
 
 def set_threads(number: int) -> None:
-    """Let so many threads work on a batch on the CPU, as far as it is large enough to pay.
+    """Set the number of threads that share a batch on the CPU, if it is large enough.
 
     The last digits of weights' gradients depend on the number. ``torch.set_num_threads(1)`` beside
     it leaves the cores to these threads.

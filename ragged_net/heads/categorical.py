@@ -39,7 +39,7 @@ class CategoricalHead(nn.Module):
         self.logits = orthogonal(dim, choices, POLICY_GAIN)
 
     def forward(self, actors: Tensor, mask: Tensor) -> CategoricalDist:
-        """Distributions over the choices.
+        """Return distributions over the choices.
 
         Args:
             actors: (A, D) the vectors of the actors.
@@ -124,7 +124,7 @@ class CategoricalHeadKind(HeadKind):
     actors = CategoricalActors
 
     def head(self, dim: int, space: Any) -> nn.Module:
-        """Logits from the actor's vector."""
+        """Return a linear layer from an actor's vector to logits."""
         return CategoricalHead(dim, len(space))
 
     def word(self, dim: int, space: Any) -> nn.Module:
@@ -151,12 +151,12 @@ class CategoricalHeadKind(HeadKind):
         return ActionOutput(chosen, made.log_prob, made.entropy, made.probs)
 
     def example(self, first: RaggedTensor, space: Any) -> tuple[CategoricalActors, Tensor]:
-        """One actor with all choices takes the first."""
+        """Return one actor with all choices, which takes the first."""
         mask = torch.ones(1, len(space), dtype=torch.bool)
         return CategoricalActors(first, mask), torch.zeros(1, dtype=torch.int64)
 
     def probs_of_nobody(self, actors: Any) -> Tensor:
-        """(0, C)."""
+        """Return probabilities (0, C)."""
         return torch.zeros(0, actors.mask.shape[1], dtype=torch.float32, device=actors.mask.device)
 
 

@@ -133,7 +133,7 @@ class _Listener(nn.Module):
         self.mix = orthogonal(2 * dim, dim, 1.0)
 
     def forward(self, rows: Tensor, own: Tensor, means: Tensor) -> Tensor:
-        """Rows (A, D) with what their actors (A, D) and all of their frames (A, D) have chosen."""
+        """Add to rows (A, D) the choices of their actors (A, D) and of their frames (A, D)."""
         heard: Tensor = self.hear(torch.cat([rows, own, means], dim=1))
         mixed: Tensor = self.mix(heard.relu())
         return rows + mixed

@@ -98,12 +98,12 @@ class ClippedNormal:
 
     @property
     def means(self) -> Tensor:
-        """(A, K) float32: the means before clipping, as the environment measures."""
+        """The means (A, K) float32 before clipping, in the units of the environment."""
         return self.centre + self.unit * self.mean
 
     @property
     def stds(self) -> Tensor:
-        """(A, K) float32: the deviations before clipping, as the environment measures."""
+        """The deviations (A, K) float32 before clipping, in the units of the environment."""
         return (self.unit * self.std).expand_as(self.mean)
 
     def tempered(self, temperature: float) -> ClippedNormal:
@@ -148,7 +148,7 @@ class ContinuousHead(nn.Module):
             self.register_buffer(name, values.clone(), persistent=False)
 
     def forward(self, actors: Tensor) -> ClippedNormal:
-        """Distributions over the numbers of the actors, whose vectors are ``actors`` (A, D)."""
+        """Return distributions over the numbers of actors with the vectors ``actors`` (A, D)."""
         check_rows("the vectors of the actors", actors)
         with full_precision(actors):
             mean = self.mean(actors.float())
@@ -164,11 +164,11 @@ class ContinuousHeadKind(HeadKind):
     dtype = torch.float32
 
     def shape(self, space: Any) -> tuple[int, ...]:
-        """(K,)."""
+        """Return (K,)."""
         return (len(space),)
 
     def head(self, dim: int, space: Any) -> nn.Module:
-        """Means and deviations."""
+        """Return a head of means and deviations."""
         return ContinuousHead(dim, space)
 
     def word(self, dim: int, space: Any) -> nn.Module:
@@ -178,7 +178,7 @@ class ContinuousHeadKind(HeadKind):
     def spell(
         self, word: nn.Module, head: Any, chosen: Tensor, pairs: Pairs | None, actees: Tensor | None
     ) -> Tensor:
-        """Made of the numbers in units."""
+        """Return vectors made of the numbers in units."""
         words: Tensor = word((chosen - head.centre) / head.unit)
         return words
 
@@ -197,11 +197,11 @@ class ContinuousHeadKind(HeadKind):
         return ActionOutput(chosen, *numbers, None, dist.means, dist.stds)
 
     def example(self, first: RaggedTensor, space: Any) -> tuple[ContinuousActors, Tensor]:
-        """One actor sets zeros."""
+        """Return one actor, which sets zeros."""
         return ContinuousActors(first), torch.zeros(1, len(space))
 
     def nobody(self, actors: Any, space: Any) -> ActionOutput:
-        """No numbers, (0, K), nor means and deviations of any."""
+        """Return numbers (0, K), and means and deviations (0, K)."""
         none = super().nobody(actors, space)
         return replace(none, probs=None, mean=none.chosen.values, std=none.chosen.values)
 
@@ -213,7 +213,7 @@ class GlobalContinuousHeadKind(ContinuousHeadKind):
 
 
 def _scale(low: float, high: float) -> tuple[float, float]:
-    """Around which number, and in which unit, a mean is measured."""
+    """Return the centre and the unit in which a mean is measured."""
     if math.isinf(low) and math.isinf(high):
         return 0.0, 1.0
     if math.isinf(low) or math.isinf(high):

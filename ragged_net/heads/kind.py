@@ -73,7 +73,7 @@ class HeadKind(ABC):
 
     @abstractmethod
     def example(self, first: RaggedTensor, space: Any) -> tuple[Actors, Tensor]:
-        """One actor, and a choice (1, *shape) of it, to compile with."""
+        """Return one actor and a choice (1, *shape) of it, to compile with."""
 
     def shape(self, space: Any) -> tuple[int, ...]:
         """Return the shape of what an actor chooses; () for one number."""

@@ -96,7 +96,7 @@ class Pairs:
 
     @property
     def num_pairs(self) -> int:
-        """P."""
+        """The number of pairs P."""
         return self.actor.shape[0]
 
     def allowed_counts(self) -> Tensor:

@@ -38,12 +38,12 @@ class PopArt(nn.Module):
             self.register_buffer(name, torch.tensor(value))
 
     def forward(self, normalised: Tensor) -> Tensor:
-        """Values of normalised numbers, of any shape."""
+        """Return the values of normalised numbers, of any shape."""
         return normalised * self.std + self.mean
 
     @torch.no_grad()
     def update(self, returns: Tensor, last: nn.Module) -> None:
-        """Count ``returns`` (B,) in, and keep all values by changing the ``last`` layer.
+        """Add ``returns`` (B,) to the statistics; the ``last`` layer changes so that values do not.
 
         Nothing changes for returns that are none, or not finite.
         """

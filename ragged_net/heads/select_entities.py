@@ -133,7 +133,7 @@ class SetDist:
         )
 
     def _keys(self) -> Tensor:
-        """(E + 1, D) of the actees, and of the stop."""
+        """Return the keys (E + 1, D) of the actees and of the stop."""
         return torch.cat([self.head.key(self.actees), self.head.stop[None]])
 
 
@@ -159,7 +159,7 @@ class SelectEntitiesHead(nn.Module):
         self.mix = orthogonal(2 * dim, dim, 1.0)
 
     def forward(self, actors: Tensor, actees: Tensor, pairs: Pairs) -> SetDist:
-        """Distributions over sets of actees.
+        """Return distributions over sets of actees.
 
         Args:
             actors: (A, D) the vectors of the actors.
@@ -183,7 +183,7 @@ class SelectEntitiesHeadKind(SelectEntityHeadKind):
     space = SelectEntitiesActionSpace
 
     def shape(self, space: Any) -> tuple[int, ...]:
-        """(K,)."""
+        """Return (K,)."""
         return (space.at_most,)
 
     def head(self, dim: int, space: Any) -> nn.Module:
@@ -193,7 +193,7 @@ class SelectEntitiesHeadKind(SelectEntityHeadKind):
     def spell(
         self, word: nn.Module, head: Any, chosen: Tensor, pairs: Pairs | None, actees: Tensor | None
     ) -> Tensor:
-        """Made of the sum of the vectors of the selected entities."""
+        """Return vectors made of the sum of those of the selected entities."""
         assert pairs is not None
         assert actees is not None
         match = pairs.entity[:, None] == chosen.index_select(0, pairs.actor)  # (P, K)
@@ -215,5 +215,5 @@ class SelectEntitiesHeadKind(SelectEntityHeadKind):
         return ActionOutput(chosen, walk.log_prob, walk.entropy, probs)
 
     def example(self, first: RaggedTensor, space: Any) -> tuple[SelectActors, Tensor]:
-        """One actor selects nothing."""
+        """Return one actor, which selects nothing."""
         return SelectActors(first, first), torch.full((1, space.at_most), -1)

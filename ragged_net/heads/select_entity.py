@@ -39,7 +39,7 @@ class SelectEntityHead(nn.Module):
         self.key = orthogonal(dim, dim, 1.0)
 
     def forward(self, actors: Tensor, actees: Tensor, pairs: Pairs) -> SelectDist:
-        """Distributions over the actees.
+        """Return distributions over the actees.
 
         Args:
             actors: (A, D) the vectors of the actors.
@@ -154,7 +154,7 @@ class SelectEntityHeadKind(HeadKind):
     def spell(
         self, word: nn.Module, head: Any, chosen: Tensor, pairs: Pairs | None, actees: Tensor | None
     ) -> Tensor:
-        """Made of the vectors of the selected entities."""
+        """Return vectors made of those of the selected entities."""
         assert pairs is not None
         assert actees is not None
         match = pairs.entity == chosen.index_select(0, pairs.actor)
@@ -188,7 +188,7 @@ class SelectEntityHeadKind(HeadKind):
         return ActionOutput(chosen, dist.log_prob(positions), dist.entropy(), probs)
 
     def example(self, first: RaggedTensor, space: Any) -> tuple[SelectActors, Tensor]:
-        """One actor selects itself."""
+        """Return one actor, which selects itself."""
         return SelectActors(first, first), first.values
 
 

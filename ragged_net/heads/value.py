@@ -35,12 +35,12 @@ class ValueHead(nn.Module):
         self._arrays = compiled.WeightArrays()
 
     def update_norm(self, returns: Tensor) -> None:
-        """Count ``returns`` (B,) in, if values are normalised."""
+        """Add ``returns`` (B,) to the statistics if values are normalised."""
         if self.norm is not None:
             self.norm.update(returns, self.mlp[-1])
 
     def forward(self, means: Tensor) -> Tensor:
-        """Return the means of the frames' vectors (B, D) -> values (B,) float32."""
+        """Return values (B,) float32 from the means (B, D) of the frames' vectors."""
         check_rows("the means of the frames", means)
         weights = self._weights() if compiled.can_run(means) else None
         if weights is not None:

@@ -58,7 +58,7 @@ class AttributeEmbedding(nn.Module):
         self.value = nn.Linear(dim, dim)
 
     def forward(self, values: Tensor) -> Tensor:
-        """Feature rows (N, F) float32 -> embeddings (N, D)."""
+        """Return embeddings (N, D) of feature rows (N, F) float32."""
         attributes = self.attributes(values)  # (N, K, D)
         query, key = self.query(attributes), self.key(attributes)
         scores = query @ key.transpose(1, 2) * query.shape[2] ** -0.5  # (N, K, K)
@@ -68,7 +68,7 @@ class AttributeEmbedding(nn.Module):
         return pooled
 
     def attributes(self, values: Tensor) -> Tensor:
-        """(N, K, D): the vectors of the attributes of each entity, and that of its type."""
+        """Return the vectors (N, K, D) of each entity's attributes and of its type."""
         numbers = self.norm(values).to(self.slope.dtype)
         parts = [self.type_vector.expand(values.shape[0], 1, -1)]
         parts.append(numbers[:, :, None] * self.slope + self.base)

@@ -55,7 +55,7 @@ class TypeEmbedding(nn.Module):
         initialize(self.tables)
 
     def forward(self, values: Tensor) -> Tensor:
-        """Feature rows (N, F) float32 -> embeddings (N, D)."""
+        """Return embeddings (N, D) of feature rows (N, F) float32."""
         project, dtype = self.project, self.type_vector.dtype
         if project is not None and _only_multiplies(project) and not all_are_watched():
             total = linear(self.norm(values).to(dtype), project.weight, self.type_vector)
@@ -155,14 +155,14 @@ class EntityEmbedding(nn.Module):
         return layout.scatter(rows, [places for _, _, places in sources])
 
     def layer(self, batch: EntityBatch, layout: Layout) -> EmbeddingLayer | None:
-        """``forward`` as the first layer of a chain; None where plain torch must run it."""
+        """Return ``forward`` as the first layer of a chain; None where plain torch must run it."""
         sources = self._sources(batch, layout)
         return self._layer(sources, layout.num_rows) if sources else None
 
     def _sources(
         self, batch: EntityBatch, layout: Layout
     ) -> list[tuple[nn.Module, Tensor, Tensor]]:
-        """For each type with entities who embeds it, its feature rows and their places."""
+        """Return for each type with entities its module, its feature rows and their places."""
         sources = [
             (embed, batch.entities[name].values, layout.dest[name])
             for name, embed in zip(self.names, self.types, strict=True)

@@ -50,7 +50,7 @@ class Mix(nn.Module):
         return y
 
     def layer(self) -> ReluLinear | None:
-        """``forward`` as a layer of a chain, for widths that fit; None if torch must run it."""
+        """Return ``forward`` as a layer of a chain; None if torch must run it."""
         if not (self.fused and is_plain(self.activation, nn.ReLU)):
             return None
         weights = weights_of((self.linear,), (nn.Linear,))
@@ -167,7 +167,7 @@ class Encoder(nn.Module):
     def _chained(
         self, batch: EntityBatch, layout: Layout, frames: Frames, asked: Sequence[Tensor]
     ) -> Encoded | None:
-        """``forward`` as one chain of compiled layers; None if torch must run some of it."""
+        """Return ``forward`` as one chain of layers; None if torch must run some of it."""
         first, mix = self.embedding.layer(batch, layout), self.mix.layer()
         if first is None or mix is None:
             return None
@@ -180,7 +180,7 @@ class Encoder(nn.Module):
     def _last_layers(
         self, frames: Frames, asked: Sequence[Tensor]
     ) -> tuple[Reading, list[Layer]] | None:
-        """Blocks and norm as compiled layers that end with a reading; None if torch must run."""
+        """Return blocks and norm as layers that end with a reading; None if torch must run."""
         norm = [self.norm] if self.norm is not None and asked else []
         weights = weights_of(norm, [nn.LayerNorm] * len(norm))
         if weights is None or not isinstance(self.transformer, RaggedTransformer):

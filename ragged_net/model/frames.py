@@ -101,7 +101,7 @@ class Frames:
 
     @cached_property
     def lengths(self) -> Tensor:
-        """(B,) int64 on the CPU: from a GPU they are waited for, unless somebody had them."""
+        """The lengths (B,) int64 on the CPU, which waits for a GPU unless they are known."""
         known = self.offsets if self.known_offsets is None else self.known_offsets
         return known.cpu().diff()
 

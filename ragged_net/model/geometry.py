@@ -23,17 +23,17 @@ __all__ = [
 
 
 def columns_of(values: Tensor, columns: Sequence[int]) -> Tensor:
-    """(N, F) -> (N, K): some columns, without telling a GPU about their numbers."""
+    """Return some columns (N, K) of values (N, F), without sending their numbers to a GPU."""
     return torch.stack([values[:, column] for column in columns], 1)
 
 
 def offsets_between(positions: Tensor) -> Tensor:
-    """(..., L, K) positions -> (..., L, L, K): from each (the query, first) to each (the key)."""
+    """Return offsets (..., L, L, K) from each position (..., L, K), the query, to each other."""
     return positions.unsqueeze(-3) - positions.unsqueeze(-2)
 
 
 def into_frame(vectors: Tensor, heading: Tensor) -> Tensor:
-    """Vectors as somebody sees them who looks along ``heading``: x ahead, y to the left.
+    """Return vectors relative to a ``heading``: x ahead, y to the left.
 
     Args:
         vectors: (..., 2).
@@ -45,20 +45,20 @@ def into_frame(vectors: Tensor, heading: Tensor) -> Tensor:
 
 
 def distance(vectors: Tensor) -> Tensor:
-    """(..., K) -> (...,): the length of each vector; its gradient at 0 is 0."""
+    """Return the length (...,) of each vector (..., K); its gradient at 0 is 0."""
     squares = vectors.square().sum(-1)
     here = squares == 0
     return torch.where(here, 0.0, torch.where(here, 1.0, squares).sqrt())
 
 
 def direction(vectors: Tensor) -> Tensor:
-    """(..., K) -> (..., K): vectors of length 1; a vector of length 0 stays 0."""
+    """Return vectors (..., K) scaled to length 1; a vector of length 0 stays 0."""
     length = distance(vectors)
     return vectors / torch.where(length == 0, 1.0, length).unsqueeze(-1)
 
 
 def wave_vectors(count: int, axes: int, unit: float, extent: float) -> Tensor:
-    """(count, axes) float32: wave k turns by the product of its vector and an offset, in radians.
+    """Return waves (count, axes) float32, whose products with an offset are angles in radians.
 
     Waves take the axes in turn. Their lengths rise geometrically from ``4 * unit``, of which an
     offset of one unit is a quarter turn, to ``4 * extent``, of which the largest offset is one.
@@ -73,7 +73,7 @@ def wave_vectors(count: int, axes: int, unit: float, extent: float) -> Tensor:
 
 
 def swap_pairs(x: Tensor) -> Tensor:
-    """``x`` (..., D), D even, with the two numbers of each pair exchanged."""
+    """Return ``x`` (..., D), D even, with the two numbers of each pair exchanged."""
     return x.reshape(*x.shape[:-1], -1, 2).flip(-1).reshape(x.shape)
 
 

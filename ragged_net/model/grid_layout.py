@@ -60,7 +60,7 @@ class GridLayout(Layout):
         return is_cell, torch.where(is_cell, rows.offsets.index_select(0, frames) + within, 0)
 
     def _find(self, indices: RaggedTensor) -> tuple[Tensor, Tensor, Tensor]:
-        """For each entity (A,) its frame, the place of its type, and its index in that."""
+        """Return for each entity (A,) its frame, the place of its type, and its index in that."""
         frames, values = indices.frame_ids(), indices.values
         kind = (values[:, None] >= self.ends.index_select(0, frames)).sum(1)
         return frames, kind, values - self.starts[frames, kind]
@@ -134,7 +134,7 @@ class GridRows:
         )
 
     def _summarized(self, name: str, rows: RaggedTensor) -> RaggedTensor:
-        """Rows without features, as many as stand for those of a type."""
+        """Return rows without features, one for each entity that stands for cells of a type."""
         grid = self.grids.get(name)
         if grid is None:
             return rows

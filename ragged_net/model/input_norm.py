@@ -83,7 +83,7 @@ class InputNorm(nn.Module):
         }
 
     def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> InputNorm:
-        """Move, and never change a dtype: in half precision the count would soon be infinite."""
+        """Move the buffers without changing dtypes: in half precision counts soon overflow."""
 
         def move(buffer: Tensor) -> Tensor:
             moved: Tensor = fn(buffer)
@@ -99,7 +99,7 @@ class InputNorm(nn.Module):
         self._set_constants()
 
     def _set_constants(self) -> None:
-        """Anew: ``to_empty`` leaves anything in the memory, and no state mends constants."""
+        """Set the constants again: ``to_empty`` leaves them undefined, and no state has them."""
         for name, constant in self._constants(self.scale.device).items():
             setattr(self, name, constant)
 

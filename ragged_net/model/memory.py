@@ -72,7 +72,7 @@ class Memory(nn.Module):
         self._initialize()
 
     def _initialize(self) -> None:
-        """Orthogonal recurrence, and a forget gate that is open at first.
+        """Draw orthogonal recurrent weights, and open the forget gate.
 
         Jozefowicz, Zaremba and Sutskever 2015, "An empirical exploration of recurrent network
         architectures": an LSTM that begins by forgetting hardly learns to keep anything.
@@ -166,7 +166,7 @@ _CELLS: dict[str, tuple[type[nn.LSTM] | type[nn.GRU], int]] = {
 
 
 def shown_means(rows: Tensor, layout: Layout, hidden: Tensor | None) -> Tensor:
-    """(B, D) float32: the mean of each frame's ``rows`` (N, D), without those that are hidden.
+    """Return the mean (B, D) float32 of each frame's ``rows`` (N, D) that are not hidden.
 
     A memory of what is hidden would tell the policy. Zeros where a frame shows nothing.
     """
@@ -195,7 +195,7 @@ class Joined:
 
 
 def join(rows: Tensor, frames: Frames, entities: Tensor, silent: Tensor | None = None) -> Joined:
-    """Let each of the ``entities`` (B, D) join its frame of the ``rows`` (N, D).
+    """Add one of the ``entities`` (B, D) to each frame of the ``rows`` (N, D).
 
     None of them is hidden or has a position: where the frames have turns, theirs are those of a row
     without, ``silent`` (2, D).

@@ -43,7 +43,7 @@ class PositionBias(nn.Module):
         )
 
     def forward(self, offsets: Tensor) -> Tensor:
-        """Offsets (..., K) -> biases (..., H)."""
+        """Return biases (..., H) of offsets (..., K)."""
         far = distance(offsets).unsqueeze(-1)
         squashed = 2 * offsets / (self.unit + far)
         scale = math.log1p(self.extent / self.unit)
@@ -52,7 +52,7 @@ class PositionBias(nn.Module):
         return result
 
     def attend(self, qkv: Tensor, frames: Frames) -> Tensor:
-        """Attention (N, 3, H, D) -> (N, H, D) with the bias between rows that both have a place."""
+        """Return the attention (N, H, D) of qkv (N, 3, H, D), with a bias between positions."""
         places, groups = frames.places, frames.groups
         if places is None or not len(qkv):
             return qkv[:, 2]
@@ -89,7 +89,7 @@ class PositionBias(nn.Module):
         return mixed.transpose(1, 2).reshape(-1, heads, width)
 
     def biases(self, rows: Tensor) -> Tensor:
-        """Frames of one length, their positions, whether known, and headings -> (B, H, L, L)."""
+        """Return biases (B, H, L, L) of frames of one length, from the rows of ``attend``."""
         axes = self.mlp[0].in_features - 1  # type: ignore[operator]
         positions, known = rows[..., :axes], rows[..., axes]
         offsets = offsets_between(positions)

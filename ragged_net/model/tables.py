@@ -61,7 +61,7 @@ class FlagTable(nn.Module):
         return self.weight.shape[0] <= _MOST_FLAGS
 
     def rows(self) -> Tensor:
-        """(2 ** count, D): a row for each set of flags."""
+        """Return a row for each set of flags: (2 ** count, D)."""
         sets = torch.arange(2 ** self.weight.shape[0], device=self.weight.device)
         bits = (sets[:, None] >> self.places) & 1
         return bits.to(self.weight.dtype) @ self.weight
@@ -88,11 +88,11 @@ class NarrowTable(nn.Module):
         nn.init.normal_(self.project.weight, std=INIT_STD / width**0.5)
 
     def forward(self, index: Tensor) -> Tensor:
-        """Values (N,) int64 -> (N, D)."""
+        """Return the rows (N, D) of values (N,) int64."""
         return embedding(index, self.rows())
 
     def rows(self) -> Tensor:
-        """(n, D): a row for each value."""
+        """Return a row for each value: (n, D)."""
         rows: Tensor = self.project(self.table.weight)
         return rows
 
@@ -116,11 +116,11 @@ class SharedTable(nn.Module):
             nn.init.normal_(self.project.weight, std=width**-0.5)
 
     def forward(self, index: Tensor) -> Tensor:
-        """Values (N,) int64 -> (N, D)."""
+        """Return the rows (N, D) of values (N,) int64."""
         return embedding(index, self.rows())
 
     def rows(self) -> Tensor:
-        """(n, D): a row for each value."""
+        """Return a row for each value: (n, D)."""
         weight: Tensor = self._known[0].weight
         return weight if self.project is None else self.project(weight)
 

@@ -71,7 +71,7 @@ class TileEmbedding(nn.Module):
         return norm
 
     def forward(self, values: Tensor) -> Tensor:
-        """Return the cells of M maps (M * H * W, F) float32 -> their entities (M * S, D)."""
+        """Return the entities (M * S, D) of the cells (M * H * W, F) float32 of M maps."""
         maps = self._maps(values)
         seen = self.look(maps).flatten(1)  # (M, C * h * w)
         return self.summarize(seen).view(-1, self.dim)  # type: ignore[no-any-return]
@@ -107,5 +107,5 @@ class TileEmbedding(nn.Module):
 
 
 def as_maps(rows: Tensor, grid: Grid) -> Tensor:
-    """Rows of cells (M * H * W, K) as the dense tensor (M, H, W, K) that they are; no copy."""
+    """Return rows of cells (M * H * W, K) as a dense tensor (M, H, W, K), without a copy."""
     return rows.view(-1, *grid.shape, rows.shape[1])

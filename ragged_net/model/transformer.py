@@ -58,7 +58,7 @@ class TransformerBlock(nn.Module):
         )
 
     def forward(self, x: Tensor, frames: Frames | Layout) -> Tensor:
-        """Rows (N, D) -> rows (N, D); see ``RaggedTransformer``."""
+        """Return rows (N, D) from rows (N, D); see ``RaggedTransformer``."""
         frames = Frames.of(frames)
         rows, dim = x.shape
         layer = self.layer(frames) if compiled.can_run(x) else None
@@ -74,7 +74,7 @@ class TransformerBlock(nn.Module):
         return x + residual
 
     def layer(self, frames: Frames, reading: Reading | None = None) -> Block | None:
-        """``forward`` as a layer of a chain, for widths that fit; None if torch must run it.
+        """Return ``forward`` as a layer of a chain; None if torch must run it.
 
         With ``reading`` it is the last one, and its results are those.
         """
@@ -112,7 +112,7 @@ class RaggedTransformer(nn.Module):
         self.blocks = nn.ModuleList(TransformerBlock(config, axes) for _ in range(config.layers))
 
     def forward(self, x: Tensor, frames: Frames | Layout) -> Tensor:
-        """Rows (N, D) -> rows (N, D).
+        """Return rows (N, D) from rows (N, D).
 
         Args:
             x: The rows of all frames, such as ``EntityEmbedding`` returns them.

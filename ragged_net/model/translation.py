@@ -105,7 +105,7 @@ class Translator:
         return self._moved(copies, layout, layout.offsets[:-1] + actors.values), layout
 
     def _moved(self, batch: EntityBatch, layout: Layout, seen_by: Tensor) -> EntityBatch:
-        """Positions relative to the flat rows ``seen_by`` (B,); -1, or who has none: the middle."""
+        """Make positions relative to rows ``seen_by`` (B,), or to the middle (-1, no position)."""
         places = self._read(batch, layout)
         for name in self.columns:
             if name in batch.visible:
@@ -144,7 +144,7 @@ def frames_of(actors: RaggedTensor) -> FrameNumbers:
 
 
 def _middles(places: Places, frames: Tensor, count: int) -> Tensor:
-    """(B, K): the mean position of each frame, zeros where nobody has one."""
+    """Return the mean position (B, K) of each frame, zeros where no entity has one."""
     known = places.known.to(places.positions.dtype)
     zeros = places.positions.new_zeros(count, places.positions.shape[1])
     totals = zeros.index_add(0, frames, places.positions * known[:, None])

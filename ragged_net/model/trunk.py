@@ -36,7 +36,7 @@ class OwnTrunk(nn.Module):
         self.module = module
 
     def forward(self, x: Tensor, frames: Frames | Layout) -> Tensor:
-        """Rows (N, D) -> rows (N, D).
+        """Return rows (N, D) from rows (N, D).
 
         Raises:
             VisibilityError: Hidden entities, of which the module cannot know.
