@@ -101,12 +101,6 @@ def test_a_config_survives_yaml():
     )
 
 
-def test_a_run_folder_gives_back_the_config(tmp_path):
-    config = small_config(run_dir=str(tmp_path), value_net=SMALL_NET, value_optim=OptimConfig())
-    run = RunFolder.draft(config).publish(config)
-    assert run.read_config() == config
-
-
 def test_a_dict_of_a_config_is_plain():
     values = config_to_dict(full_config())
     assert values["net"] == {f.name: getattr(SMALL_NET, f.name) for f in fields(NetConfig)}
@@ -533,12 +527,6 @@ def test_settings_in_python_are_as_free_as_on_the_command_line():
         assert type(value) is int
     assert type(config.ppo.clip_value) is type(config.keep_memory) is bool
     assert type(config.device) is type(config.env["_target_"]) is str
-
-
-def test_a_misspelt_setting_in_a_dict_has_a_nearest_one():
-    with pytest.raises(ConfigError, match=r"net\.dmi") as caught:
-        TrainConfig(net={"dmi": 32})
-    assert "dim" in caught.value.hint
 
 
 def test_the_home_folder_may_be_written_as_a_tilde_on_the_command_line(monkeypatch, tmp_path):

@@ -116,7 +116,9 @@ def test_the_evaluation_at_the_end_is_broken_off(config, number, capsys):
     stopped = train(config, env=signalled("evaluation", number, hangs=True))
     assert (stopped.interrupted, stopped.steps, stopped.evaluations) == (True, 144, [])
     assert saved(stopped.run)[2]["update"] == 6
-    assert "stopped at step 144, saved; to go on:" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "stopped at step 144, saved; to go on:" in said
+    assert "watch it play" not in said
 
 
 def test_a_signal_in_the_last_update_leaves_the_evaluation_out(config):

@@ -3,7 +3,6 @@
 import errno
 import importlib
 import json
-import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -344,14 +343,6 @@ def test_the_record_of_an_update_is_written_before_its_checkpoint(config, monkey
     resumed = train(resume(config, run), env=SavedForaging)
     assert metrics(resumed.run) == metrics(whole.run)
     assert_same_checkpoint(resumed.run, whole.run)
-
-
-def test_an_interrupted_run_says_how_to_go_on(config, capsys):
-    stopped = train(config, env=SavedForaging, stop=lambda update: update == 3)
-    text = capsys.readouterr().out
-    assert f" -m ppo_trainer resume={shlex.quote(str(stopped.run))}" in text
-    assert "step 72" in text
-    assert "watch it play" not in text
 
 
 # --------------------------------------------------------------------------------- not finite
