@@ -9,7 +9,7 @@ import numpy as np
 
 from entity_env.batching.step_results import is_over
 from entity_env.batching.vec_obs import VecObs
-from entity_env.checking.check_tools import Watch
+from entity_env.checking.check_tools import BetweenCalls
 from entity_env.errors import SeatError, shorten
 from entity_env.observation import Observation
 from entity_env.seats.multi_player import (
@@ -23,13 +23,13 @@ from entity_env.wrappers.wrapper import SeatWrapper
 __all__ = ["BetweenSeats", "OutOfTurn", "notes_of_seats"]
 
 
-class BetweenSeats(Watch, SeatWrapper):
+class BetweenSeats(BetweenCalls, SeatWrapper):
     """Passes everything on to a game, and looks at what the seats were told.
 
     Args:
         game: The game.
-        is_damaging: As of ``Watch``.
-        look: As of ``Watch``.
+        is_damaging: As of ``BetweenCalls``.
+        look: As of ``BetweenCalls``.
     """
 
     def __init__(

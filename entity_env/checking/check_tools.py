@@ -23,7 +23,7 @@ from entity_env.observation import Observation
 from entity_env.spaces import ActionName
 from entity_env.wrappers.wrapper import Wrapper
 
-__all__ = ["COPIES", "Between", "Watch", "check_spaces", "difference", "pack_obs"]
+__all__ = ["COPIES", "Between", "BetweenCalls", "check_spaces", "difference", "pack_obs"]
 
 COPIES = "return copies: numpy.array(...) or list(...); tuples and read-only arrays may be shared"
 """The hint for all mistakes with shared memory."""
@@ -74,7 +74,7 @@ def check_spaces(before: tuple[Any, Any], env: Playable) -> None:
             )
 
 
-class Watch:
+class BetweenCalls:
     """Looks at the last observations around each call; beside the base of wrappers.
 
     Args:
@@ -145,7 +145,7 @@ class Watch:
             return f"parts ({error.what})"
 
 
-class Between(Watch, Wrapper):
+class Between(BetweenCalls, Wrapper):
     """Passes everything on to an environment, and looks at what it has returned."""
 
     def reset(self) -> Observation:
