@@ -66,16 +66,19 @@ class SelectActors:
         mask: (P,) bool over the pairs of each frame, actor-major: frame b has ``A_b * E_b`` values
             and ``mask[a * E_b + e]`` says whether its actor a may select its actee e. None allows
             all pairs. Each actor has at least one actee that it may select.
+        room: At least P, where only the device knows the lengths; the last actor and the last actee
+            must then be nobody's. None: P follows from lengths that the CPU knows.
     """
 
     actors: RaggedTensor
     actees: RaggedTensor
     mask: RaggedTensor | None = None
+    room: int | None = None
 
     def __post_init__(self) -> None:
         """Check shapes and dtypes; the lengths of the mask only on the CPU, where they are free."""
         self.check()
-        if self.mask is None or self.mask.values.device.type != "cpu":
+        if self.mask is None or self.mask.values.device.type != "cpu" or self.room is not None:
             return
         pairs = self.pair_lengths()
         if not torch.equal(self.mask.lengths, pairs):
@@ -106,6 +109,11 @@ class SelectActors:
     def pair_lengths(self) -> Tensor:
         """Return the number of actor-actee pairs of each frame: (B,) int64 on the CPU."""
         return self.actors.host_offsets.diff() * self.actees.host_offsets.diff()
+
+    @property
+    def num_pairs(self) -> int:
+        """The number of pairs, P, or the room for them."""
+        return int(self.pair_lengths().sum()) if self.room is None else self.room
 
     def select(self, frames: Tensor | FrameNumbers) -> SelectActors:
         """Return the actors and actees of the given ``frames`` (K,), in that order."""

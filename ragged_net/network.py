@@ -283,15 +283,9 @@ class RaggedNet(nn.Module):
                 )
         flags = None if draw.trusted else FaultFlags()
         layout, hidden = self._arrange(batch, flags)
-        pairs = {
-            name: Pairs.of(actors)
-            for name, actors in batch.actions.items()
-            if isinstance(actors, SelectActors) and actors.actors.num_rows
-        }
+        pairs = _pairs(batch)
         if flags is not None:
-            silent = hidden if self.grids is None else self.grids.silent(batch, layout, hidden)
-            flag_actions(batch, layout, silent, pairs, given, self._bounds(), flags)
-            flags.check()
+            self._check_actions(batch, layout, hidden, pairs, given, flags)
         every, (layout, hidden) = layout, self._summarized(batch, layout, hidden)
         seen = self._seen(batch)
         alone = self.translation is not None and self.translation.each_actor
@@ -330,6 +324,34 @@ class RaggedNet(nn.Module):
         value = self._value(seen, layout, encoded, recalled)
         state = None if recalled is None else recalled.state
         return NetOutput(actions, value, state, encoded.means)
+
+    def check(self, batch: EntityBatch) -> None:
+        """Look at all numbers of a batch, which may then be trusted, also on another device.
+
+        On the CPU this costs little, where a GPU would be waited for.
+
+        Raises:
+            RaggedNetError: What ``forward`` raises about such a batch.
+        """
+        with BatchReading(batch):
+            check_actions(batch, self.action_space)
+            flags = FaultFlags()
+            layout, hidden = self._arrange(batch, flags, batch.device)
+            self._check_actions(batch, layout, hidden, _pairs(batch), None, flags)
+
+    def _check_actions(
+        self,
+        batch: EntityBatch,
+        layout: Layout,
+        hidden: Tensor | None,
+        pairs: Mapping[str, Pairs],
+        given: Mapping[str, Tensor] | None,
+        flags: FaultFlags,
+    ) -> None:
+        """Raise the first error of the flags, to which those of the actors are added."""
+        silent = hidden if self.grids is None else self.grids.silent(batch, layout, hidden)
+        flag_actions(batch, layout, silent, pairs, given, self._bounds(), flags)
+        flags.check()
 
     def value(self, batch: EntityBatch, *, memory: Tensor | None = None) -> Tensor:
         """Return the values (B,) float32 of the frames, without acting.
@@ -471,9 +493,12 @@ class RaggedNet(nn.Module):
         return weight if isinstance(weight, Tensor) else next(self.parameters())
 
     def _arrange(
-        self, batch: EntityBatch, flags: FaultFlags | None
+        self, batch: EntityBatch, flags: FaultFlags | None, device: torch.device | None = None
     ) -> tuple[Layout, Tensor | None]:
-        """Check the features; return the flat order, and which of its rows (N,) are hidden."""
+        """Check the features; return the flat order, and which of its rows (N,) are hidden.
+
+        The batch is to be on ``device``, or where the weights are.
+        """
         weight = self._weight
         if weight.dtype != torch.float32:
             raise DtypeError(
@@ -482,7 +507,7 @@ class RaggedNet(nn.Module):
                 received=weight.dtype,
                 hint="net.float(); to compute in bfloat16, use torch.autocast",
             )
-        check_features(batch, self.obs_space, weight.device, flags)
+        check_features(batch, self.obs_space, device or weight.device, flags)
         layout = Layout.of(batch, self.with_global, tuple(self.obs_space.entities))
         if self.grids is not None and flags is not None:
             self.grids.check(batch)
@@ -580,6 +605,15 @@ def _grid_rows(
             received=f"the grids {', '.join(map(repr, obs_space.grids))}",
         )
     return GridRows(obs_space, with_global, config.tile_summaries)
+
+
+def _pairs(batch: EntityBatch) -> dict[str, Pairs]:
+    """Return the pairs of each selection by somebody."""
+    return {
+        name: Pairs.of(actors)
+        for name, actors in batch.actions.items()
+        if isinstance(actors, SelectActors) and actors.actors.num_rows
+    }
 
 
 def _hidden(batch: EntityBatch, layout: Layout) -> Tensor | None:

@@ -129,7 +129,7 @@ def _in_kernel(
         values=part.values.numpy(),
         returns=part.returns.numpy(),
         frames=float(scale.frames),
-        weight=scale.policy,
+        weight=float(scale.policy),
         clip=np.float32(config.clip_coef),
         clip_value=config.clip_value,
         per_frame=config.ratio == "per_frame",
@@ -147,18 +147,17 @@ def _in_torch(
 ) -> Sequence[Tensor]:
     log_ratio, frame_of = actors.log_prob - actors.old, actors.frame_of
     advantages = part.advantages
-    counts = part.actors_per_frame
+    # Of each frame, computed where it is.
+    counts = torch.stack([ragged.lengths for ragged in part.log_probs.values()]).sum(0)
     actor_weight = (
         torch.ones_like(log_ratio)
         if config.actor_weight == "actor"
-        else 1.0 / send(counts, frame_of.device)[frame_of].to(log_ratio.dtype)
+        else 1.0 / counts[frame_of].to(log_ratio.dtype)
     ) / scale.policy
-    if config.ratio == "per_frame":
-        acted = _acted(counts)
+    if config.ratio == "per_frame":  # frames without actors weigh nothing
         weight = torch.zeros_like(advantages).index_add(0, frame_of, actor_weight)
         log_ratio = torch.zeros_like(advantages).index_add(0, frame_of, log_ratio)
-        weight, log_ratio = _taken(weight, acted), _taken(log_ratio, acted)
-        advantage = _taken(advantages, acted)
+        advantage = advantages
     else:
         weight, advantage = actor_weight, advantages[frame_of]
     ratio = log_ratio.exp()

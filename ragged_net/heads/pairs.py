@@ -11,7 +11,6 @@ from ragged_net.actors import SelectActors
 from ragged_net.compiled import kernels
 from ragged_net.errors import ShapeError, check_kind
 from ragged_net.ragged import offsets_of
-from ragged_net.transfer import send
 
 __all__ = ["Pairs"]
 
@@ -76,18 +75,17 @@ class Pairs:
         frames = actors.frame_ids()
         counts = actees.lengths.index_select(0, frames)  # (A,) actees of each actor
         ends = counts.cumsum(0)
-        known = offsets_of(action.pair_lengths())
-        total, device = int(known[-1]), actors.values.device
-        positions = torch.arange(actors.num_rows, device=device)
-        actor = positions.repeat_interleave(counts, output_size=total)
+        places = torch.arange(action.num_pairs, device=ends.device)
+        # Where there is room for more pairs than there are, these are the last actor's and actee's.
+        actor = torch.searchsorted(ends, places, right=True).clamp_max(actors.num_rows - 1)
         # Counting on within an actor's segment is counting on within the actees of its frame.
         shift = actees.offsets.index_select(0, frames) - (ends - counts)
-        actee = shift.index_select(0, actor) + torch.arange(total, device=device)
+        actee = (shift.index_select(0, actor) + places).clamp_max(actees.num_rows - 1)
         return cls(
             actor,
             actee,
             actees.values.index_select(0, actee),
-            send(known, device),
+            offsets_of(actors.lengths * actees.lengths),
             actors.offsets,
             actees.offsets,
             actors.num_rows,

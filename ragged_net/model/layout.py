@@ -14,7 +14,6 @@ from ragged_net.batch import EntityBatch
 from ragged_net.compiled import kernels
 from ragged_net.errors import ShapeError, check_kind, check_names, check_tensor
 from ragged_net.ragged import RaggedTensor, shifted_places
-from ragged_net.transfer import send
 
 __all__ = ["Layout"]
 
@@ -29,7 +28,8 @@ class Layout:
             row of each of its entities.
         global_dest: (B,) int64: the flat row of each frame's global entity, or None without one.
         num_rows: N, the number of flat rows.
-        known_offsets: The offsets on the CPU; may be None where they lie there already.
+        known_offsets: The offsets on the CPU, where somebody has them; may be None where they lie
+            there already.
     """
 
     offsets: Tensor
@@ -98,11 +98,9 @@ class Layout:
             for k, (name, ragged) in enumerate(zip(names, types, strict=True))
         }
         rows = batch.num_entities + (frames if with_global else 0)
-        known = torch.arange(frames + 1, device="cpu") * int(with_global)
-        for ragged in types:
-            known = known + ragged.host_offsets
+        offsets = torch.cat([ends.new_zeros(1), ends[:, -1]])
         last = starts[:, -1] if with_global else None
-        return cls(send(known, device), dest, last, rows, known)
+        return cls(offsets, dest, last, rows, _known(types, frames, with_global))
 
     @classmethod
     def _compiled(cls, names: list[str], types: list[RaggedTensor], with_global: bool) -> Layout:
@@ -159,3 +157,13 @@ class Layout:
         for part, rows in zip(parts, places, strict=True):
             flat.index_copy_(0, rows, part.to(dtype))
         return flat
+
+
+def _known(types: Sequence[RaggedTensor], frames: int, with_global: bool) -> Tensor | None:
+    """Return the offsets (B + 1,) on the CPU, or None where the device would be asked for them."""
+    known = torch.arange(frames + 1, device="cpu") * int(with_global)
+    for ragged in types:
+        if ragged.known_offsets is None:
+            return None
+        known = known + ragged.known_offsets
+    return known

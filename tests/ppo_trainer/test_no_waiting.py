@@ -32,7 +32,16 @@ from ppo_trainer.learner.optimizers import Optimizers, make_optimizers
 from ppo_trainer.learner.step_metrics import StepMetrics
 from ppo_trainer.learner.update import update
 from ppo_trainer.machine.stopwatch import Stopwatch
-from ragged_net import RaggedNet, RelativePosition, Translation
+from ragged_net import (
+    EntityBatch,
+    RaggedNet,
+    RaggedTensor,
+    RelativePosition,
+    SelectActors,
+    Translation,
+)
+from ragged_net.errors import MaskError
+from ragged_net.model.attention import BACKENDS
 
 SETTINGS = {
     "plain": {},
@@ -195,6 +204,43 @@ def test_what_the_cpu_knew_grows_with_the_rollout():
             assert torch.equal(known.actions[name].actors.host_offsets, action.actors.offsets)
         for name, chosen in here._chosen.items():
             assert torch.equal(there._chosen[name].all().host_offsets, chosen.all().offsets)
+
+
+def test_a_pass_needs_no_length_that_only_the_device_knows(monkeypatch):
+    """As within a graph: the kernels of a GPU, for which this attention stands in, need none."""
+    config = small_config(net=replace(SMALL_NET, attention="reference"))
+    monkeypatch.setitem(BACKENDS, "reference", lambda qkv, frames: qkv[:, 2])
+    net = network(Foraging(), config)
+    batch = rollout_of(Foraging, config, net).batch.to("meta")
+    unknown = EntityBatch(
+        {name: forget(rows) for name, rows in batch.entities.items()},
+        batch.global_features,
+        {},
+        {
+            "Move": replace(batch.actions["Move"], actors=forget(batch.actions["Move"].actors)),
+            "Pick": SelectActors(
+                forget(batch.actions["Pick"].actors), forget(batch.actions["Pick"].actees), room=99
+            ),
+        },
+    )
+    net = net.to("meta")
+    with NoWaiting():
+        output = net(unknown, trusted=True)
+    assert output.actions["Pick"].probs.values.shape == (99,)
+    assert output.value.shape == (batch.num_frames,)
+
+
+def forget(ragged):
+    return RaggedTensor.unchecked(ragged.values, ragged.offsets)
+
+
+def test_numbers_are_looked_at_before_they_are_sent():
+    net = network(Foraging(), small_config())
+    batch = rollout_of(Foraging, small_config(), net).batch
+    net.to("meta").check(batch)
+    batch.actions["Move"].mask[0] = False
+    with pytest.raises(MaskError, match="'Move': actor 0 of the batch has no choice"):
+        net.check(batch)
 
 
 def test_a_batch_that_is_not_trusted_is_looked_at():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from net_support import ragged
 from torch.testing import assert_close
 
-from ragged_net import RaggedTensor, SelectActors, SelectEntityHead
+from ragged_net import RaggedTensor, SelectActors, SelectEntityHead, plain_torch
 from ragged_net.compiled import heads as compiled_heads
 from ragged_net.compiled import kernels
 from ragged_net.compiled.heads import can_select, select
@@ -79,6 +79,18 @@ def test_results_and_gradients_are_those_of_torch(width, forbidden, sizes, seed)
         results.append([log_probs.detach(), x.grad, y.grad])
     for fast, slow in zip(*results, strict=True):
         assert_close(fast, slow, rtol=1e-5, atol=1e-5)
+
+
+def test_room_for_more_pairs_belongs_to_the_last_actor():
+    # Frames of 1 x 2 and 2 x 1 actors and actees: pairs (0, 0), (0, 1), (1, 2), (2, 2), and two
+    # more. Their offsets are those of the pairs that there are.
+    actors, actees = ragged([[5], [6, 7]]), ragged([[0, 1], [3]])
+    with plain_torch():
+        pairs = Pairs.of(SelectActors(actors, actees, room=6))
+    assert pairs.actor.tolist() == [0, 0, 1, 2, 2, 2]
+    assert pairs.actee.tolist() == [0, 1, 2, 2, 2, 2]
+    assert pairs.entity.tolist() == [0, 1, 3, 3, 3, 3]
+    assert pairs.frame_offsets.tolist() == [0, 2, 4]
 
 
 def test_large_scores_lose_no_digits():
