@@ -223,6 +223,8 @@ class TrainConfig:
         stop_below: As ``stop_at``, for metrics that have to fall: ``{"episodic_length": 20}``.
         device: ``auto`` takes a GPU where there is one; ``cpu``, ``cuda``, ``cuda:1``.
         precision: ``bfloat16`` runs the network under autocast.
+        cuda_graphs: On a GPU let it repeat passes and gradient steps without being told each
+            operation, where it can. This takes up to twice the memory of a gradient step.
         threads: CPU threads that share the network's blocks; 0 takes all cores. Small networks gain
             little from more than 1, those of width 128 most.
         keep_memory: Let the C library keep up to 1 GiB of freed memory for the rest of the process,
@@ -245,6 +247,7 @@ class TrainConfig:
     stop_below: Mapping[str, float] | None = None
     device: str = "auto"
     precision: Literal["float32", "bfloat16"] = "float32"
+    cuda_graphs: bool = True
     threads: int = within(0, _MOST_THREADS, default=1)
     keep_memory: bool = True
     run_dir: str = "runs"

@@ -246,6 +246,7 @@ def _improve(
         session.steps / session.config.total_timesteps,
         state.generators.minibatches,
         clock,
+        state.step_graphs,
     )
     return metrics | {
         "value/explained_variance": explained_variance(rollout.values, rollout.returns),

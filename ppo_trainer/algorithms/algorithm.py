@@ -27,11 +27,11 @@ class Scale:
     Args:
         frames: B, the number of frames, for what every frame has, such as a value.
         policy: The total weight of frames with actors, or of actors, for what only actors have. At
-            least 1.
+            least 1. A tensor () within a graph.
     """
 
     frames: float
-    policy: float
+    policy: float | Tensor
 
 
 class Algorithm(Protocol):

@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import Tensor
 
+from ppo_trainer.config import TrainConfig
+from ppo_trainer.errors import NonFiniteError
 from ragged_net import EntityBatch, NetOutput, RaggedNet
 
-__all__ = ["MOST_FRAMES", "act", "value"]
+__all__ = ["MOST_FRAMES", "act", "autocast", "check_output", "check_sums", "value"]
 
 MOST_FRAMES = 512
 """On the CPU more frames at once are no faster, and their activations would fill the memory."""
 
 
 def act(
-    net: RaggedNet, batch: EntityBatch, generator: torch.Generator, memory: Tensor | None = None
+    net: RaggedNet,
+    batch: EntityBatch,
+    generator: torch.Generator,
+    memory: Tensor | None = None,
+    trusted: bool = False,
 ) -> NetOutput:
-    """Return ``net(batch, generator=generator, memory=memory)``, computed in parts."""
+    """Return ``net(batch, generator=generator, memory=memory, ...)``, computed in parts."""
     parts = _parts(batch, _at_once(batch.device, batch.num_frames), memory)
-    outputs = [net(part, generator=generator, memory=state) for part, state in parts]
+    outputs = [
+        net(part, generator=generator, memory=state, trusted=trusted) for part, state in parts
+    ]
     return NetOutput.cat(outputs) if len(outputs) > 1 else outputs[0]
 
 
@@ -45,3 +55,30 @@ def _parts(
     for start in range(0, count, most):
         state = None if memory is None else memory[start : start + most]
         yield batch.select(torch.arange(start, min(start + most, count))), state
+
+
+def autocast(device: torch.device, precision: TrainConfig | str) -> AbstractContextManager[object]:
+    """Return the context that the network runs in, for settings or their ``precision``."""
+    if (precision if isinstance(precision, str) else precision.precision) != "bfloat16":
+        return nullcontext()
+    return torch.autocast(device.type, dtype=torch.bfloat16)
+
+
+def check_output(output: NetOutput) -> NetOutput:
+    """Return the output, or raise NonFiniteError: what is drawn from NaN means nothing."""
+    parts = {"value": output.value}
+    parts |= {name: action.log_prob for name, action in output.actions.items()}
+    # They are read at once: a GPU is waited for.
+    check_sums(list(parts), torch.stack([tensor.sum() for tensor in parts.values()]).tolist())
+    return output
+
+
+def check_sums(names: Sequence[str], sums: Sequence[float]) -> None:
+    """Raise NonFiniteError if a sum is not finite; one is only if all of its terms are."""
+    wrong = [name for name, total in zip(names, sums, strict=True) if not math.isfinite(total)]
+    if wrong:
+        raise NonFiniteError(
+            "the network's output is not finite",
+            expected="finite values and log-probabilities",
+            received=", ".join(wrong),
+        )

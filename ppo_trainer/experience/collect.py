@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,19 +14,21 @@ from entity_env.batching.ragged import ActionBuffer
 from entity_env.batching.vec_obs import check_final
 from entity_env.metrics import merge_columns
 from ppo_trainer.config import TrainConfig
-from ppo_trainer.errors import NonFiniteError, TrainerError
-from ppo_trainer.experience.acting import act, value
+from ppo_trainer.errors import TrainerError
+from ppo_trainer.experience.acting import act, autocast, check_output, value
+from ppo_trainer.experience.acting_graph import ActingGraphs
 from ppo_trainer.experience.frames import answers_in_order, asked_frames
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer
 from ppo_trainer.experience.row_memory import RowMemory
-from ppo_trainer.experience.tensors import to_actions, to_batch, to_value_batch
+from ppo_trainer.experience.tensors import answers_of, to_actions, to_batch, to_value_batch
 from ppo_trainer.experience.trajectories import Decisions, Trajectories
 from ppo_trainer.machine.stopwatch import Stopwatch
-from ragged_net import NetOutput, RaggedNet
+from ragged_net import RaggedNet
 
 __all__ = ["Collected", "Collector", "autocast", "check_output", "collect"]
 
 
+CPU = torch.device("cpu")
 MOST_IDLE_STEPS = 100_000
 """The most consecutive steps that may ask no row."""
 
@@ -45,6 +45,7 @@ class Collector:
         buffer: Its rollout buffer, for all R rows.
         memory: The memory of all R rows.
         pending: The decisions of the last rollout whose outcome was open at its end.
+        graphs: The network's passes as CUDA graphs, where they can be.
     """
 
     net: RaggedNet
@@ -52,6 +53,7 @@ class Collector:
     buffer: RolloutBuffer
     memory: RowMemory
     pending: Decisions | None = None
+    graphs: ActingGraphs | None = None
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,10 @@ def collect(
     idle = 0
     for own in collectors:
         own.buffer.begin(own.pending)
+    collectors = [
+        own if own.graphs is None or own.graphs.begin(own.generator.device) else _without(own)
+        for own in collectors
+    ]
     while True:
         places = _places(obs, env, len(collectors))
         pairs = list(zip(collectors, places, strict=True))
@@ -137,6 +143,10 @@ def collect(
     ]
 
 
+def _without(own: Collector) -> Collector:
+    return replace(own, graphs=None)
+
+
 def _places(obs: VecObs, env: VecEnv, count: int) -> list[Ints]:
     """Return the places of each network's frames among all frames."""
     if count == 1:
@@ -160,11 +170,23 @@ def _decide(
     if not obs.num_frames:
         return {}
     device = own.generator.device
+    looked_at = device.type != "cpu"
     with clock("batch"):
-        batch = to_batch(obs, device)
+        batch = to_batch(obs, CPU)
+        if looked_at:  # here; to look at it there would be to wait for the device
+            own.net.check(batch)
+    if own.graphs is not None:
+        with clock("inference"):
+            acted = own.graphs.act(batch, own.generator)
+        if acted is not None:
+            with clock("batch"):
+                own.buffer.decide(obs.rows, acted.batch, acted.output)
+            return answers_of(acted.chosen)
+    with clock("batch"):
+        batch = batch.to(device)
     with clock("inference"), autocast(device, config):
         state = own.memory.of(obs.rows)
-        output = check_output(act(own.net, batch, own.generator, state))
+        output = check_output(act(own.net, batch, own.generator, state, looked_at))
         actions = to_actions(output)
     with clock("batch"):
         own.buffer.decide(obs.rows, batch, output, state)
@@ -188,28 +210,3 @@ def _outcome(
     with clock("batch"):
         complete, waiting = own.buffer.complete(values[:finals], values[finals:], shown.rows)
     return Collected(complete, waiting, obs, {}, finals)
-
-
-def autocast(device: torch.device, precision: TrainConfig | str) -> AbstractContextManager[object]:
-    """Return the context that the network runs in, for settings or their ``precision``."""
-    if (precision if isinstance(precision, str) else precision.precision) != "bfloat16":
-        return nullcontext()
-    return torch.autocast(device.type, dtype=torch.bfloat16)
-
-
-def check_output(output: NetOutput) -> NetOutput:
-    """Return the output, or raise NonFiniteError: what is drawn from NaN means nothing."""
-    parts = [("value", output.value)]
-    parts += [(name, action.log_prob) for name, action in output.actions.items()]
-    # A sum is finite only if all of its terms are. They are read at once: a GPU is waited for.
-    sums = torch.stack([tensor.sum() for _, tensor in parts]).tolist()
-    wrong = [
-        name for (name, _), number in zip(parts, sums, strict=True) if not math.isfinite(number)
-    ]
-    if wrong:
-        raise NonFiniteError(
-            "the network's output is not finite",
-            expected="finite values and log-probabilities",
-            received=", ".join(wrong),
-        )
-    return output

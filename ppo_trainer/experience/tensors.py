@@ -29,7 +29,7 @@ from ragged_net import (
 from ragged_net.actors import Actors
 from ragged_net.ragged import offsets_of
 
-__all__ = ["to_actions", "to_batch", "to_value_batch", "values_of"]
+__all__ = ["answers_of", "to_actions", "to_batch", "to_value_batch", "values_of"]
 
 
 def to_batch(obs: VecObs, device: torch.device) -> EntityBatch:
@@ -62,7 +62,12 @@ def to_value_batch(observations: Sequence[VecObs], device: torch.device) -> Enti
 
 def to_actions(output: NetOutput) -> dict[str, ActionBuffer]:
     """Return the network's choices as ``VecEnv.act`` takes them."""
-    return {name: _answers(action.chosen) for name, action in output.actions.items()}
+    return answers_of({name: action.chosen for name, action in output.actions.items()})
+
+
+def answers_of(chosen: Mapping[str, RaggedTensor]) -> dict[str, ActionBuffer]:
+    """Return what the actors of each action chose as ``VecEnv.act`` takes it."""
+    return {name: _answers(own) for name, own in chosen.items()}
 
 
 def _answers(chosen: RaggedTensor) -> ActionBuffer:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ppo_trainer.algorithms.algorithm import Algorithm
 from ppo_trainer.config import TrainConfig, UpdateConfig
-from ppo_trainer.experience.collect import autocast
+from ppo_trainer.experience.acting import autocast
 from ppo_trainer.experience.rollout import Rollout
 from ppo_trainer.experience.tensors import values_of
 from ppo_trainer.learner.optimizers import (
@@ -18,6 +18,7 @@ from ppo_trainer.learner.optimizers import (
     set_learning_rates,
     step,
 )
+from ppo_trainer.learner.step_graph import StepGraphs
 from ppo_trainer.learner.step_metrics import StepMetrics, joined, means
 from ppo_trainer.machine.stopwatch import Stopwatch
 from ragged_net import NetOutput, RaggedNet
@@ -34,6 +35,7 @@ def update(
     progress: float,
     generator: torch.Generator,
     clock: Stopwatch,
+    graphs: StepGraphs | None = None,
 ) -> dict[str, float]:
     """Improve the network on a rollout.
 
@@ -46,6 +48,7 @@ def update(
         progress: The part of the run that is over, 0 to 1, for the schedules.
         generator: Shuffles the frames; on the CPU.
         clock: Times the phases.
+        graphs: Gradients as CUDA graphs, where they can be.
 
     Returns:
         One number for all gradient steps, by name: see ``Algorithm.losses``.
@@ -58,12 +61,19 @@ def update(
     coefficients = algorithm.coefficients(progress)
     metrics, stopped = StepMetrics(rollout.values.device), False
     net.update_value_norm(rollout.returns)
+    graphed = graphs is not None and graphs.begin(algorithm, rollout)
     for numbers in minibatch_numbers(rollout, algorithm.config, generator):
-        with clock("gather"):
-            minibatch = select_minibatch(rollout, numbers)
         forget_gradients(optimizers)
         metrics.begin()
-        measured = add_gradients(algorithm, net, minibatch, config, coefficients, clock)
+        measured = None
+        if graphed and graphs is not None:
+            with clock("graph"):
+                measured = graphs.add_gradients(algorithm, rollout, numbers, coefficients)
+        graphed = measured is not None
+        if measured is None:
+            with clock("gather"):
+                minibatch = select_minibatch(rollout, numbers)
+            measured = add_gradients(algorithm, net, minibatch, config, coefficients, clock)
         metrics.add(measured, torch.stack(list(measured.values())))
         if algorithm.stops(measured):
             stopped = True

@@ -25,7 +25,7 @@ from entity_env.batching.vec_obs import batch_frames
 from entity_env.errors import EntityEnvError, ObservationError, SettingError, shorten
 from entity_env.registry import Factory
 from entity_env.wrappers.feature_filter import ObservationFilter
-from ppo_trainer.experience.collect import autocast, check_output
+from ppo_trainer.experience.acting import autocast, check_output
 from ppo_trainer.experience.tensors import to_batch
 from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.machine.torch_state import usual_torch

@@ -14,7 +14,7 @@ from entity_env import VecObs
 from entity_env.agent import SpacedAgent
 from entity_env.batching.ragged import ActionBuffer
 from entity_env.errors import DAMAGES, StateError
-from ppo_trainer.experience.collect import autocast, check_output
+from ppo_trainer.experience.acting import autocast, check_output
 from ppo_trainer.experience.row_memory import RowMemory
 from ppo_trainer.experience.tensors import to_actions, to_batch
 from ppo_trainer.machine.torch_state import usual_torch

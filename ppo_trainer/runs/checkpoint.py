@@ -23,10 +23,13 @@ from entity_env.storage.files import fresh_name, is_leftover, remove, sync_folde
 from ppo_trainer.algorithms.group_baseline import GroupReturns
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.errors import CheckpointError, NonFiniteError
+from ppo_trainer.experience.acting_graph import ActingGraphs
 from ppo_trainer.experience.pending import pending_from_tensors, pending_to_tensors
 from ppo_trainer.experience.row_memory import RowMemory
 from ppo_trainer.experience.trajectories import Decisions
 from ppo_trainer.learner.optimizers import Optimizers
+from ppo_trainer.learner.step_graph import StepGraphs
+from ppo_trainer.machine.graphs import Graphs
 from ppo_trainer.machine.seeding import Generators
 from ppo_trainer.reporting.evaluation import Evaluation
 from ppo_trainer.runs.checkpoint_files import SavedFiles, write_checkpoint
@@ -77,6 +80,8 @@ class TrainState:
         players: The state of self-play as JSON values, where there is any, as it is saved.
         groups: The returns of rows that are each other's baseline, where they are.
         average: The average of the networks so far, where the run's agent is that.
+        acting_graphs: The network's passes while it plays, as CUDA graphs; not saved.
+        step_graphs: Its gradients, likewise.
     """
 
     net: RaggedNet
@@ -92,6 +97,14 @@ class TrainState:
     players: Any = None
     groups: GroupReturns | None = None
     average: RaggedNet | None = None
+    acting_graphs: ActingGraphs | None = None
+    step_graphs: StepGraphs | None = None
+
+    def use_graphs(self, frames: int, precision: str) -> None:
+        """Let the network be captured, which is asked for at most ``frames`` frames at once."""
+        graphs = Graphs(self.net)
+        self.acting_graphs = ActingGraphs(graphs, self.net, frames, precision)
+        self.step_graphs = StepGraphs(graphs, self.net, precision)
 
     @property
     def acting(self) -> RaggedNet:

@@ -60,7 +60,9 @@ class Learner:
         """Return the part of it that plays."""
         own = self.state
         assert own.memory is not None
-        return Collector(own.net, own.generators.actions, self.buffer, own.memory, own.pending)
+        return Collector(
+            own.net, own.generators.actions, self.buffer, own.memory, own.pending, own.acting_graphs
+        )
 
 
 def policy_folder(run: RunFolder, number: int) -> RunFolder:
@@ -97,6 +99,8 @@ def make_others(
         state = TrainState(net, make_optimizers(net, config), generators)
         state.average = average_of(net) if config.selfplay.average else None
         state.memory = RowMemory(net, num_rows)
+        if config.cuda_graphs:
+            state.use_graphs(num_rows, config.precision)
         others.append(Learner(state, RolloutBuffer(num_rows, config.rollout.steps)))
     return tuple(others)
 

@@ -247,6 +247,8 @@ def open_session(
         if players is not None:
             vec_env = players.around(vec_env)
         state.memory = RowMemory(net, len(vec_env))
+        if config.cuda_graphs:
+            state.use_graphs(len(vec_env), config.precision)
         state.average = average_of(net) if config.selfplay.average else None
         state.groups = _groups(config, vec_env, players)
         recent = RecentEpisodes(config.rollout.num_envs)

@@ -1,0 +1,198 @@
+"""Batches of fixed sizes: room for more rows than there are, taken up by frames that are nobody's.
+
+A CUDA graph works on the same memory each time. A padded batch has a fixed number of frames, of
+which the last ones are slack: their entities, actors and choices fill each tensor to its end, and
+are such that the network may compute with them as with any others. Nothing of a frame reaches
+another one, so that what comes out for all other frames is as without them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from ppo_trainer.machine.graphs import room_for
+from ragged_net import (
+    CategoricalActors,
+    ContinuousActors,
+    EntityBatch,
+    RaggedTensor,
+    SelectActors,
+)
+from ragged_net.actors import Actors
+
+__all__ = [
+    "Key",
+    "Part",
+    "batch_of",
+    "carve",
+    "fill",
+    "padded_offsets",
+    "parts_of",
+    "sizes_of",
+    "slack_frames",
+]
+
+Key = tuple[str, str]
+"""What the rows are, ``entities``, ``actors``, ``actees`` or ``pairs``, and of which name."""
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Tensors whose rows lie in the same frames.
+
+    Args:
+        offsets: (B + 1,) int64, where the rows are.
+        rows: By name (N, ...).
+        known: The offsets on the CPU; None where nobody has them.
+    """
+
+    offsets: Tensor
+    rows: dict[str, Tensor]
+    known: Tensor | None = None
+
+    @classmethod
+    def of(cls, ragged: RaggedTensor, name: str = "values") -> Part:
+        """Return the values of a ragged tensor as a part."""
+        return cls(ragged.offsets, {name: ragged.values}, ragged.host_offsets)
+
+    @property
+    def ends(self) -> Ints:
+        """The offsets on the CPU."""
+        assert self.known is not None
+        ends: Ints = self.known.numpy()
+        return ends
+
+    @property
+    def count(self) -> int:
+        """The number of rows N."""
+        return int(self.ends[-1])
+
+    def ragged(self, name: str = "values") -> RaggedTensor:
+        """Return one of the tensors in its frames."""
+        return RaggedTensor.unchecked(self.rows[name], self.offsets, self.known)
+
+
+def parts_of(
+    batch: EntityBatch,
+    chosen: Mapping[str, RaggedTensor] | None = None,
+    log_probs: Mapping[str, RaggedTensor] | None = None,
+) -> dict[Key, Part]:
+    """Return what a batch consists of, with what its actors chose, if given."""
+    parts: dict[Key, Part] = {}
+    for name, rows in batch.entities.items():
+        own = parts["entities", name] = Part.of(rows)
+        if name in batch.visible:
+            own.rows["visible"] = batch.visible[name]
+    for name, action in batch.actions.items():
+        own = parts["actors", name] = Part.of(action.actors)
+        if isinstance(action, CategoricalActors):
+            own.rows["mask"] = action.mask
+        if isinstance(action, SelectActors):
+            parts["actees", name] = Part.of(action.actees)
+            parts["pairs", name] = Part.of(action.full_mask(), "mask")
+        if chosen is not None and log_probs is not None:
+            own.rows.update(chosen=chosen[name].values, log_probs=log_probs[name].values)
+    return parts
+
+
+def batch_of(parts: Mapping[Key, Part], features: Tensor, *, padded: bool) -> EntityBatch:
+    """Return the batch of ``parts``, as ``parts_of`` names them.
+
+    Args:
+        parts: The rows.
+        features: (B, G) the global features.
+        padded: Whether the last actors and actees are nobody's.
+    """
+    entities, visible = {}, {}
+    actions: dict[str, Actors] = {}
+    for (kind, name), part in parts.items():
+        if kind == "entities":
+            entities[name] = part.ragged()
+            if "visible" in part.rows:
+                visible[name] = part.rows["visible"]
+        elif kind == "actors" and ("actees", name) in parts:
+            pairs = parts["pairs", name]
+            mask = pairs.ragged("mask") if pairs.rows else None
+            room = mask.num_rows if padded and mask is not None else None
+            actees = parts["actees", name].ragged()
+            actions[name] = SelectActors(part.ragged(), actees, mask, room)
+        elif kind == "actors" and "mask" in part.rows:
+            actions[name] = CategoricalActors(part.ragged(), part.rows["mask"])
+        elif kind == "actors":
+            actions[name] = ContinuousActors(part.ragged())
+    return EntityBatch(entities, features, visible, actions)
+
+
+def sizes_of(counts: Mapping[Key, int]) -> tuple[int, ...]:
+    """Return how many rows of each part must find room.
+
+    Each actor that is nobody's has a pair, so that there are more pairs than those that count.
+    """
+    return tuple(
+        count + 2 * room_for(counts["actors", name]) if count and kind == "pairs" else count
+        for (kind, name), count in counts.items()
+    )
+
+
+def slack_frames(frames: int) -> int:
+    """Return how many frames of slack follow ``frames``: attention within them is quadratic."""
+    return frames // 8 + 2
+
+
+def padded_offsets(kind: str, offsets: Ints, room: int, frames: int) -> Ints:
+    """Return the offsets of a part with slack up to its ``room``. Shape: (frames + slack + 1,).
+
+    In the first frame of slack are all actors that are nobody's, an entity and an actee, so that
+    each of these actors has one pair. Other actees are in the second one, other entities in all.
+
+    Args:
+        kind: Of the part.
+        offsets: (B + 1,) of the frames that count, at most ``frames``; others are empty.
+        room: The number of rows; 0, or at least two more than there are.
+        frames: The number of frames without slack.
+    """
+    used, slack = offsets[-1], slack_frames(frames)
+    if kind in ("entities", "actees"):
+        step = -(-room // (slack - 1)) if kind == "entities" else room
+        ends = np.minimum(used + 1 + step * np.arange(slack), room)
+    else:
+        ends = np.full(slack, room)
+    empty = np.full(frames + 1 - len(offsets), used)
+    padded: Ints = np.concatenate([offsets, empty, ends]).astype(np.int64)
+    return padded
+
+
+def fill(rows: Tensor) -> float:
+    """Return the number in rows of slack: all is visible and allowed, sets stop at once, else 0."""
+    if rows.dtype == torch.bool:
+        return True
+    return -1 if rows.dtype == torch.int64 and rows.ndim == 2 else 0
+
+
+Field = tuple[tuple[int, ...], torch.dtype]
+_ALIGNED = 256
+
+
+def carve(
+    fields: Mapping[tuple[str, ...], Field], device: torch.device
+) -> tuple[Tensor, dict[tuple[str, ...], Tensor]]:
+    """Return bytes, and tensors of these shapes and dtypes that lie in them one after the other.
+
+    They cross to a device, or come from it, with one copy.
+    """
+    places, at = {}, 0
+    for key, (shape, dtype) in fields.items():
+        places[key] = at, at + int(np.prod(shape)) * dtype.itemsize
+        at = -(-places[key][1] // _ALIGNED) * _ALIGNED
+    memory = torch.zeros(at, dtype=torch.uint8, device=device)
+    return memory, {
+        key: memory[slice(*places[key])].view(dtype).view(shape)
+        for key, (shape, dtype) in fields.items()
+    }
