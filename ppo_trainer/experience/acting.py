@@ -11,6 +11,7 @@ from torch import Tensor
 
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.errors import NonFiniteError
+from ppo_trainer.machine.device import explained_memory, has_bfloat16
 from ragged_net import EntityBatch, NetOutput, RaggedNet
 
 __all__ = ["MOST_FRAMES", "act", "autocast", "check_output", "check_sums", "value"]
@@ -28,9 +29,11 @@ def act(
 ) -> NetOutput:
     """Return ``net(batch, generator=generator, memory=memory, ...)``, computed in parts."""
     parts = _parts(batch, _at_once(batch.device, batch.num_frames), memory)
-    outputs = [
-        net(part, generator=generator, memory=state, trusted=trusted) for part, state in parts
-    ]
+    what = f"a pass of {batch.num_frames:,} frames with {batch.num_entities:,} entities"
+    with explained_memory(what, "rollout.num_envs"):
+        outputs = [
+            net(part, generator=generator, memory=state, trusted=trusted) for part, state in parts
+        ]
     return NetOutput.cat(outputs) if len(outputs) > 1 else outputs[0]
 
 
@@ -59,7 +62,8 @@ def _parts(
 
 def autocast(device: torch.device, precision: TrainConfig | str) -> AbstractContextManager[object]:
     """Return the context that the network runs in, for settings or their ``precision``."""
-    if (precision if isinstance(precision, str) else precision.precision) != "bfloat16":
+    name = precision if isinstance(precision, str) else precision.precision
+    if name != "bfloat16" or not has_bfloat16(device):
         return nullcontext()
     return torch.autocast(device.type, dtype=torch.bfloat16)
 

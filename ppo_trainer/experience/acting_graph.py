@@ -88,7 +88,7 @@ class ActingGraphs:
                 self._precision, generator,
             )  # fmt: skip
             room.write(batch, parts)
-            room.replay = self._capture(room.run, generator)
+            room.replay = self._capture(room.run, generator.device, generator)
             return room
 
         room = self.graphs.attempt(self._rooms, kind, sizes, make, "rollout.num_envs")

@@ -97,7 +97,7 @@ class StepGraphs:
             own = dict(zip(picked, rooms, strict=True))
             step = _Step(self._net, store, own, len(numbers), self._precision, algorithm, counted)
             step.write(picked, numbers, scale, coefficients, advantages)
-            step.replay = self._capture(step.run, None)
+            step.replay = self._capture(step.run, rollout.values.device, None)
             return step
 
         counted = tuple(name for name, coef in coefficients.items() if coef)

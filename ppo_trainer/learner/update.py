@@ -20,6 +20,7 @@ from ppo_trainer.learner.optimizers import (
 )
 from ppo_trainer.learner.step_graph import StepGraphs
 from ppo_trainer.learner.step_metrics import StepMetrics, joined, means
+from ppo_trainer.machine.device import explained_memory
 from ppo_trainer.machine.stopwatch import Stopwatch
 from ragged_net import NetOutput, RaggedNet
 
@@ -73,7 +74,12 @@ def update(
         if measured is None:
             with clock("gather"):
                 minibatch = select_minibatch(rollout, numbers)
-            measured = add_gradients(algorithm, net, minibatch, config, coefficients, clock)
+            what = (
+                f"the gradients of a minibatch of {len(minibatch):,} frames with "
+                f"{minibatch.batch.num_entities:,} entities"
+            )
+            with explained_memory(what, "ppo.microbatch_size, ppo.minibatch_size"):
+                measured = add_gradients(algorithm, net, minibatch, config, coefficients, clock)
         metrics.add(measured, torch.stack(list(measured.values())))
         if algorithm.stops(measured):
             stopped = True

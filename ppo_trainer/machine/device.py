@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import torch
 
@@ -11,12 +13,20 @@ from entity_env import VecEnv
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.errors import DeviceError
 from ppo_trainer.machine.compile_ahead import compiling_ahead
+from ppo_trainer.machine.screen import say
 from ppo_trainer.settings.device_names import check_device_name, devices_here
 from ragged_net import set_threads
 from ragged_net.compiled import autograd as compiled
 from ragged_net.compiled import kernels
 
-__all__ = ["choose_device", "compiling", "cores", "use_threads"]
+__all__ = [
+    "choose_device",
+    "compiling",
+    "cores",
+    "explained_memory",
+    "has_bfloat16",
+    "use_threads",
+]
 
 
 def choose_device(name: str) -> torch.device:
@@ -42,6 +52,38 @@ def choose_device(name: str) -> torch.device:
             received=f"torch {torch.__version__}, built for CUDA {torch.version.cuda}",
         )
     return torch.device(name)
+
+
+@functools.cache
+def has_bfloat16(device: torch.device) -> bool:
+    """Return True if a device computes in bfloat16; the first time that a card does not is told."""
+    if device.type != "cuda" or torch.version.hip is not None:
+        return True
+    found = torch.cuda.get_device_capability(device) >= (8, 0)
+    if not found:
+        say(f"{torch.cuda.get_device_name(device)} has no bfloat16: float32 takes its place")
+    return found
+
+
+@contextmanager
+def explained_memory(what: str, setting: str) -> Iterator[None]:
+    """Say which setting to lower where a GPU has too little memory.
+
+    Args:
+        what: What it was for.
+        setting: Its name.
+
+    Raises:
+        DeviceError: There is too little.
+    """
+    try:
+        yield
+    except torch.cuda.OutOfMemoryError as error:
+        raise DeviceError(
+            f"the GPU has too little memory for {what}",
+            received=str(error).splitlines()[0],
+            hint=f"lower {setting}",
+        ) from error
 
 
 def use_threads(config: TrainConfig, device: torch.device) -> None:

@@ -33,31 +33,41 @@ Action = Callable[[], None]
 class Capture(Protocol):
     """The function ``capture``, or another one in its place."""
 
-    def __call__(self, action: Action, generator: torch.Generator | None) -> Action:
+    def __call__(
+        self, action: Action, device: torch.device, generator: torch.Generator | None
+    ) -> Action:
         """Return what repeats ``action``."""
 
 
-def capture(action: Action, generator: torch.Generator | None) -> Action:
+def capture(action: Action, device: torch.device, generator: torch.Generator | None) -> Action:
     """Return a call that lets the GPU repeat what ``action`` does.
 
     Args:
         action: Reads and writes the same tensors each time, and waits for nothing.
+        device: Where these are.
         generator: Where its random numbers come from; it is left as it was found.
     """
     before = None if generator is None else generator.get_state()
-    side: torch.cuda.Stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for _ in range(_WARM_UPS):
+    with torch.cuda.device(device):
+        side: torch.cuda.Stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(_WARM_UPS):
+                action()
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        if generator is not None and before is not None:
+            generator.set_state(before)
+            graph.register_generator_state(generator)
+        # Threads of an environment in this process may use the device meanwhile.
+        with torch.cuda.graph(graph, pool=_pool(), capture_error_mode="thread_local"):
             action()
-    torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    if generator is not None and before is not None:
-        generator.set_state(before)
-        graph.register_generator_state(generator)
-    with torch.cuda.graph(graph, pool=_pool()):
-        action()
-    return graph.replay
+
+    def replay() -> None:
+        with torch.cuda.device(device):
+            graph.replay()
+
+    return replay
 
 
 _pools: dict[int, Any] = {}

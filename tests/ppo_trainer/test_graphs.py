@@ -1,5 +1,6 @@
 """Passes and gradient steps as graphs, with plain calls in the place of what a GPU repeats."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +16,8 @@ from torch.testing import assert_close
 from entity_env import ListEnv
 from ppo_trainer import PPOConfig
 from ppo_trainer.algorithms.ppo import PPO
-from ppo_trainer.errors import NonFiniteError
+from ppo_trainer.errors import DeviceError, NonFiniteError
+from ppo_trainer.experience.acting import autocast
 from ppo_trainer.experience.acting_graph import ActingGraphs
 from ppo_trainer.experience.collect import Collector, collect
 from ppo_trainer.experience.padding import carve, fill, padded_offsets, slack_frames
@@ -26,6 +28,7 @@ from ppo_trainer.learner.optimizers import make_optimizers
 from ppo_trainer.learner.step_graph import StepGraphs
 from ppo_trainer.learner.update import update
 from ppo_trainer.machine import graphs as module
+from ppo_trainer.machine.device import has_bfloat16
 from ppo_trainer.machine.graphs import MOST_LIVE, Graphs, Rooms, room_for
 from ppo_trainer.machine.stopwatch import Stopwatch
 from ragged_net import NetConfig, RaggedNet, RelativePosition, plain_torch
@@ -49,7 +52,7 @@ class Plain:
     def __init__(self):
         self.made = 0
 
-    def __call__(self, action, generator):
+    def __call__(self, action, device, generator):
         self.made += 1
         before = None if generator is None else generator.get_state()
         action()
@@ -342,7 +345,7 @@ def test_what_keeps_a_network_from_being_captured_is_told_once(capsys, settings,
     ],
 )
 def test_a_capture_that_fails_changes_nothing_but_the_speed(capsys, error, reason):
-    def fails(action, generator):
+    def fails(action, device, generator):
         raise error
 
     weights, measured, _ = learned(Foraging, small_config(), fails)
@@ -369,3 +372,30 @@ def test_other_weights_need_another_graph():
         acted = graphs.act(batch, torch.Generator())
     assert capture.made == 2
     assert_close(acted.output.value, net(batch, greedy=True).value.detach())
+
+
+def test_too_little_memory_names_the_minibatch_and_the_setting_to_lower():
+    def fails(*_):
+        raise torch.cuda.OutOfMemoryError("CUDA out of memory.\nTried to allocate")
+
+    config = small_config()
+    net = network(Foraging(), config)
+    rollout = rollout_of(Foraging, config, net)
+    net.value_head.register_forward_hook(fails)
+    with pytest.raises(DeviceError, match="minibatch of 12 frames with") as raised:
+        update(
+            PPO(config.ppo), net, make_optimizers(net, config), rollout, config, 0.0,
+            torch.Generator(), Stopwatch(),
+        )  # fmt: skip
+    assert raised.value.hint == "lower ppo.microbatch_size, ppo.minibatch_size"
+
+
+def test_a_card_without_bfloat16_computes_in_float32_and_says_so_once(monkeypatch, capsys):
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (7, 5))
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "T4")
+    has_bfloat16.cache_clear()
+    cuda = torch.device("cuda")
+    assert isinstance(autocast(cuda, "bfloat16"), nullcontext)
+    assert isinstance(autocast(cuda, "bfloat16"), nullcontext)
+    has_bfloat16.cache_clear()
+    assert capsys.readouterr().out == "T4 has no bfloat16: float32 takes its place\n"
