@@ -1,25 +1,27 @@
-"""What runs on a GPU, and how fast: tests, attention, networks, training, resumes, in one table.
+"""What runs on a GPU, and how fast: kernels, attention, graphs, training, tests, in one table.
 
-    python -m benchmarks.cuda [--device cuda] [--out cuda.md] [parts ...]
+    python -m benchmarks.cuda [--device cuda] [--out cuda.md] [--seconds 150] [parts ...]
 
-Every part runs for itself: one that fails is a line of the table with its error, and the others go
-on. ``--device cpu`` goes through the same lines without a GPU, to see that the program itself
-works; its times say nothing about a GPU. Times are wall-clock medians of calls in turns, with the
-device waited for before each reading.
+Every part runs for itself: one that fails, or takes longer than its seconds, is a line of the table
+with its error, and the others go on. The first parts say most. ``--device cpu`` goes through the
+same lines without a GPU, to see that the program itself works; its times say nothing about a GPU.
+Times are wall-clock medians of calls in turns, with the device waited for before each reading.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import os
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -29,14 +31,32 @@ from benchmarks.attention import HEADS, padded_attention
 from benchmarks.network import PaddedNet, make_networks, make_problem
 from benchmarks.ragged import Batch, lengths
 from benchmarks.session import training
+from ppo_trainer import recipe
+from ppo_trainer.algorithms.ppo import PPO
 from ppo_trainer.config import TrainConfig, config_from_dict
+from ppo_trainer.experience.acting_graph import ActingGraphs
+from ppo_trainer.experience.rollout import Rollout
+from ppo_trainer.learner.step_graph import StepGraphs
+from ppo_trainer.machine.graphs import Graphs
 from ppo_trainer.machine.stopwatch import Stopwatch
 from ppo_trainer.train import resume, train, train_once
 from ragged_net import EntityBatch, RaggedNet, RelativePosition, ragged_attention
+from ragged_net.gpu import attention as gpu
+from ragged_net.gpu.attention import Tiles
+from ragged_net.ragged import offsets_of
 
 __all__ = ["Line", "main"]
 
 CASES = {"uniform 1..20": 4096, "95% of 5, 5% of 200": 2048, "uniform 1..200": 512}
+DTYPES = torch.float32, torch.bfloat16
+LAYOUTS = ([0, 0, 3, 0, 1, 0, 17, 33, 0], [1] * 500, [1], [1000, 1, 2, 1000], [5] * 50 + [200] * 5)
+"""Of the test of the kernels: frames of these lengths."""
+TILES = [Tiles(rows, others, warps) for rows, others, warps in (
+    (16, 16, 1), (16, 16, 2), (16, 32, 2), (32, 16, 2), (32, 32, 2), (32, 32, 4), (64, 32, 4),
+    (64, 64, 4), (128, 32, 8),
+)]  # fmt: skip
+SIZES = {128: 1024, 1024: 4096, 4096: 16_384, 16_384: 65_536}
+"""Minibatches for so many rows."""
 OPTIONS: Mapping[str, dict[str, object]] = {
     "plain": {},
     "waves": {"relative_position": RelativePosition({"Thing": ["f0", "f1"]})},
@@ -89,9 +109,11 @@ class Place:
         if self.is_gpu:
             torch.cuda.synchronize(self.device)
 
-    def medians(self, functions: Mapping[str, Callable[[], object]]) -> dict[str, float]:
+    def medians(
+        self, functions: Mapping[str, Callable[[], object]], turns: int = 20
+    ) -> dict[str, float]:
         """Seconds of one call of each, in turns."""
-        turns = 20 if self.is_gpu else 3
+        turns = turns if self.is_gpu else 1
         taken: dict[str, list[float]] = {name: [] for name in functions}
         for turn in range(turns + 3):
             for name, function in functions.items():
@@ -121,6 +143,193 @@ def _tests(place: Place) -> Iterator[Line]:
         yield Line("tests", package, done.stdout.strip().splitlines()[-1])
 
 
+def _kernels(place: Place) -> Iterator[Line]:
+    """Attention as it runs here against exact-length groups in float64, forward and backward."""
+    for dtype in (*DTYPES, torch.float16):
+        for width in (8, 16, 32, 64, 128):
+            worst = [0.0, 0.0]
+            for lengths_, hides in ((own, hides) for own in LAYOUTS for hides in (False, True)):
+                found = _errors(place, lengths_, width, dtype, hides)
+                worst = [max(pair) for pair in zip(worst, found, strict=True)]
+            close = 1e-5 if dtype == torch.float32 else 2e-2
+            verdict = "passed" if max(worst) < close else "WRONG"
+            yield Line(
+                "kernels",
+                f"heads of {width}, {_name(dtype)}",
+                f"{verdict}: relative errors {worst[0]:.1e} forward, {worst[1]:.1e} backward",
+            )
+
+
+def _errors(
+    place: Place, lengths_: Sequence[int], width: int, dtype: torch.dtype, hides: bool
+) -> list[float]:
+    offsets = offsets_of(torch.tensor(lengths_)).to(place.device)
+    rows = sum(lengths_)
+    qkv = torch.randn(rows, 3, 4, width, device=place.device).to(dtype)
+    change = torch.randn_like(qkv[:, 0])
+    hidden = torch.rand(rows, device=place.device) < 0.4 if hides else None
+    results = []
+    for x, backend in ((qkv, "auto"), (qkv.double(), "grouped")):
+        x = x.requires_grad_()
+        mixed = ragged_attention(x, offsets, hidden, backend=backend)
+        gradient = torch.autograd.grad(mixed, x, change.to(x.dtype))[0]
+        results.append((mixed.detach().double(), gradient.double()))
+    return [float((own - exact).norm() / exact.norm()) for own, exact in zip(*results, strict=True)]
+
+
+def _tiles(place: Place) -> Iterator[Line]:
+    """Each size of tiles, for ``choose_tiles``."""
+    for case, frames in CASES.items():
+        batch = Batch.of(lengths(case, place.frames(frames))).to(place.device)
+        for dim in (64, 256):
+            for dtype in DTYPES:
+                times = _tile_times(place, batch, dim, dtype)
+                best = sorted(times, key=lambda name: times[name])[:3]
+                own = str(gpu.choose_tiles(dtype, dim // HEADS, batch.rows / len(batch.padding)))
+                yield Line(
+                    "tiles",
+                    f"{case}, D={dim}, {_name(dtype)}",
+                    ", ".join(f"{name.lower()} {times[name] * 1e3:.3f} ms" for name in best),
+                    f"{times[best[0]] / times[own]:.2f}" if own in times else "",
+                )
+
+
+def _tile_times(place: Place, batch: Batch, dim: int, dtype: torch.dtype) -> dict[str, float]:
+    chosen, times = gpu.choose_tiles, dict[str, float]()
+    for tiles in TILES:
+        gpu.choose_tiles = functools.partial(_always, tiles)
+        try:
+            run = _gradient(place, batch, dim, dtype)
+            times[str(tiles)] = place.medians({"": run}, turns=10)[""]
+        except Exception as error:  # too large for the card
+            print(f"    {tiles}: {type(error).__name__}", flush=True)
+        finally:
+            gpu.choose_tiles = chosen
+    return times
+
+
+def _always(tiles: Tiles, *_: object) -> Tiles:
+    return tiles
+
+
+def _gradient(place: Place, batch: Batch, dim: int, dtype: torch.dtype) -> Callable[[], object]:
+    shape = batch.rows, 3, HEADS, dim // HEADS
+    qkv = torch.randn(shape, device=place.device, dtype=dtype, requires_grad=True)
+    change = torch.randn_like(qkv[:, 0])
+    return lambda: torch.autograd.grad(ragged_attention(qkv, batch.offsets), qkv, change)
+
+
+def _acting(place: Place) -> Iterator[Line]:
+    """From entities on the CPU to choices on the CPU: in a graph, without, and padded."""
+    for frames in (128, 4096):
+        yield from _act(place, place.frames(frames))
+
+
+def _act(place: Place, frames: int) -> Iterator[Line]:
+    batch, padding, actors = make_problem(lengths("uniform 4..12", frames))
+    net, baseline = (own.to(place.device) for own in make_networks(64))
+    generator = torch.Generator(place.device)
+    there, near = padding.to(place.device), actors.to(place.device)
+
+    def padded() -> object:
+        values = batch.entities["Thing"].values.to(place.device)
+        return baseline(values, there, near)[0].exp().multinomial(1).cpu()
+
+    def plain() -> object:
+        output = net(batch.to(place.device), generator=generator)
+        return output.actions["Move"].chosen.values.cpu()
+
+    functions = {"without graphs": plain, "padded": padded}
+    graphs = ActingGraphs(Graphs(net), net, frames, "float32")
+    if graphs.begin(place.device):
+        functions["in a graph"] = lambda: graphs.act(batch, generator)
+    with torch.no_grad():
+        times = place.medians(functions)
+    yield from _against_padded("acting", f"B={frames}, D=64", times)
+
+
+def _against_padded(part: str, case: str, times: Mapping[str, float]) -> Iterator[Line]:
+    for name, seconds in times.items():
+        ratio = f"{times['padded'] / seconds:.2f}"
+        yield Line(part, f"{name}, {case}", f"{seconds * 1e3:.2f} ms", ratio)
+
+
+def _gradients(place: Place) -> Iterator[Line]:
+    """The gradients of a minibatch: in a graph, and those of a padded network."""
+    for case in ("uniform 4..12", "95% of 5, 5% of 200"):
+        yield from _learn(place, case, place.frames(4096))
+
+
+def _learn(place: Place, case: str, frames: int) -> Iterator[Line]:
+    batch, padding, actors = make_problem(lengths(case, frames))
+    batch, padding, actors = (own.to(place.device) for own in (batch, padding, actors))
+    net, baseline = (own.to(place.device) for own in make_networks(64))
+    functions: dict[str, Callable[[], object]] = {
+        "without graphs": _step(net, batch, torch.float32, True),
+        "padded": _padded_step(baseline, batch, padding, actors, torch.float32, True),
+    }
+    graphs, algorithm = StepGraphs(Graphs(net), net, "float32"), PPO(TrainConfig().ppo)
+    rollout, numbers = _rollout(batch), torch.arange(frames)
+    weights = algorithm.coefficients(0.0)
+    algorithm = replace(algorithm, config=replace(algorithm.config, minibatch_size=frames))
+    if graphs.begin(algorithm, rollout):
+        functions["in a graph"] = lambda: graphs.add_gradients(algorithm, rollout, numbers, weights)
+    yield from _against_padded("gradients", f"{case}, B={frames}, D=64", place.medians(functions))
+
+
+def _rollout(batch: EntityBatch) -> Rollout:
+    """Decisions in the frames of a batch."""
+    own = batch.actions["Move"].actors
+    zeros = torch.zeros(batch.num_frames, device=batch.device)
+    return Rollout(
+        batch,
+        {"Move": own.with_values(torch.zeros_like(own.values))},
+        {"Move": own.with_values(torch.full_like(own.values, -1.6, dtype=torch.float32))},
+        zeros,
+        torch.randn_like(zeros),
+        torch.randn_like(zeros),
+    )
+
+
+def _same(place: Place) -> Iterator[Line]:
+    """20 updates in graphs against the same calls without: the metrics are those, but for sums."""
+    metrics = []
+    for repeats in (True, False):
+        with training(_minesweeper(64, 21), place.device) as (session, obs):
+            for graphs in (session.state.acting_graphs, session.state.step_graphs):
+                if not repeats and graphs is not None:
+                    graphs._capture = lambda action, *_: action
+            found = []
+            for _ in range(20):
+                obs, own = train_once(session, obs, Stopwatch())
+                found.append(own)
+            metrics.append(found)
+    far = {
+        name: max(
+            abs(one[name] - other[name])
+            for one, other in zip(*metrics, strict=True)
+            if name in other
+        )
+        for name in ("loss/value", "policy/entropy", "policy/kl", "optim/grad_norm")
+    }
+    first = max(abs(metrics[0][0][name] - metrics[1][0][name]) for name in far)
+    told = ", ".join(f"{name} {value:.1e}" for name, value in far.items())
+    yield Line("same", "20 updates", f"first update {first:.1e}; largest differences: {told}")
+
+
+def _learning(place: Place) -> Iterator[Line]:
+    """A whole training of MineSweeper, which wins as on the CPU."""
+    config = recipe("minesweeper")
+    with tempfile.TemporaryDirectory() as folder:
+        steps = config.total_timesteps if place.is_gpu else config.frames_per_update
+        config = replace(config, device=str(place.device), run_dir=folder, total_timesteps=steps)
+        start = time.perf_counter()
+        done = train(replace(config, eval=replace(config.eval, episodes=0)))
+    shown = ", ".join(f"{name} {value:.3f}" for name, value in sorted(done.means.items())[:6])
+    taken = time.perf_counter() - start
+    yield Line("learning", f"minesweeper, {done.steps:,} steps, {taken:.0f} s", shown)
+
+
 def _attention(place: Place) -> Iterator[Line]:
     """Forward and backward of attention alone, against frames padded to the longest."""
     for case, frames in CASES.items():
@@ -135,9 +344,6 @@ def _attend(place: Place, case: str, batch: Batch, dim: int, dtype: torch.dtype)
     qkv = torch.randn(shape, device=place.device, dtype=dtype, requires_grad=True)
     change = torch.randn_like(qkv[:, 0])
 
-    def ours() -> object:
-        return torch.autograd.grad(ragged_attention(qkv, batch.offsets), qkv, change)
-
     def padded() -> object:
         return torch.autograd.grad(padded_attention(batch, qkv, fused=True), qkv, change)
 
@@ -147,7 +353,7 @@ def _attend(place: Place, case: str, batch: Batch, dim: int, dtype: torch.dtype)
         torch.testing.assert_close(
             ragged_attention(qkv, batch.offsets), expected, rtol=close, atol=close
         )
-    times = place.medians({"ours": ours, "padded": padded})
+    times = place.medians({"ours": _gradient(place, batch, dim, dtype), "padded": padded})
     return Line(
         "attention",
         f"{case}, B={len(batch.padding)}, D={dim}, {_name(dtype)}, forward + backward",
@@ -259,28 +465,37 @@ def _sync_is(mode: str, place: Place) -> None:
 
 
 def _training(place: Place) -> Iterator[Line]:
-    """Frames per second of PPO on MineSweeper, and where the time goes; the CPU beside it."""
-    for dim in (64, 256):
-        rates = {}
-        for where in {place.device.type: place.device, "cpu": torch.device("cpu")}.values():
-            updates = 10 if place.is_gpu else 1
-            with training(_minesweeper(dim, updates + 2), where) as (session, obs):
-                obs, _ = train_once(session, obs, Stopwatch())
-                clock, frames = Stopwatch(), session.config.frames_per_update * updates
+    """Frames per second of PPO on MineSweeper, in graphs and without, and where the time goes."""
+    cases = [(rows, 64, "float32") for rows in SIZES] + [(4096, 256, "bfloat16")]
+    for rows, dim, precision in cases if place.is_gpu else [(8, 64, "float32")]:
+        rates = dict[bool, float]()
+        for in_graphs in (False, True):
+            config = replace(
+                _minesweeper(dim, 20, rows), precision=precision, cuda_graphs=in_graphs
+            )
+            updates = 1 if not place.is_gpu else 10 if rows < 4096 else 4
+            if place.is_gpu:
+                torch.cuda.reset_peak_memory_stats(place.device)
+            with training(config, place.device) as (session, obs):
+                for _ in range(2 if place.is_gpu else 1):  # captures, chooses algorithms
+                    obs, _ = train_once(session, obs, Stopwatch())
+                clock, frames = Stopwatch(), config.frames_per_update * updates
                 place.wait()
                 start = time.perf_counter()
                 for _ in range(updates):
                     obs, _ = train_once(session, obs, clock)
                 place.wait()
                 seconds = time.perf_counter() - start
-            rates[where.type] = frames / seconds
-            shares = sorted(clock.seconds.items(), key=lambda item: -item[1])[:4]
+            rates[in_graphs] = frames / seconds
+            shares = sorted(clock.seconds.items(), key=lambda item: -item[1])[:5]
             split = ", ".join(f"{name} {taken / seconds:.0%}" for name, taken in shares)
+            peak = torch.cuda.max_memory_allocated(place.device) / 2**30 if place.is_gpu else 0.0
             yield Line(
                 "training",
-                f"minesweeper, D={dim}, {where.type}",
-                f"{rates[where.type]:,.0f} frames/s ({split})",
-                f"{rates[where.type] / rates.get(place.device.type, 1.0):.2f}",
+                f"minesweeper, {rows:,} rows, D={dim}, {precision}, "
+                f"{'in graphs' if in_graphs else 'without graphs'}",
+                f"{rates[in_graphs]:,.0f} frames/s, {peak:.1f} GiB ({split})",
+                f"{rates[in_graphs] / rates[False]:.2f}",
             )
 
 
@@ -298,24 +513,30 @@ def _resume(place: Place) -> Iterator[Line]:
     yield Line("resume", f"{place.device.type} -> cpu", f"passed: {ended.steps:,} steps")
 
 
-def _minesweeper(dim: int, updates: int) -> TrainConfig:
+def _minesweeper(dim: int, updates: int, rows: int = 128) -> TrainConfig:
     return config_from_dict(
         {
             "env": {"_target_": "minesweeper"},
-            "total_timesteps": updates * 128 * 16,
-            "rollout": {"num_envs": 128, "steps": 16},
+            "total_timesteps": updates * rows * 16,
+            "rollout": {"num_envs": rows, "steps": 16},
             "net": {"dim": dim, "layers": 2},
-            "ppo": {"minibatch_size": 1024, "epochs": 3},
+            "ppo": {"minibatch_size": SIZES.get(rows, 64), "epochs": 3 if rows == 128 else 2},
         }
     )
 
 
 PARTS: Mapping[str, Callable[[Place], Iterator[Line]]] = {
-    "attention": _attention,
-    "network": _networks,
-    "sync": _sync,
+    "kernels": _kernels,
+    "acting": _acting,
+    "gradients": _gradients,
     "training": _training,
+    "attention": _attention,
+    "same": _same,
+    "sync": _sync,
+    "learning": _learning,
     "resume": _resume,
+    "tiles": _tiles,
+    "network": _networks,
     "tests": _tests,
 }
 
@@ -326,6 +547,7 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("parts", nargs="*", help=f"of {', '.join(PARTS)}; all of them if none")
     parser.add_argument("--device", default="cuda", help="cuda, cuda:1, or cpu to try the program")
     parser.add_argument("--out", type=Path, default=Path("cuda.md"), help="where the table goes")
+    parser.add_argument("--seconds", type=int, default=150, help="the most that a part may take")
     given = parser.parse_args(words)
     unknown = sorted(set(given.parts) - set(PARTS))
     if unknown:
@@ -335,20 +557,32 @@ def main(words: list[str] | None = None) -> int:
         parser.error(
             f"torch {torch.__version__} finds no GPU; --device cpu tries the program without one"
         )
+    signal.signal(signal.SIGALRM, _late)
     lines, failed = [], 0
     for part in given.parts or PARTS:
         print(f"{part} ...", flush=True)
+        signal.alarm(given.seconds)
         try:
             for line in PARTS[part](place):
                 print(f"    {line.part}: {line.case}: {line.result} {line.ratio}", flush=True)
                 lines.append(line)
-        except Exception as error:  # a part that fails is a result
+        except (Exception, Late) as error:  # a part that fails is a result
             failed += 1
             traceback.print_exc()
             lines.append(Line(part, "failed", f"{type(error).__name__}: {error}".splitlines()[0]))
+        finally:
+            signal.alarm(0)
         _write(given.out, place, lines)  # after each part: a hang loses nothing
     print(f"{given.out}: {len(lines)} lines, {failed} parts failed")
     return failed
+
+
+class Late(BaseException):
+    """The end of a part that takes too long; no part catches it."""
+
+
+def _late(*_: object) -> None:
+    raise Late("it took longer than --seconds")
 
 
 def _write(path: Path, place: Place, lines: list[Line]) -> None:
