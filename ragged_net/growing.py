@@ -16,6 +16,7 @@ from torch import Tensor
 from ragged_net.actors import Actors, CategoricalActors, SelectActors
 from ragged_net.errors import EmptyBatchError, ShapeError
 from ragged_net.ragged import RaggedTensor
+from ragged_net.transfer import send
 
 __all__ = ["GrowingActors", "GrowingRagged", "GrowingTensor"]
 
@@ -86,34 +87,30 @@ class GrowingRagged:
     """A ragged tensor to which frames are added; see ``GrowingTensor``."""
 
     def __init__(self, parts: int = 1) -> None:
-        self._values, self._offsets = GrowingTensor(parts), GrowingTensor(parts)
-        self._known = GrowingTensor(parts)
+        self._values, self._known = GrowingTensor(parts), GrowingTensor(parts)
         self._started = False
         self.num_rows = 0
 
     def add(self, part: RaggedTensor) -> None:
         """Append the frames of ``part``."""
         self._values.add(part.values)  # which may refuse them
-        self._offsets.add(self._shifted(part.offsets))
-        if part.offsets.device.type != "cpu":
-            self._known.add(self._shifted(part.host_offsets))
+        offsets = part.host_offsets  # a device is told all of them at once, at the end
+        self._known.add(offsets[1:] + self.num_rows if self._started else offsets)
         self._started = True
         self.num_rows += part.num_rows
 
     def all(self) -> RaggedTensor:
         """Return all frames so far."""
-        offsets = self._offsets.all()
-        known = None if offsets.device.type == "cpu" else self._known.all()
-        return RaggedTensor.unchecked(self._values.all(), offsets, known)
+        values, known = self._values.all(), self._known.all()
+        if values.device.type == "cpu":
+            return RaggedTensor.unchecked(values, known)
+        return RaggedTensor.unchecked(values, send(known, values.device), known)
 
     def clear(self) -> None:
         """Forget all frames."""
-        for part in (self._values, self._offsets, self._known):
+        for part in (self._values, self._known):
             part.clear()
         self._started, self.num_rows = False, 0
-
-    def _shifted(self, offsets: Tensor) -> Tensor:
-        return offsets[1:] + self.num_rows if self._started else offsets
 
 
 class GrowingActors:

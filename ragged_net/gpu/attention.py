@@ -6,6 +6,7 @@ import functools
 import math
 import os
 import warnings
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -155,12 +156,13 @@ class _Attention(torch.autograd.Function):
         where = spans.starts, spans.ends, spans.starts if hidden is None else hidden
         grid, scale, settings = _launch(qkv, spans, hidden)
         settings["FACTOR"] = qkv.shape[3] ** -0.5
-        kernels.backward_queries[grid](
-            qkv, *where, mixed, log, d_mixed, d_qkv, inner, len(qkv), scale, **settings
-        )
-        kernels.backward_keys[grid](
-            qkv, *where, log, d_mixed, d_qkv, inner, len(qkv), scale, **settings
-        )
+        with _device_of(qkv):
+            kernels.backward_queries[grid](
+                qkv, *where, mixed, log, d_mixed, d_qkv, inner, len(qkv), scale, **settings
+            )
+            kernels.backward_keys[grid](
+                qkv, *where, log, d_mixed, d_qkv, inner, len(qkv), scale, **settings
+            )
         return d_qkv, None, None
 
 
@@ -173,10 +175,16 @@ def _run_forward(
     log = qkv.new_empty(heads, rows if learns else 0, dtype=torch.float32)
     grid, scale, settings = _launch(qkv, spans, hidden)
     shown = spans.starts if hidden is None else hidden  # a pointer that nobody follows
-    _kernels().forward[grid](
-        qkv, spans.starts, spans.ends, shown, mixed, log, rows, scale, LEARNS=learns, **settings
-    )
+    with _device_of(qkv):
+        _kernels().forward[grid](
+            qkv, spans.starts, spans.ends, shown, mixed, log, rows, scale, LEARNS=learns, **settings
+        )
     return mixed, log
+
+
+def _device_of(tensor: Tensor) -> AbstractContextManager[object]:
+    """Return a context in which kernels run where a tensor is: Triton takes the current device."""
+    return torch.cuda.device(tensor.device) if tensor.is_cuda else nullcontext()
 
 
 def _launch(
