@@ -10,8 +10,8 @@ from torch import Tensor
 
 from ppo_trainer.experience.acting import autocast, check_sums
 from ppo_trainer.experience.padding import (
+    BatchPart,
     Key,
-    Part,
     batch_of,
     carve,
     fill,
@@ -105,7 +105,7 @@ class _Room:
     def __init__(
         self,
         net: RaggedNet,
-        parts: Mapping[Key, Part],
+        parts: Mapping[Key, BatchPart],
         rooms: Mapping[Key, int],
         like: EntityBatch,
         frames: int,
@@ -133,16 +133,16 @@ class _Room:
         self._back: Tensor | None = None
         self.replay = self.run
 
-    def _part(self, key: Key, part: Part, known: Tensor | None = None) -> Part:
+    def _part(self, key: Key, part: BatchPart, known: Tensor | None = None) -> BatchPart:
         """Return a part on the device: all of its room, or with ``known`` offsets what is there."""
         rows = {name: self._theirs[*key, name] for name in part.rows}
         if known is None:
-            return Part(self._theirs[key], rows)
+            return BatchPart(self._theirs[key], rows)
         count = int(known[-1])
         rows = {name: tensor[:count] for name, tensor in rows.items()}
-        return Part(self._theirs[key][: len(known)], rows, known)
+        return BatchPart(self._theirs[key][: len(known)], rows, known)
 
-    def write(self, batch: EntityBatch, parts: Mapping[Key, Part]) -> None:
+    def write(self, batch: EntityBatch, parts: Mapping[Key, BatchPart]) -> None:
         """Copy a batch to the device, behind it slack."""
         features = self._ours["features",]
         features[: batch.num_frames] = batch.global_features
@@ -168,7 +168,7 @@ class _Room:
         self._output = output
         self._back = torch.cat([values.contiguous().view(-1).view(torch.uint8) for values in back])
 
-    def read(self, batch: EntityBatch, parts: Mapping[Key, Part]) -> Acted:
+    def read(self, batch: EntityBatch, parts: Mapping[Key, BatchPart]) -> Acted:
         """Return the results of the frames that count.
 
         Raises:
@@ -185,7 +185,7 @@ class _Room:
             here[name] = bytes_[at:end].view(values.dtype).view(values.shape)
             at = end
         check_sums(["value", *output.actions], bytes_[at:].view(torch.float32).tolist())
-        there, known = dict[Key, Part](), dict[str, Tensor]()
+        there, known = dict[Key, BatchPart](), dict[str, Tensor]()
         for key, part in parts.items():
             there[key] = self._part(key, part, part.known)
             if key[0] == "actors" and part.known is not None:

@@ -27,8 +27,8 @@ from ragged_net import (
 from ragged_net.actors import Actors
 
 __all__ = [
+    "BatchPart",
     "Key",
-    "Part",
     "batch_of",
     "carve",
     "fill",
@@ -39,12 +39,12 @@ __all__ = [
 ]
 
 Key = tuple[str, str]
-"""What the rows are, ``entities``, ``actors``, ``actees`` or ``pairs``, and of which name."""
+"""The kind of rows, ``entities``, ``actors``, ``actees`` or ``pairs``, and their name."""
 Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class BatchPart:
     """Tensors whose rows lie in the same frames.
 
     Args:
@@ -58,7 +58,7 @@ class Part:
     known: Tensor | None = None
 
     @classmethod
-    def of(cls, ragged: RaggedTensor, name: str = "values") -> Part:
+    def of(cls, ragged: RaggedTensor, name: str = "values") -> BatchPart:
         """Return the values of a ragged tensor as a part."""
         return cls(ragged.offsets, {name: ragged.values}, ragged.host_offsets)
 
@@ -83,26 +83,26 @@ def parts_of(
     batch: EntityBatch,
     chosen: Mapping[str, RaggedTensor] | None = None,
     log_probs: Mapping[str, RaggedTensor] | None = None,
-) -> dict[Key, Part]:
+) -> dict[Key, BatchPart]:
     """Return what a batch consists of, with what its actors chose, if given."""
-    parts: dict[Key, Part] = {}
+    parts: dict[Key, BatchPart] = {}
     for name, rows in batch.entities.items():
-        own = parts["entities", name] = Part.of(rows)
+        own = parts["entities", name] = BatchPart.of(rows)
         if name in batch.visible:
             own.rows["visible"] = batch.visible[name]
     for name, action in batch.actions.items():
-        own = parts["actors", name] = Part.of(action.actors)
+        own = parts["actors", name] = BatchPart.of(action.actors)
         if isinstance(action, CategoricalActors):
             own.rows["mask"] = action.mask
         if isinstance(action, SelectActors):
-            parts["actees", name] = Part.of(action.actees)
-            parts["pairs", name] = Part.of(action.full_mask(), "mask")
+            parts["actees", name] = BatchPart.of(action.actees)
+            parts["pairs", name] = BatchPart.of(action.full_mask(), "mask")
         if chosen is not None and log_probs is not None:
             own.rows.update(chosen=chosen[name].values, log_probs=log_probs[name].values)
     return parts
 
 
-def batch_of(parts: Mapping[Key, Part], features: Tensor, *, padded: bool) -> EntityBatch:
+def batch_of(parts: Mapping[Key, BatchPart], features: Tensor, *, padded: bool) -> EntityBatch:
     """Return the batch of ``parts``, as ``parts_of`` names them.
 
     Args:

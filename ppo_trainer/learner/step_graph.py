@@ -12,8 +12,8 @@ from ppo_trainer.algorithms.algorithm import Algorithm, Scale
 from ppo_trainer.algorithms.ppo import PPO
 from ppo_trainer.experience.acting import autocast
 from ppo_trainer.experience.padding import (
+    BatchPart,
     Key,
-    Part,
     batch_of,
     carve,
     fill,
@@ -128,7 +128,7 @@ def _without_entities(rollout: Rollout, numbers: Tensor) -> Rollout:
 class _Store:
     """A rollout in memory that stays, behind whose last row and frame lies one of slack."""
 
-    def __init__(self, parts: Mapping[Key, Part], rollout: Rollout) -> None:
+    def __init__(self, parts: Mapping[Key, BatchPart], rollout: Rollout) -> None:
         self.kinds = {key: tuple(part.rows) for key, part in parts.items()}
         self.rooms = {key: room_for(part.count) for key, part in parts.items()}
         self.frames = room_for(len(rollout))
@@ -141,7 +141,7 @@ class _Store:
         self.values = _stored(rollout.values, self.frames)
         self.returns = _stored(rollout.returns, self.frames)
 
-    def fits(self, parts: Mapping[Key, Part], frames: int) -> bool:
+    def fits(self, parts: Mapping[Key, BatchPart], frames: int) -> bool:
         """Return True if a rollout has room."""
         kinds = {key: tuple(part.rows) for key, part in parts.items()}
         return (
@@ -150,7 +150,7 @@ class _Store:
             and all(part.count <= self.rooms[key] for key, part in parts.items())
         )
 
-    def write(self, parts: Mapping[Key, Part], rollout: Rollout) -> None:
+    def write(self, parts: Mapping[Key, BatchPart], rollout: Rollout) -> None:
         """Copy a rollout."""
         for key, part in parts.items():
             known = part.known
@@ -228,7 +228,7 @@ class _Step:
         """Compute the gradients."""
         store, frames = self._store, self._theirs["frames",]
         parts = {
-            key: Part(
+            key: BatchPart(
                 self._theirs[key],
                 {
                     name: rows.index_select(0, self._theirs[*key, "rows"])

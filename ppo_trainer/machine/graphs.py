@@ -90,7 +90,7 @@ T = TypeVar("T")
 
 
 class Rooms(Generic[T]):
-    """What has been made for some sizes, and serves others that fit."""
+    """Things made for some sizes, which serve others that fit."""
 
     def __init__(self) -> None:
         self._made: list[tuple[object, tuple[int, ...], T]] = []
