@@ -1,6 +1,7 @@
 """The program that tries everything on a GPU, tried where there may be none."""
 
 import dataclasses
+import signal
 
 import pytest
 import torch
@@ -57,4 +58,23 @@ def test_without_a_gpu_it_says_so(tmp_path, capsys):
 def test_a_misspelt_part_names_the_valid_ones(capsys):
     with pytest.raises(SystemExit):
         cuda.main(["atention"])
-    assert "no such part: atention; valid: attention, network" in capsys.readouterr().err
+    assert "no such part: atention; valid: kernels, acting" in capsys.readouterr().err
+
+
+def test_a_part_that_takes_too_long_is_a_line_and_the_others_go_on(tmp_path, monkeypatch):
+    def slow(place):
+        yield cuda.Line("slow", "first", "passed")
+        signal.raise_signal(signal.SIGALRM)  # as the alarm does after --seconds
+        yield cuda.Line("slow", "second", "passed")
+
+    def quick(place):
+        yield cuda.Line("quick", "only", "passed")
+
+    monkeypatch.setattr(cuda, "PARTS", {"slow": slow, "quick": quick})
+    out = tmp_path / "table.md"
+    assert cuda.main(["--device", "cpu", "--out", str(out)]) == 1
+    assert [line[2] for line in table(out)] == [
+        "passed",
+        "Late: it took longer than --seconds",
+        "passed",
+    ]
