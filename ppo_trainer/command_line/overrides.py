@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
+import yaml
 from hydra import compose, initialize_config_dir
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
@@ -140,6 +142,7 @@ def hydra_arguments(arguments: list[str]) -> list[str]:
         ConfigError: ``env=`` or ``experiment=`` with an option that does not exist; several values
             without ``-m``; a setting that is written as a flag, or without a value.
     """
+    arguments = list(_with_own_recipe(arguments))
     names = [match["name"] for text in arguments if (match := _SETTING.match(text))]
     own = "env._target_" in names and not {"env", "resume"} & set(names)
     sweep = bool({"-m", "--multirun"} & set(arguments))
@@ -164,6 +167,33 @@ def hydra_arguments(arguments: list[str]) -> list[str]:
         _check_grammar(text)
         rewritten.append(text)
     return flags + (["env=custom"] if own else []) + rewritten
+
+
+def _with_own_recipe(arguments: list[str]) -> Iterator[str]:
+    """Yield the arguments, with its settings in the place of ``experiment=FILE.yaml``.
+
+    What stands behind it on the command line counts more.
+
+    Raises:
+        ConfigError: The file cannot be read, or holds something else than settings.
+    """
+    for text in arguments:
+        name, _, path = text.lstrip("+").partition("=")
+        if name != "experiment" or not path.endswith((".yaml", ".yml")):
+            yield text
+            continue
+        try:
+            values = yaml.safe_load(Path(path).read_text(encoding="utf-8")) or {}
+        except (OSError, ValueError, yaml.YAMLError) as error:
+            raise ConfigError(f"experiment={path} cannot be read: {error}") from error
+        if not isinstance(values, Mapping):
+            raise ConfigError(
+                f"experiment={path} holds no settings",
+                expected="name: value, as in ppo_trainer/conf/experiment",
+                received=shorten(values),
+            )
+        for setting, value in _leaves(values):
+            yield f"{setting}={json.dumps(value)}"
 
 
 def _quoted(path: str) -> str:

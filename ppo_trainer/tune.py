@@ -1,0 +1,381 @@
+"""Search for settings: ``python -m ppo_trainer.tune env._target_=lifts.Lifts --minutes 30``.
+
+Settings on the command line stay as they are; others of ``SPACE`` are searched. The first trial
+changes nothing. A trial goes on after an eighth, a quarter and a half of its steps only if it is
+among the better half of those that came so far (successive halving, Li et al. 2020,
+arXiv:1810.05934, by Optuna). In the last part of the time the first trial and the best others train
+again with other seeds, and the settings with the best mean become ``recipe.yaml``. The same command
+with the same ``--folder`` goes on with the search.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from entity_env.errors import MissingPackageError, shorten
+from ppo_trainer.command_line.overrides import recipe
+from ppo_trainer.config import TrainConfig, with_changes
+from ppo_trainer.errors import ConfigError
+from ppo_trainer.machine.commands import INTERRUPTED, command_parser, python_command, run_main
+from ppo_trainer.machine.screen import deliver, say
+from ppo_trainer.train import train
+from ppo_trainer.training.session import Session
+
+if TYPE_CHECKING:
+    import optuna
+
+__all__ = ["SPACE", "main", "tune"]
+
+SPACE: dict[str, tuple[int | float | str, ...]] = {
+    "rollout.num_envs": (32, 64, 128),
+    "rollout.steps": (16, 32, 64),
+    "ppo.minibatch_size": (256, 512),
+    "ppo.gamma": (0.9, 0.95, 0.98, 0.99, 0.997),
+    "ppo.gae_lambda": (0.8, 0.9, 0.95),
+    "ppo.entropy_coef": (0.003, 0.01, 0.03, 0.1),
+    "optim.lr": (0.0003, 0.0005, 0.001, 0.002),
+    "net.dim": (32, 64, 128),
+    "net.value_norm": ("none", "popart"),
+}
+"""The values that are tried, by setting."""
+
+_RUNGS = (1 / 8, 1 / 4, 1 / 2)
+_FINALISTS = 2
+"""Trials that train again beside the first one."""
+_FINAL = 0.35
+"""The part of the time that is left for that."""
+_WHOLE_TRIALS = 10
+"""A trial is so long that about so many whole ones fit into the time."""
+_SECONDS_TO_MEASURE = 10.0
+_PREFIX = "final:"
+"""Scores of trainings with other seeds are attributes of the study: ``final:<trial>:<seed>``."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """A search for settings that has begun.
+
+    Args:
+        config: The settings of the first trial, with ``total_timesteps`` of a trial.
+        metric: The metric whose mean counts.
+        folder: The folder of the search.
+        space: The values that are tried, by setting.
+        study: Optuna's study, which a journal in the folder keeps.
+        deadline: When the search ends, in seconds of ``time.monotonic``.
+        final: When the last part begins.
+    """
+
+    config: TrainConfig
+    metric: str
+    folder: Path
+    space: Mapping[str, Sequence[int | float | str]]
+    study: optuna.Study
+    deadline: float
+    final: float
+
+    def done(self) -> list[optuna.trial.FrozenTrial]:
+        """Return the trials that trained all of their steps, the best first."""
+        from optuna.trial import TrialState
+
+        complete = self.study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+        return sorted(complete, key=lambda trial: -float(trial.value or -math.inf))
+
+    def finals(self, number: int) -> dict[int, float]:
+        """Return the scores of a trial's trainings with other seeds, by seed."""
+        name = f"{_PREFIX}{number}:"
+        attributes = self.study.user_attrs
+        return {int(k.removeprefix(name)): v for k, v in attributes.items() if k.startswith(name)}
+
+
+def tune(
+    settings: Sequence[str],
+    minutes: float = 30.0,
+    folder: str | Path = "runs/tune",
+    metric: str = "episodic_reward",
+    seed: int = 0,
+) -> dict[str, Any]:
+    """Search for settings, print a table, and write the best as ``recipe.yaml``.
+
+    Args:
+        settings: The settings as on the command line of ``ppo_trainer``; they stay as they are.
+        minutes: The time of the search; training that has begun may take a little longer.
+        folder: The folder of the search. If it holds one, that search goes on.
+        metric: The metric that counts; the greater its mean in an evaluation, the better.
+        seed: Seeds the choice of settings.
+
+    Returns:
+        The settings of the best that differ from the given ones, by dotted name.
+
+    Raises:
+        ConfigError: A setting that does not exist, or a folder of another search.
+        MissingPackageError: Optuna is not installed.
+    """
+    base = _base(settings)
+    given = {setting.lstrip("+").partition("=")[0] for setting in settings}
+    space = {name: values for name, values in SPACE.items() if name not in given}
+    search = _begin(base, space, Path(folder), metric, seed, 60 * minutes, list(settings))
+    say(f"trials of {search.config.total_timesteps:,} steps, in {search.folder}")
+    try:
+        while time.monotonic() < search.final or not search.done():
+            _try(search)
+        _compare(search)
+    except KeyboardInterrupt:
+        _report(search, settings)
+        raise
+    return _report(search, settings)
+
+
+def _base(settings: Sequence[str]) -> TrainConfig:
+    """Return the settings of the first trial."""
+    names = [s.partition("=")[2] for s in settings if s.startswith("env=")]
+    if not names and not any(s.lstrip("+").startswith("env._target_=") for s in settings):
+        raise ConfigError(
+            "no environment to tune for",
+            expected="env=minesweeper, or env._target_=my_pkg.MyEnv",
+            received=shorten(list(settings)),
+        )
+    if any(s.lstrip("+").startswith("resume=") for s in settings):
+        raise ConfigError("resume= does not go with a search", hint="--folder goes on with one")
+    others = [s for s in settings if not s.startswith("env=")]
+    return recipe(names[-1] if names else "custom", *others)
+
+
+def _begin(
+    base: TrainConfig,
+    space: Mapping[str, Sequence[int | float | str]],
+    folder: Path,
+    metric: str,
+    seed: int,
+    seconds: float,
+    settings: list[str],
+) -> Search:
+    """Begin a search in a folder, or go on with the one that is there."""
+    try:
+        import optuna
+    except ImportError as error:
+        raise MissingPackageError(
+            "a search for settings needs Optuna", hint='pip install "ragged-rl[tune]"'
+        ) from error
+    from optuna.storages.journal import JournalFileBackend
+    from optuna.trial import TrialState
+
+    begun = time.monotonic()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    folder.mkdir(parents=True, exist_ok=True)
+    study = optuna.create_study(
+        storage=optuna.storages.JournalStorage(JournalFileBackend(str(folder / "trials.journal"))),
+        study_name="tune",
+        direction="maximize",
+        load_if_exists=True,
+        sampler=optuna.samplers.TPESampler(seed=seed, n_startup_trials=8, multivariate=True),
+        pruner=optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=2),
+    )
+    known = study.user_attrs
+    if known and (known["settings"], known["metric"]) != (settings, metric):
+        raise ConfigError(
+            f"{folder} holds another search",
+            expected=f"{known['settings']}, metric {known['metric']}",
+            received=f"{settings}, metric {metric}",
+            hint="--folder names another folder",
+        )
+    if not known:
+        steps = _steps_of_trial(base, folder, seconds)
+        study.enqueue_trial({name: _value(base, name) for name in space})
+        for name, value in {"settings": settings, "metric": metric, "steps": steps}.items():
+            study.set_user_attr(name, value)
+    for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+        # Nobody trains it any more: the search was stopped.
+        study.tell(trial.number, state=TrialState.FAIL)
+        study.enqueue_trial(trial.params)
+    changes = {"total_timesteps": study.user_attrs["steps"], "run_dir": str(folder / "runs")}
+    return Search(
+        with_changes(base, changes), metric, folder, space, study,
+        deadline=begun + seconds, final=begun + (1 - _FINAL) * seconds,
+    )  # fmt: skip
+
+
+def _value(config: Any, name: str) -> Any:
+    """Return a setting by its dotted name."""
+    for part in name.split("."):
+        config = getattr(config, part)
+    return config
+
+
+def _steps_of_trial(base: TrainConfig, folder: Path, seconds: float) -> int:
+    """Return how many steps fit into a trial, measured by a short training."""
+    seen: list[tuple[float, int]] = []
+
+    def measures(session: Session) -> bool:
+        seen.append((time.monotonic(), session.steps))
+        return seen[-1][0] - seen[0][0] < min(_SECONDS_TO_MEASURE, seconds / 20)
+
+    _train(with_changes(base, {"eval.episodes": 0, "run_dir": str(folder / "runs")}), measures)
+    if len(seen) < 2:
+        return base.total_timesteps
+    (first, begin), (last, steps) = seen[0], seen[-1]
+    fitting = int(seconds * (steps - begin) / (last - first)) // _WHOLE_TRIALS
+    return min(base.total_timesteps, max(base.frames_per_update, fitting))
+
+
+def _try(search: Search) -> None:
+    """Train one trial, as far as it is worth it."""
+    from optuna.trial import TrialState
+
+    trial = search.study.ask()
+    picked = {name: trial.suggest_categorical(name, own) for name, own in _choices(search).items()}
+    try:
+        config = with_changes(search.config, picked)
+    except ConfigError:  # such as minibatches larger than a rollout
+        search.study.tell(trial, state=TrialState.FAIL)
+        return
+    total = config.total_timesteps
+    rungs = [part * total for part in _RUNGS]
+    pruned = False
+
+    def watches(session: Session) -> bool:
+        nonlocal pruned
+        passed = [rung for rung in rungs if session.steps >= rung]
+        del rungs[: len(passed)]
+        if passed and search.metric in session.means:
+            trial.report(session.means[search.metric], len(_RUNGS) - len(rungs))
+            pruned = trial.should_prune() and bool(trial.number)
+        return not pruned
+
+    score = _score(search, config, watches)
+    if pruned or score is None:
+        search.study.tell(trial, state=TrialState.PRUNED)
+    else:
+        search.study.tell(trial, score)
+    what = "stopped early" if pruned or score is None else f"{search.metric} {score:.4g}"
+    say(f"  trial {trial.number}: {what}; {_text(_changed(search, picked))}")
+
+
+def _choices(search: Search) -> dict[str, list[int | float | str]]:
+    """Return the values that are tried, with those of the first trial among them."""
+    return {
+        name: list(dict.fromkeys([*values, _value(search.config, name)]))
+        for name, values in search.space.items()
+    }
+
+
+def _changed(search: Search, picked: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that differ from those of the first trial."""
+    return {n: value for n, value in picked.items() if value != _value(search.config, n)}
+
+
+def _score(search: Search, config: TrainConfig, watches: Any) -> float | None:
+    """Train, and return the mean of the better of greedy and sampled play, if it was measured."""
+    agents = [own for own in _train(config, watches) if own.player.startswith("agent")]
+    scores = [own.mean(search.metric) for own in agents if own.count(search.metric)]
+    if agents and not scores:
+        raise ConfigError(
+            f"the environment has no metric {search.metric!r}", options=sorted(agents[0].metrics)
+        )
+    return max(scores, default=None)
+
+
+def _train(config: TrainConfig, watches: Any) -> list[Any]:
+    """Train without a word on the screen; Ctrl-C ends the search."""
+    log = Path(config.run_dir).parent / "log.txt"
+    with log.open("a") as file, contextlib.redirect_stdout(file), contextlib.redirect_stderr(file):
+        result = train(config, callbacks=watches)
+    if result.interrupted:
+        raise KeyboardInterrupt
+    return result.evaluations
+
+
+def _compare(search: Search) -> None:
+    """Train the first trial and the best others with other seeds, in turns, at least once each."""
+    number = 0
+    while number == 0 or time.monotonic() < search.deadline:
+        number += 1
+        for trial in _finalists(search):
+            if number in search.finals(trial.number):
+                continue
+            seed = search.config.seed + number
+            config = with_changes(search.config, {**trial.params, "seed": seed})
+            score = _score(search, config, lambda _: True)
+            if score is not None:
+                search.study.set_user_attr(f"{_PREFIX}{trial.number}:{number}", score)
+                say(f"  trial {trial.number} with seed {seed}: {search.metric} {score:.4g}")
+
+
+def _finalists(search: Search) -> list[optuna.trial.FrozenTrial]:
+    """Return the first trial and the best others."""
+    done = search.done()
+    others = [trial for trial in done if trial.number]
+    return [trial for trial in done if not trial.number] + others[:_FINALISTS]
+
+
+def _report(search: Search, settings: Sequence[str]) -> dict[str, Any]:
+    """Print the trials, write the best settings, and return them."""
+    rows = [("trial", search.metric, "other seeds", "settings")]
+    for trial in search.done():
+        finals = " ".join(f"{score:.4g}" for score in search.finals(trial.number).values())
+        rows.append(
+            (f"{trial.number}", f"{trial.value:.4g}", finals, _text(_changed(search, trial.params)))
+        )
+    widths = [max(len(row[i]) for row in rows) for i in range(3)]
+    lines = ["  ".join([*map(str.ljust, row, widths), row[3]]) for row in rows]
+    stopped = len(search.study.trials) - len(search.done())
+    say("\n" + "\n".join([*lines, f"and {stopped} trials that were stopped early"]))
+    measured = {t.number: search.finals(t.number) for t in search.done()}
+    measured = {number: finals for number, finals in measured.items() if finals}
+    if not measured:
+        return {}
+    best = max(measured, key=lambda number: fmean(measured[number].values()))
+    changes = _changed(search, search.study.trials[best].params)
+    path = search.folder / "recipe.yaml"
+    path.write_text(yaml.safe_dump(_nested(changes), sort_keys=False))
+    command = " ".join([python_command(), "-m", "ppo_trainer", *settings])
+    if changes:
+        deliver(f"\n{path} holds the settings of trial {best}:\n{path.read_text()}")
+        say(f"to train with them:\n  {command} experiment={path}")
+    else:
+        deliver(f"\nno trial was better than the settings that there are; {path} is empty")
+    return changes
+
+
+def _text(changes: Mapping[str, Any]) -> str:
+    return " ".join(f"{name}={value}" for name, value in changes.items()) or "nothing changed"
+
+
+def _nested(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return nested dicts of settings by dotted name."""
+    nested: dict[str, Any] = {}
+    for name, value in changes.items():
+        group, _, last = name.rpartition(".")
+        nested.setdefault(group, {})[last] = value
+    return nested
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line."""
+    parser = command_parser("tune", __doc__, trusts=False)
+    parser.add_argument("settings", nargs="+", metavar="<setting>=<value>")
+    parser.add_argument("--minutes", type=float, default=30.0, help="the time of the search")
+    parser.add_argument("--folder", type=Path, default=Path("runs/tune"), help="of the search")
+    parser.add_argument("--metric", default="episodic_reward", help="what counts, such as win")
+    parser.add_argument("--seed", type=int, default=0, help="of the choice of settings")
+    options = parser.parse_intermixed_args(arguments)
+    if not 0 < options.minutes < math.inf:
+        parser.error(f"--minutes must be above 0, not {options.minutes}")
+    try:
+        tune(options.settings, options.minutes, options.folder, options.metric, options.seed)
+    except KeyboardInterrupt:
+        say("stopped; the same command goes on")
+        sys.exit(INTERRUPTED)
+
+
+if __name__ == "__main__":
+    run_main(main)
