@@ -55,6 +55,9 @@ class RolloutConfig:
         replays: The folder that gets a replay of all games of the training, a line for each
             decision, and another one when it is resumed; null: none is written. Not of worker
             processes.
+        stagger: Whether environments that end their episodes in the same step are brought out of
+            step by cutting off their first episodes at random (``StaggeredStart``). Not of compiled
+            games and games of several players.
         slow_after: Seconds after which an environment that has not returned from a step is named,
             with its worker, while it is waited for; 0 never. Compiled code of others may keep the
             whole program from saying anything.
@@ -66,6 +69,7 @@ class RolloutConfig:
     asynchronous: bool = False
     batch_size: int = at_least(0, default=0)
     replays: str | None = None
+    stagger: bool = True
     slow_after: float = at_least(0, default=60.0)
 
 

@@ -35,7 +35,7 @@ from entity_env.registry import (
     seated,
 )
 from entity_env.seats.table import seats_of
-from entity_env.wrappers import VecFeatureFilter
+from entity_env.wrappers import StaggeredStart, VecFeatureFilter
 from entity_env.wrappers.feature_filter import filtered
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.errors import ConfigError, RunFolderError
@@ -71,12 +71,14 @@ class Game:
         shown: The observation space to which it is reduced; None shows everything.
         replays: The folder that gets a replay of all rows that are made in this process; None: none
             are written.
+        staggered: Whether rows that are made of environments come out of step.
     """
 
     factory: Factory
     settings: Mapping[str, Any]
     shown: ObsSpace | None = None
     replays: Path | None = None
+    staggered: bool = False
 
     def __call__(self) -> Environment:
         """Make one environment, to watch or to play with a script."""
@@ -152,6 +154,8 @@ class Game:
     def rows(self, num_envs: int, seed: int) -> VecEnv:
         """Make rows in this process."""
         is_single = not self.is_native and not has_seats(self.factory)
+        if self.staggered and is_single:
+            return ListEnv(self.one, num_envs, seed=seed)
         shown = self.shown if is_single else None
         try:
             rows = make_rows(self.factory, self.settings, num_envs, seed, shown)
@@ -176,11 +180,15 @@ class Game:
         """A function for workers that makes one environment or one game of several players."""
         if has_seats(self.factory):
             return functools.partial(self.factory, **self.settings)
-        return self.alone
+        return functools.partial(_staggered, self.alone) if self.staggered else self.alone
 
     def seen(self, rows: VecEnv) -> VecEnv:
         """Return rows of the game that show only ``shown`` of it."""
         return rows if self.shown is None else VecFeatureFilter(rows, self.shown)
+
+
+def _staggered(create_env: Callable[[], Environment]) -> Environment:
+    return StaggeredStart(create_env())
 
 
 def check_env_class(env: object) -> None:
@@ -313,6 +321,9 @@ def make_vec_env(config: TrainConfig, game: Game, seed: int) -> VecEnv:
         game = replace(game, replays=Path(rollout.replays))
         if rollout.processes and not game.is_native:
             say("rollout.replays is not used: worker processes play the rows")
+    # Replays play episodes to their ends, and so do rows that are each other's baseline.
+    together = rollout.replays is not None or config.ppo.baseline != "value"
+    game = replace(game, staggered=rollout.stagger and not together)
     if not rollout.processes or game.is_native:
         return game.rows(rollout.num_envs, seed)
     rows: VecEnv

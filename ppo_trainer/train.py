@@ -48,7 +48,7 @@ from ppo_trainer.runs.saved_spaces import fit_game
 from ppo_trainer.runs.trust import require_trust
 from ppo_trainer.training.callbacks import CallbackLike, Callbacks
 from ppo_trainer.training.ratings import open_ratings
-from ppo_trainer.training.report import evaluate_now, finish
+from ppo_trainer.training.report import evaluate_now, finish, warn_halfway
 from ppo_trainer.training.session import Session, open_session
 from ragged_net import RaggedNet
 
@@ -131,6 +131,7 @@ def train(
             interrupted = interrupt.requested or bool(stop is not None and stop(state.update))
             if interrupted:
                 break
+            before = state.steps
             trained = interrupt.finish(train_once, session, obs, clock)
             if trained is None:
                 session.save(midway=True)
@@ -143,6 +144,7 @@ def train(
             log.write(state.update, state.steps, metrics)
             progress.show(state.steps, metrics)
             session.note(metrics)
+            warn_halfway(session, before)
             if evaluates:
                 hooks.call("on_evaluation", session)
             hooks.call("on_update", session)

@@ -118,7 +118,7 @@ def _check_same_sizes(net: RaggedNet, old: RaggedNet) -> None:
 
 _SIZES = (
     "dim", "layers", "heads", "mlp_ratio", "activation", "value_norm", "memory", "memory_size",
-    "action_order",
+    "action_order", "embedding", "waves",
 )  # fmt: skip
 
 
@@ -171,6 +171,8 @@ def _adopt_type(
             assert theirs.project is not None  # for the type checker
             weight[:, column] = theirs.project.weight[:, old_column].to(weight.device)
         mine.project.weight.copy_(weight)
+    if mine.waves is not None:
+        _adopt_waves(mine, theirs)
     tables = dict(zip((f.name for _, f in theirs.discrete), theirs.tables, strict=True))
     for (_, feature), table in zip(mine.discrete, mine.tables, strict=True):
         weight = torch.zeros_like(table.weight)  # type: ignore[arg-type]
@@ -186,6 +188,17 @@ def _adopt_type(
             ]
         table.weight.copy_(weight)  # type: ignore[operator]
     _adopt_statistics(mine.norm, theirs.norm)
+
+
+def _adopt_waves(mine: TypeEmbedding, theirs: TypeEmbedding) -> None:
+    """Copy the projection of the sines and cosines of features that both know."""
+    assert mine.waves is not None  # for the type checker
+    weight = mine.waves.project.weight.detach().unflatten(1, (mine.norm.num_columns, -1))
+    weight.zero_()
+    for column, old_column in _columns(mine.norm, theirs.norm):
+        assert theirs.waves is not None
+        known = theirs.waves.project.weight.unflatten(1, (theirs.norm.num_columns, -1))
+        weight[:, column] = known[:, old_column].to(weight.device)
 
 
 def _columns(mine: InputNorm, theirs: InputNorm) -> list[tuple[int, int]]:

@@ -19,6 +19,7 @@ __all__ = ["NetConfig", "check_activation", "check_sharpness"]
 
 KindT = TypeVar("KindT")
 
+_MOST_WAVES = 16
 _WITH_BIAS = ("auto", "grouped")
 """The attention that can stand for the one with a bias."""
 
@@ -79,6 +80,17 @@ def _backend(where: str, name: Any) -> Any:
     return name
 
 
+def _waves(where: str, count: Any) -> int:
+    number = whole(where, count, least=0)
+    if number > _MOST_WAVES:
+        raise NetConfigError(
+            f"{where} is out of range",
+            expected=f"0 to {_MOST_WAVES}: higher frequencies tell rounding errors apart",
+            received=repr(count),
+        )
+    return number
+
+
 @_names_its_settings
 @dataclass(frozen=True)
 class NetConfig:
@@ -106,6 +118,9 @@ class NetConfig:
             The numbers themselves are not embedded. See ``model/relations.py``.
         embedding: ``linear`` adds up what the features of an entity stand for; ``attributes`` lets
             them attend to each other first. See ``model/attributes.py``.
+        waves: The number of frequencies of sines and cosines of continuous features, which are
+            embedded beside the features themselves, so that a network tells close values apart. Of
+            ``embedding=linear``. See ``model/waves.py``.
         discrete: ``sum``: each value of a discrete feature has a vector of width D; ``concat``: it
             has a few numbers, and a linear layer reads those of all features together.
         tile_summaries: How many entities stand for the cells of a ``Grid``.
@@ -130,6 +145,7 @@ class NetConfig:
     translation: Translation | None = None
     relations: Sequence[Sequence[str]] | None = checked(or_none(checked_relations), None)
     embedding: str = checked(one_of("linear", "attributes"), "linear")
+    waves: int = checked(_waves, 0)
     discrete: str = checked(one_of("sum", "concat"), "sum")
     tile_summaries: int = checked(whole, 4)
     tile_channels: int = checked(whole, 32)

@@ -273,8 +273,8 @@ def check_kind(where: str, value: object, *kinds: type, hint: str | None = None)
         )
 
 
-def whole(where: str, value: object) -> int:
-    """Return ``value``, which may be of NumPy or torch, as a whole number of at least 1.
+def whole(where: str, value: object, least: int = 1) -> int:
+    """Return ``value``, which may be of NumPy or torch, as a whole number of at least ``least``.
 
     Raises:
         NetConfigError: It is none.
@@ -283,10 +283,10 @@ def whole(where: str, value: object) -> int:
     try:
         if getattr(value, "shape", None) == () and hasattr(value, "item"):
             number = value.item()
-        if isinstance(number, int) and not isinstance(number, bool) and number >= 1:
+        if isinstance(number, int) and not isinstance(number, bool) and number >= least:
             return number
     except Exception:  # a tensor without numbers, or an odd object
         number = value
     raise NetConfigError(
-        f"{where} is out of range", expected="a whole number >= 1", received=shown(number)
+        f"{where} is out of range", expected=f"a whole number >= {least}", received=shown(number)
     )

@@ -11,6 +11,7 @@ an environment         rows of a ``VecEnv``      a game of several players
 ``EpisodeStatistics``  ``VecEpisodeStatistics``
 ``Validate``           ``VecValidate``           ``SeatValidate``
 ``Curriculum``
+``StaggeredStart``
 =====================  ========================  ==========================
 
 ``ConcatVecEnv`` joins the rows of several ``VecEnv``. The rows may be seats of games, except those
@@ -32,6 +33,7 @@ from entity_env.wrappers.frame_skip import FrameSkip, VecFrameSkip
 from entity_env.wrappers.reward_scale import RewardScale, VecRewardScale
 from entity_env.wrappers.seat_validate import SeatValidate
 from entity_env.wrappers.selection import subspace
+from entity_env.wrappers.staggered_start import StaggeredStart
 from entity_env.wrappers.time_limit import SeatTimeLimit, TimeLimit, VecTimeLimit
 from entity_env.wrappers.validate import Validate
 from entity_env.wrappers.vec_feature_filter import VecFeatureFilter
@@ -48,6 +50,7 @@ __all__ = [
     "RewardScale",
     "SeatTimeLimit",
     "SeatValidate",
+    "StaggeredStart",
     "SeatWrapper",
     "TimeLimit",
     "Validate",

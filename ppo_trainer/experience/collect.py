@@ -13,6 +13,7 @@ from entity_env import Metric, VecEnv, VecObs
 from entity_env.batching.ragged import ActionBuffer
 from entity_env.batching.vec_obs import check_final
 from entity_env.metrics import merge_columns
+from entity_env.wrappers.staggered_start import STAGGERED
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.errors import TrainerError
 from ppo_trainer.experience.acting import act, autocast, check_output, value
@@ -134,7 +135,7 @@ def collect(
             own.buffer.observe(obs, own.memory.of(np.flatnonzero(obs.truncated)))
             own.memory.cut(obs.done)
         if obs.metrics:
-            ended.append(obs.metrics)
+            ended.append(_of_whole_episodes(obs.metrics))
     results = [_outcome(own, obs, mine, config, clock) for own, mine in pairs]
     metrics = merge_columns(ended, len(obs))
     return [
@@ -145,6 +146,16 @@ def collect(
 
 def _without(own: Collector) -> Collector:
     return replace(own, graphs=None)
+
+
+def _of_whole_episodes(
+    metrics: Mapping[str, npt.NDArray[np.float64]],
+) -> Mapping[str, npt.NDArray[np.float64]]:
+    """Return the metrics without the episodes that were cut off only to stagger the rows."""
+    if STAGGERED not in metrics:
+        return metrics
+    whole = np.isnan(metrics[STAGGERED])
+    return {k: np.where(whole, own, np.nan) for k, own in metrics.items() if k != STAGGERED}
 
 
 def _places(obs: VecObs, env: VecEnv, count: int) -> list[Ints]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ppo_trainer.reporting.evaluation import Evaluation
 
-__all__ = ["diagnose", "is_zero_sum"]
+__all__ = ["diagnose", "is_zero_sum", "warnings"]
 
 Records = Sequence[Mapping[str, Any]]
 
@@ -64,6 +64,36 @@ def diagnose(
         *_explained(records),
     ]
     return [verdict, *suggestions][:_MOST_LINES]
+
+
+def warnings(records: Records, rows: int) -> list[str]:
+    """Return lines about what goes wrong in a run that is not over; none where it learns.
+
+    Args:
+        records: The numbers of each update so far, as ``metrics.jsonl`` has them.
+        rows: The environments that play side by side.
+    """
+    in_step = _in_step(records, rows)
+    if _no_better_than_at_first(_fifths(records, rows)) is None:
+        return in_step
+    negative = _mean(_last(records), "value/explained_variance")
+    explained = _explained(records) if negative is not None and negative < 0 else []
+    lines = [*_gone(records), *explained, *in_step]
+    return [f"the reward stands still; {lines[0]}", *lines[1:]] if lines else []
+
+
+def _in_step(records: Records, rows: int) -> list[str]:
+    """Return a line if nearly all rows end their episodes in the same few updates."""
+    ended = [record.get("episodes", 0.0) for record in records]
+    together = [count for count in ended if count > 0.9 * rows]
+    if len(together) < 2 or 4 * sum(map(bool, ended)) > len(ended):
+        return []
+    if sum(together) < 0.9 * sum(ended):
+        return []
+    return [
+        "all rows end their episodes in the same updates, so that each update sees one part of an "
+        "episode alone: rollout.stagger=true, or a setting of the game that starts at random"
+    ]
 
 
 def is_zero_sum(records: Records) -> bool:
@@ -183,21 +213,30 @@ def _truncated(records: Records) -> list[str]:
 
 
 def _entropy(records: Records) -> list[str]:
-    entropies = [r["policy/entropy"] for r in records if "policy/entropy" in r]
-    now = _mean(_last(records), "policy/entropy")
-    if now is None or not entropies[0] > 0:
-        return []
-    if now > 0.95 * entropies[0]:
+    first, now = _entropies(records)
+    if now > 0.95 * first > 0:
         return [
-            f"it acts as randomly as at first (entropy {now:.3g}, then {entropies[0]:.3g}): a "
+            f"it acts as randomly as at first (entropy {now:.3g}, then {first:.3g}): a "
             "larger optim.lr, or a smaller ppo.entropy_coef"
         ]
-    if now < 0.05 * entropies[0]:
-        return [
-            f"it tries nothing new any more (entropy {now:.3g}, at first {entropies[0]:.3g}): a "
-            "larger ppo.entropy_coef, or a smaller optim.lr"
-        ]
-    return []
+    return _gone(records)
+
+
+def _gone(records: Records) -> list[str]:
+    first, now = _entropies(records)
+    if not now < 0.05 * first:
+        return []
+    return [
+        f"it tries nothing new any more (entropy {now:.3g}, at first {first:.3g}): a "
+        "larger ppo.entropy_coef, or a smaller optim.lr"
+    ]
+
+
+def _entropies(records: Records) -> tuple[float, float]:
+    """Return the entropy at first, and that of the last fifth; NaN where there is none."""
+    first = next((r["policy/entropy"] for r in records if "policy/entropy" in r), math.nan)
+    now = _mean(_last(records), "policy/entropy")
+    return first, math.nan if now is None else now
 
 
 def _explained(records: Records) -> list[str]:

@@ -173,8 +173,11 @@ class RunFolder:
 
     def read_config(self) -> TrainConfig:
         """Return the settings."""
+        values = self.read_values()
+        if isinstance(rollout := values.get("rollout"), dict):
+            rollout.setdefault("stagger", False)  # the rows of older runs, and their states, are not
         try:
-            return config_from_dict(self.read_values())
+            return config_from_dict(values)
         except ConfigError as error:
             raise error.located(str(self.config_file)) from error.__cause__
 

@@ -11,7 +11,7 @@ from ppo_trainer.errors import RunFolderError
 from ppo_trainer.machine.commands import python_command
 from ppo_trainer.machine.screen import complain, say
 from ppo_trainer.play.evaluation import evaluate, evaluate_all
-from ppo_trainer.reporting.diagnosis import diagnose, is_zero_sum
+from ppo_trainer.reporting.diagnosis import diagnose, is_zero_sum, warnings
 from ppo_trainer.reporting.evaluation import Evaluation, Summary, left_out, table
 from ppo_trainer.runs.best_network import read_best
 from ppo_trainer.runs.checkpoint import latest_checkpoint
@@ -20,7 +20,7 @@ from ppo_trainer.runs.evaluation_file import describe, read_same, write_evaluati
 from ppo_trainer.runs.logger import read_metrics
 from ppo_trainer.training.session import Session
 
-__all__ = ["evaluate_now", "finish"]
+__all__ = ["evaluate_now", "finish", "warn_halfway"]
 
 
 def evaluate_now(session: Session) -> dict[str, float]:
@@ -37,6 +37,19 @@ def evaluate_now(session: Session) -> dict[str, float]:
     state.evaluations = [result]
     state.evaluated = {f"eval/{name}": result.mean(name) for name in result.metrics}
     return state.evaluated
+
+
+def warn_halfway(session: Session, before: int) -> None:
+    """Say what the numbers suggest is wrong when half of the steps are done.
+
+    Args:
+        session: The run after an update.
+        before: The steps before it.
+    """
+    config = session.config
+    if before < config.total_timesteps / 2 <= session.steps and not session.game.has_seats:
+        for line in warnings(read_metrics(session.run), config.rollout.num_envs):
+            complain(f"half of the run is over, and {line}")
 
 
 def finish(session: Session, interrupted: bool, trained: bool = True) -> list[Evaluation]:
@@ -71,6 +84,8 @@ def finish(session: Session, interrupted: bool, trained: bool = True) -> list[Ev
         lines = diagnose(records, results, config.rollout.num_envs, meets_equals=equals)
         if lines:
             say("\n".join(["\nWhat the numbers suggest:", *(f"  {line}" for line in lines)]))
+            if len(lines) > 1 and (command := _tune_command(session)):
+                say(f"  or let other settings be searched: {command}")
     say("\nWhat next:")
     for what, command in _next_steps(session):
         say(f"  {what:<18}  {command}")
@@ -106,6 +121,15 @@ def _say_results(session: Session, results: Sequence[Evaluation | Summary]) -> N
     say(table(results, session.config.shown_metrics))
     if missing := left_out(results):
         say(f"left out, as eval.seconds={session.config.eval.seconds:g} were over:\n{missing}")
+
+
+def _tune_command(session: Session) -> str | None:
+    """Return the command that searches settings for the run's environment, if one can."""
+    target, *settings = session.config.env["_target_"], *game_words(session.config.env)[1]
+    if target.startswith(UNIMPORTABLE):
+        return None
+    words = [f"env._target_={target}", *(f"env.{setting}" for setting in settings)]
+    return f"{python_command()} -m ppo_trainer.tune {shlex.join(words)} --minutes 30"
 
 
 def _next_steps(session: Session) -> list[tuple[str, str]]:

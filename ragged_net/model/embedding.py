@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import TypeGuard
 
 import torch
@@ -22,6 +23,7 @@ from ragged_net.model.input_norm import InputNorm
 from ragged_net.model.layout import Layout
 from ragged_net.model.tables import INIT_STD, FlagTable, Tables, initialize, rows_of
 from ragged_net.model.tiles import TileEmbedding
+from ragged_net.model.waves import Waves
 
 __all__ = ["EntityEmbedding", "TypeEmbedding"]
 
@@ -29,11 +31,14 @@ __all__ = ["EntityEmbedding", "TypeEmbedding"]
 class TypeEmbedding(nn.Module):
     """Sums a projection of the continuous features, a table row per discrete one, a type vector.
 
+    With ``waves``, sines and cosines of the continuous features are projected, too.
+
     Args:
         features: The features of the entity type; may be empty.
         dim: D, the width of the result.
         left_out: Names of continuous features of which it knows nothing.
         tables: Makes the tables of the discrete features; None: tables of its own.
+        waves: The number of frequencies of sines and cosines.
     """
 
     def __init__(
@@ -42,12 +47,14 @@ class TypeEmbedding(nn.Module):
         dim: int,
         left_out: Collection[str] = (),
         tables: Tables | None = None,
+        waves: int = 0,
     ) -> None:
         super().__init__()
         self.norm = InputNorm(features, left_out)
         # A Linear of width 0 warns about its empty weights, so there is none.
         columns = self.norm.num_columns
         self.project = nn.Linear(columns, dim, bias=False) if columns else None
+        self.waves = Waves(columns, waves, dim) if columns and waves else None
         self.discrete = [(i, f) for i, f in enumerate(features) if isinstance(f, Discrete)]
         self.tables = nn.ModuleList((tables or Tables(dim)).of(features, dim))
         self.type_vector = nn.Parameter(torch.empty(dim))
@@ -57,12 +64,16 @@ class TypeEmbedding(nn.Module):
     def forward(self, values: Tensor) -> Tensor:
         """Return embeddings (N, D) of feature rows (N, F) float32."""
         project, dtype = self.project, self.type_vector.dtype
-        if project is not None and _only_multiplies(project) and not all_are_watched():
-            total = linear(self.norm(values).to(dtype), project.weight, self.type_vector)
-        elif project is not None:
-            total = project(self.norm(values).to(dtype)) + self.type_vector
-        else:  # the type vector is all there is to say about an entity
+        if project is None:  # the type vector is all there is to say about an entity
             total = self.type_vector.expand(values.shape[0], -1)
+        else:
+            features = self.norm(values)
+            if _only_multiplies(project) and not all_are_watched():
+                total = linear(features.to(dtype), project.weight, self.type_vector)
+            else:
+                total = project(features.to(dtype)) + self.type_vector
+            if self.waves is not None:
+                total = total + self.waves(features)
         for (column, _), table in zip(self.discrete, self.tables, strict=True):
             total = total + table(values[:, column].long())
         return total
@@ -72,19 +83,21 @@ class TypeEmbedding(nn.Module):
 
         None where somebody has changed what it is made of, or a table has too many rows.
         """
-        project, norm = self.project, self.norm
+        project, norm, waves = self.project, self.norm, self.waves
         tables = [rows_of(table) for table in self.tables]
         known = [rows for rows in tables if rows is not None]
         if (
             len(known) < len(tables)
             or not is_plain(norm, InputNorm)
             or not (project is None or _only_multiplies(project))
+            or not (waves is None or is_plain(waves, Waves) and _only_multiplies(waves.project))
         ):
             return None
         norm.check_width(values)
         return Part(
             values, places, norm.columns, norm.shift, norm.scale,
             None if project is None else project.weight, self.type_vector,
+            None if waves is None else waves.project.weight,
             [column for column, _ in self.discrete], known,
         )  # fmt: skip
 
@@ -120,7 +133,9 @@ class EntityEmbedding(nn.Module):
         self.names = tuple(obs_space.entities)
         self.dim = dim
         config = config or NetConfig()
-        kind = AttributeEmbedding if config.embedding == "attributes" else TypeEmbedding
+        kind: Callable[..., AttributeEmbedding | TypeEmbedding] = AttributeEmbedding
+        if config.embedding == "linear":
+            kind = partial(TypeEmbedding, waves=config.waves)
         tables = Tables(dim, concatenated=config.discrete == "concat")
 
         def cells(features: Sequence[Feature], width: int) -> nn.Module:
@@ -137,7 +152,7 @@ class EntityEmbedding(nn.Module):
         # What no kernel embeds: grids, attributes that attend to each other, sets of many flags.
         self.in_torch = (
             bool(obs_space.grids)
-            or kind is AttributeEmbedding
+            or config.embedding == "attributes"
             or any(isinstance(m, FlagTable) and not m.has_rows for m in self.modules())
         )
 

@@ -9,7 +9,7 @@ from support.trainer_envs import Foraging, Truncated
 from support.trainer_runs import metrics, small_config
 
 from ppo_trainer import EvalConfig, train
-from ppo_trainer.reporting.diagnosis import diagnose, is_zero_sum
+from ppo_trainer.reporting.diagnosis import diagnose, is_zero_sum, warnings
 from ppo_trainer.reporting.evaluation import Evaluation
 
 HEALTHY = {
@@ -205,3 +205,22 @@ def test_only_rewards_of_zero_sum_games_say_nothing(game, says_nothing, tmp_path
     config = small_config(run_dir=str(tmp_path), total_timesteps=96, eval=EvalConfig(episodes=0))
     train(config, env=game)
     assert ("its rewards say nothing" in capsys.readouterr().out) == says_nothing
+
+
+def test_warnings_of_a_run_that_stands_still():
+    odd = {"policy/entropy": [1.4] * 10 + [0.01] * 10, "value/explained_variance": -0.2}
+    first, second = warnings(run(FLAT, **odd), rows=50)
+    assert first.startswith("the reward stands still; it tries nothing new any more")
+    assert "explained variance -0.20" in second
+    assert warnings(run(LEARNED, **odd), rows=50) == []
+    assert warnings(run(FLAT, **{"policy/entropy": 1.39}), rows=50) == []
+
+
+def test_warnings_of_rows_in_step():
+    # Of 20 updates every fifth ends all 50 episodes; the others end none, or a few.
+    together = [50.0 if i % 5 == 4 else 0.0 for i in range(20)]
+    (line,) = warnings(run(LEARNED, episodes=together), rows=50)
+    assert "rollout.stagger=true" in line
+    apart = [50.0 if i % 5 == 4 else 10.0 for i in range(20)]
+    assert warnings(run(LEARNED, episodes=apart), rows=50) == []
+    assert warnings(run(LEARNED, episodes=together), rows=200) == []

@@ -1,0 +1,63 @@
+"""Rows that begin together, brought out of step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from entity_env.actions import Action
+from entity_env.batching.step_results import is_over
+from entity_env.environment import Environment
+from entity_env.observation import Observation
+from entity_env.spaces import ActionName
+from entity_env.wrappers.wrapper import Wrapper
+
+__all__ = ["STAGGERED", "StaggeredStart"]
+
+STAGGERED = "cut_off_to_stagger"
+"""The metric of an episode that a ``StaggeredStart`` cut off, with the value 1."""
+
+
+class StaggeredStart(Wrapper):
+    """Cuts off the first episodes at random, until one ends by itself.
+
+    Rows whose episodes have a fixed length end them in the same step, for ever: a rollout then sees
+    one phase of an episode alone. In step t an episode is cut off (done and truncated) with
+    probability 1 / (t + 1). That makes its age after t steps uniform on 0 .. t, whatever the
+    length of episodes is, which nobody needs to know. Rows cut off about ln(t) episodes.
+
+    Args:
+        env: The environment.
+    """
+
+    def __init__(self, env: Environment) -> None:
+        super().__init__(env)
+        self._begin()
+
+    def _begin(self) -> None:
+        self._steps = 0
+        self._is_over = False  # an episode has ended by itself
+
+    def seed(self, seed: int) -> None:
+        """Seed the environment, and stagger it again."""
+        super().seed(seed)
+        self._begin()
+
+    def act(self, actions: Mapping[ActionName, Action]) -> Observation:
+        """Play one step."""
+        observation = self.env.act(actions)
+        if self._is_over:
+            return observation
+        self._steps += 1
+        if is_over(observation):
+            self._is_over = True
+        elif self.rng.random() * (self._steps + 1) < 1:
+            return replace(observation, done=True, truncated=True, metrics={STAGGERED: 1.0})
+        return observation
+
+    def _own_state(self) -> dict[str, Any]:
+        return {"steps": self._steps, "is_over": self._is_over}
+
+    def _set_own_state(self, own: Mapping[str, Any]) -> None:
+        self._steps, self._is_over = int(own["steps"]), bool(own["is_over"])
