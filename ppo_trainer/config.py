@@ -119,15 +119,15 @@ class PPOConfig(UpdateConfig):
         target_kl: Stop an update when the policy has moved further than this; 0 never stops.
     """
 
-    gamma: float = fraction(default=0.99)
-    gae_lambda: float = fraction(default=0.95)
+    gamma: float = fraction(default=0.95)
+    gae_lambda: float = fraction(default=0.9)
     baseline: Literal["value", "group", "group_normalized"] = "value"
     clip_coef: float = above_0(default=0.2, most=math.inf)
     ratio: Literal["per_actor", "per_frame"] = "per_actor"
     actor_weight: Literal["frame", "actor"] = "frame"
     normalize_advantages: bool = True
     least_deviation: float = at_least(0, default=0.0)
-    entropy_coef: float = at_least(0, default=0.01)
+    entropy_coef: float = at_least(0, default=0.03)
     entropy_end: float = at_least(0, default=0.0)
     entropy_schedule: Schedule = "constant"
     value_coef: float = at_least(0, default=0.5)

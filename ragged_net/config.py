@@ -138,14 +138,14 @@ class NetConfig:
     activation: str = checked(_ACTIVATION, "relu")
     attention: str = checked(_backend, "auto")
     action_order: Sequence[str] | None = checked(or_none(_order), None)
-    value_norm: str = checked(one_of("none", "popart"), "none")
+    value_norm: str = checked(one_of("none", "popart"), "popart")
     memory: str = checked(one_of("none", "lstm", "gru"), "none")
     memory_size: int = checked(whole, 128)
     relative_position: RelativePosition | None = None
     translation: Translation | None = None
     relations: Sequence[Sequence[str]] | None = checked(or_none(checked_relations), None)
     embedding: str = checked(one_of("linear", "attributes"), "linear")
-    waves: int = checked(_waves, 0)
+    waves: int = checked(_waves, 3)
     discrete: str = checked(one_of("sum", "concat"), "sum")
     tile_summaries: int = checked(whole, 4)
     tile_channels: int = checked(whole, 32)

@@ -40,7 +40,7 @@ __all__ = ["hydra_arguments", "recipe", "register_base", "resumed_config", "sett
 
 _CONF = Path(__file__).parents[1] / "conf"
 _GROUPS = {
-    folder.name: sorted(file.stem for file in folder.glob("*.yaml"))
+    folder.name: sorted(file.stem for file in folder.glob("[!_]*.yaml"))
     for folder in sorted(_CONF.iterdir())
     if folder.is_dir()
 }

@@ -35,6 +35,14 @@ _MOST_CONFIG, _MOST_SPACES = 1 << 20, 1 << 22  # bytes
 _MOST_PARTS = 100_000  # values in the JSON of spaces
 
 
+_OF_OLDER_RUNS = {
+    "rollout": {"stagger": False},
+    "net": {"value_norm": "none", "waves": 0},
+    "value_net": {"value_norm": "none", "waves": 0},
+}
+"""The values of settings that older runs do not have, where they are not the defaults of today."""
+
+
 class _Within:
     """A path within a run folder."""
 
@@ -174,8 +182,9 @@ class RunFolder:
     def read_config(self) -> TrainConfig:
         """Return the settings."""
         values = self.read_values()
-        if isinstance(rollout := values.get("rollout"), dict):
-            rollout.setdefault("stagger", False)  # the rows of older runs, and their states, are not
+        for group, settings in _OF_OLDER_RUNS.items():
+            if isinstance(own := values.get(group), dict):
+                values[group] = {**settings, **own}
         try:
             return config_from_dict(values)
         except ConfigError as error:
