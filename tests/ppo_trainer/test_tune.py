@@ -106,9 +106,7 @@ def test_settings_that_no_search_has(tmp_path: Path, settings: list[str], messag
         tune.tune(settings, 1, tmp_path)
 
 
-def test_without_optuna_the_extra_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_optuna_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "optuna", None)
     with pytest.raises(MissingPackageError, match=r"ragged-rl\[tune\]"):
         tune.tune(SETTINGS, 1, tmp_path)
