@@ -14,6 +14,7 @@ from entity_env import (
     AsyncEnv,
     EntityEnvError,
     Environment,
+    ListEnv,
     MultiPlayerEnvironment,
     ObsSpace,
     ParallelEnv,

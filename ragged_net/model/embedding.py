@@ -90,7 +90,7 @@ class TypeEmbedding(nn.Module):
             len(known) < len(tables)
             or not is_plain(norm, InputNorm)
             or not (project is None or _only_multiplies(project))
-            or not (waves is None or is_plain(waves, Waves) and _only_multiplies(waves.project))
+            or not (waves is None or (is_plain(waves, Waves) and _only_multiplies(waves.project)))
         ):
             return None
         norm.check_width(values)

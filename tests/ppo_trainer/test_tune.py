@@ -33,7 +33,7 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
         class Result:
             interrupted = False
-            evaluations = [Evaluation("agent, greedy", metrics)]
+            evaluations = (Evaluation("agent, greedy", metrics),)
 
         return Result()
 

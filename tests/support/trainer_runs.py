@@ -31,7 +31,7 @@ from ppo_trainer.experience.trajectories import Decisions
 from ppo_trainer.machine.stopwatch import Stopwatch
 from ragged_net import NetConfig, RaggedNet
 
-SMALL_NET = NetConfig(dim=16, layers=1, heads=2)
+SMALL_NET = NetConfig(dim=16, layers=1, heads=2, value_norm="none", waves=0)
 
 
 def small_config(**changes: Any) -> TrainConfig:
@@ -39,7 +39,7 @@ def small_config(**changes: Any) -> TrainConfig:
     values: dict[str, Any] = {
         "total_timesteps": 144,
         "device": "cpu",
-        "rollout": RolloutConfig(num_envs=4, steps=6),
+        "rollout": RolloutConfig(num_envs=4, steps=6, stagger=False),
         "net": SMALL_NET,
         "ppo": PPOConfig(epochs=2, minibatch_size=12),
         "optim": OptimConfig(lr=3e-3),

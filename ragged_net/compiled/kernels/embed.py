@@ -102,11 +102,9 @@ def add_table_gradient(values, column, places, d_y, d_table):
 def add_waves(values, columns, shift, scale, most, lowest, weight, places, y):
     """Add to rows of y the projection of sines and cosines of their normalised features.
 
-    The others are those of ``project``.
-
-    Args:
-        lowest: float32: the lowest angular frequency; each further one is twice the one before.
-        weight: (D, 2 W K) float32: for each feature W sines and cosines in turns.
+    ``lowest`` is the lowest angular frequency, float32; each further one is twice the one before.
+    ``weight`` (D, 2 W K) has for each feature W sines and cosines in turns. The others are those of
+    ``project``.
     """
     count, dim, size = columns.shape[0], y.shape[1], weight.shape[1]
     _check_waves(values, columns, shift, scale, places, y, weight)
