@@ -323,8 +323,8 @@ def make_vec_env(config: TrainConfig, game: Game, seed: int) -> VecEnv:
         if rollout.processes and not game.is_native:
             say("rollout.replays is not used: worker processes play the rows")
     # Replays play episodes to their ends, and so do rows that are each other's baseline.
-    together = rollout.replays is not None or config.ppo.baseline != "value"
-    game = replace(game, staggered=rollout.stagger and not together)
+    are_whole = rollout.replays is not None or config.ppo.baseline != "value"
+    game = replace(game, staggered=rollout.stagger and not are_whole)
     if not rollout.processes or game.is_native:
         return game.rows(rollout.num_envs, seed)
     rows: VecEnv

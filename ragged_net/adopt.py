@@ -193,11 +193,13 @@ def _adopt_type(
 def _adopt_waves(mine: TypeEmbedding, theirs: TypeEmbedding) -> None:
     """Copy the projection of the sines and cosines of features that both know."""
     assert mine.waves is not None  # for the type checker
-    weight = mine.waves.project.weight.detach().unflatten(1, (mine.norm.num_columns, -1))
+    weight = mine.waves.project.weight.detach().view(
+        len(mine.type_vector), mine.norm.num_columns, -1
+    )
     weight.zero_()
     for column, old_column in _columns(mine.norm, theirs.norm):
         assert theirs.waves is not None
-        known = theirs.waves.project.weight.unflatten(1, (theirs.norm.num_columns, -1))
+        known = theirs.waves.project.weight.view(len(weight), theirs.norm.num_columns, -1)
         weight[:, column] = known[:, old_column].to(weight.device)
 
 

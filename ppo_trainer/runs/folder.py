@@ -35,7 +35,7 @@ _MOST_CONFIG, _MOST_SPACES = 1 << 20, 1 << 22  # bytes
 _MOST_PARTS = 100_000  # values in the JSON of spaces
 
 
-_OF_OLDER_RUNS = {
+_OF_OLDER_RUNS: dict[str, dict[str, Any]] = {
     "rollout": {"stagger": False},
     "net": {"value_norm": "none", "waves": 0},
     "value_net": {"value_norm": "none", "waves": 0},

@@ -41,7 +41,7 @@ class Waves(nn.Module):
 
     def _apply(self, *arguments: object, **settings: object) -> Waves:
         """Move; ``to_empty`` leaves anything in the memory of constants."""
-        super()._apply(*arguments, **settings)  # type: ignore[arg-type, no-untyped-call]
+        super()._apply(*arguments, **settings)  # type: ignore[no-untyped-call]
         self.frequencies = self._frequencies(self.project.weight.device)
         return self
 
