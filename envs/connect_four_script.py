@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from entity_env.actions import Action, SelectEntityAction
 from entity_env.observation import Observation
-from entity_env.rows.jit import compiled, with_arrays
+from entity_env.rows.jit import called, compiled, kernel
 
 from .connect_four import HEIGHT, WIDTH
 from .errors import check_whole
@@ -79,7 +79,9 @@ def move_values(discs: npt.NDArray[np.int64], depth: int) -> npt.NDArray[np.int6
     Returns:
         Negative for moves that lose; -2,000 for full columns. Shape: (7,), int64.
     """
-    return np.asarray(_values(np.ascontiguousarray(discs, np.int64), depth))
+    values = np.full(WIDTH, -2 * _WIN)
+    _fill_values(np.ascontiguousarray(discs, np.int64), depth, values)
+    return values
 
 
 @compiled
@@ -122,7 +124,7 @@ def _open_lines(own: int, other: int) -> int:
     return total
 
 
-@with_arrays
+@called
 def _search(own: int, other: int, depth: int, ply: int, alpha: int, beta: int) -> int:
     """Negamax with alpha-beta pruning: the value, to who moves, after ``ply`` moves."""
     if ply == depth:
@@ -144,14 +146,12 @@ def _search(own: int, other: int, depth: int, ply: int, alpha: int, beta: int) -
     return 0 if best == -2 * _WIN else best  # a full board is a draw
 
 
-@with_arrays
-def _values(discs: npt.NDArray[np.int64], depth: int) -> npt.NDArray[np.int64]:
+def _write_values(discs: npt.NDArray[np.int64], depth: int, values: npt.NDArray[np.int64]) -> None:
     own, other = 0, 0
     for x in range(WIDTH):
         for y in range(HEIGHT):
             own |= (discs[x, y] == 1) << (x * _STRIDE + y)
             other |= (discs[x, y] == 2) << (x * _STRIDE + y)
-    values = np.full(WIDTH, -2 * _WIN)
     for x in range(WIDTH):
         column = ((own | other) >> (x * _STRIDE)) & ((1 << HEIGHT) - 1)
         if column == (1 << HEIGHT) - 1:
@@ -161,7 +161,8 @@ def _values(discs: npt.NDArray[np.int64], depth: int) -> npt.NDArray[np.int64]:
             values[x] = _WIN - 1
             continue
         values[x] = -_search(other, own | disc, depth, 1, -2 * _WIN, 2 * _WIN)
-    return values
 
+
+_fill_values: Any = kernel(_write_values)
 
 _DEPTH_4 = Minimax(4)

@@ -11,6 +11,7 @@ import pytest
 numba = pytest.importorskip("numba")
 
 from entity_env.rows import jit as jit_of_games  # noqa: E402
+from entity_env.storage import kernel_cache  # noqa: E402
 from ragged_net.compiled.kernels import jit as jit_of_networks  # noqa: E402
 
 
@@ -161,6 +162,44 @@ def test_files_of_another_function_in_the_place_of_its_own_are_not_run(monkeypat
         file.write_bytes(old)
     again = jit_of_games.kernel(adding.one, "another text")
     assert (again(4), again.stats.cache_hits.total()) == (5, 0)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [("return 2 * x", "return 5 * x"), ("MORE = 1", "MORE = 13"), ("[0, 0]", "[0, 12]")],
+)
+def test_a_kernel_notices_changes_in_the_other_folders_that_it_is_from(
+    change, monkeypatch, tmp_path
+):
+    monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr("sys.dont_write_bytecode", True)  # a file may change within a second
+    engine, rules, game = (tmp_path / name for name in ("engine", "rules", "game"))
+    for folder in (engine, rules, game):
+        folder.mkdir()
+        monkeypatch.syspath_prepend(str(folder))
+    (engine / "doubling_engine.py").write_text(
+        "from entity_env.rows.jit import compiled\n\n@compiled\ndef double(x):\n    return 2 * x\n"
+    )
+    # Of constants nobody knows where they are from.
+    (rules / "doubling_rules.py").write_text(
+        "import numpy as np\nMORE = 1\nTABLE = np.array([0, 0])\n"
+    )
+    (game / "doubling_game.py").write_text(
+        "from doubling_engine import double\nfrom doubling_rules import MORE, TABLE\n\n"
+        "def play(x):\n    return double(x) + MORE + TABLE[1]\n"
+    )
+
+    def play():
+        for name in ("doubling_engine", "doubling_rules", "doubling_game"):
+            monkeypatch.delitem(sys.modules, name, raising=False)
+        kernel_cache.folder_digest.cache_clear()
+        kernel = jit_of_games.kernel(importlib.import_module("doubling_game").play)
+        return kernel(4), kernel.stats.cache_hits.total()
+
+    assert [play(), play()] == [(9, 0), (9, 1)]
+    for file in (engine / "doubling_engine.py", rules / "doubling_rules.py"):
+        file.write_text(file.read_text().replace(*change))
+    assert play() == (21, 0)
 
 
 def test_a_damaged_index_means_that_compiling_is_needed(monkeypatch, tmp_path):

@@ -28,6 +28,8 @@ ALLOWED_IN = {
     "entity_env/interop/": {"gymnasium", "pettingzoo", "stable_baselines3"},
     # Games and networks keep their compiled kernels by the same rules.
     "ragged_net/gpu/": {"triton"},
+    "entity_env/storage/inner.py": {"numba"},
+    "ragged_net/compiled/kernels/": {"entity_env.storage.inner"},
     "ragged_net/compiled/kernels/jit.py": {"entity_env.storage.kernel_cache"},
 }
 # Packages that only one file may import, and nothing else in any package.

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import CellType, FunctionType
+from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 from numba import njit as _njit
+from numba.core.registry import CPUDispatcher
 
+from entity_env.storage.inner import inner
 from entity_env.storage.kernel_cache import announce_compiling, folder_digest, keep_compiled
 
 __all__ = ["called", "compiled", "interpreted", "kernel", "with_arrays", "wrapping"]
@@ -26,20 +28,31 @@ def compiled(function: Callable[..., Any]) -> Any:
     As a call with the arrays of a game as arguments it would cost half as much again. With
     ``NUMBA_DISABLE_JIT=1`` the function stays what it is.
     """
-    return njit(nogil=True, forceinline=True)(function)
+    return _inside(function, forceinline=True)
 
 
 def with_arrays(function: Callable[..., Any]) -> Any:
     """Compile a function that kernels call, and that may make arrays of its own."""
-    return njit(nogil=True, _nrt=True)(function)
+    return _inside(function, _nrt=True)
 
 
 def called(function: Callable[..., Any]) -> Any:
-    """Compile a function of a large game that its kernel calls, where ``compiled`` would copy it.
+    """Compile a function that a large game calls often, where ``compiled`` would copy it."""
+    return _inside(function, _nrt=False)
 
-    It is called from compiled code only: what Python needs for a call takes long to compile.
-    """
-    return njit(nogil=True, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
+
+def _inside(function: Callable[..., Any], **options: Any) -> Any:
+    made = inner(function, **options)
+    if made is not function:
+        made.__class__ = _Inside
+    return made
+
+
+class _Inside(CPUDispatcher):
+    """A function whose code is part of kernels only; Python runs it as Python."""
+
+    def __call__(self, *args: Any) -> Any:
+        return wrapping(interpreted(self))(*args)
 
 
 def kernel(function: Callable[..., Any], text: str = "") -> Any:
@@ -47,9 +60,9 @@ def kernel(function: Callable[..., Any], text: str = "") -> Any:
 
     Numba's cache notices changes of the function's own file only. A kernel contains the functions
     that it calls and the constants of the rules, from other files: without more it would go on
-    playing by old rules. Kept code is therefore used only while all Python files in the folder of
-    the function, all in this one, and ``text`` are what they were. With ``NUMBA_DISABLE_JIT=1``
-    the function stays what it is.
+    playing by old rules. Kept code is therefore used only while all Python files in the folders of
+    these functions, all in this one, the constants, and ``text`` are what they were. With
+    ``NUMBA_DISABLE_JIT=1`` the function stays what it is.
 
     A kernel makes no arrays. Numba then leaves out the counting of references to those that it is
     given, which took longer than a step of a small game.
@@ -62,14 +75,46 @@ def kernel(function: Callable[..., Any], text: str = "") -> Any:
         made: Any = njit(cache=True, nogil=True, _nrt=False, no_cfunc_wrapper=True)(function)
         if made is function:
             return wrapping(function)
-        folder = Path(function.__code__.co_filename).parent
-        keep_compiled(made, folder_digest(folder), folder_digest(_HERE), text)
+        keep_compiled(made, *_contents(function), folder_digest(_HERE), text)
         is_kept = True
     except (AttributeError, RuntimeError, OSError):
         # Another version of Numba, or no folder to write to: compile anew in each process.
         made, is_kept = njit(nogil=True, _nrt=False)(function), False
     announce_compiling(made, function.__module__, "5 to 40 seconds", kept=is_kept)
     return made
+
+
+def _contents(function: Callable[..., Any]) -> Iterator[str]:
+    """Yield digests of all that a function may contain when it is compiled."""
+    found, folders, constants = set[FunctionType](), set[Path](), set[str]()
+    waiting: list[Any] = [function]
+    while waiting:
+        value = waiting.pop()
+        plain = getattr(value, "py_func", value)
+        if plain in found:
+            continue
+        found.add(plain)
+        folders.add(Path(plain.__code__.co_filename).parent)
+        scope = plain.__globals__
+        values = {name: scope[name] for name in _names(plain.__code__) if name in scope}
+        closure = dict(zip(plain.__code__.co_freevars, plain.__closure__ or (), strict=True))
+        values |= {name: cell.cell_contents for name, cell in closure.items()}
+        modules = [value for value in values.values() if isinstance(value, ModuleType)]
+        inside = (one for module in modules for one in vars(module).values())
+        waiting += filter(_is_compiled, (*values.values(), *inside))
+        for name, own in values.items():
+            if isinstance(own, bool | int | float | np.generic | np.ndarray):
+                constants.add(f"{plain.__module__}.{name} = {np.asarray(own).tolist()}")
+    yield from map(folder_digest, sorted(folders))
+    yield "\n".join(sorted(constants))
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    """Yield the names that a function, and those within it, may take from their module."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)
 
 
 def interpreted(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -17,13 +17,13 @@ from torch.testing import assert_close
 pytest.importorskip("numba")
 
 from entity_env import spaces
+from entity_env.storage.inner import inner
 from ragged_net import NetConfig, ragged_attention
 from ragged_net.compiled import autograd as compiled
 from ragged_net.compiled import kernels
 from ragged_net.compiled.chain import chain
 from ragged_net.compiled.kernels import jit, linear
 from ragged_net.compiled.kernels.frame_attention import attend_frame, attend_frame_backward
-from ragged_net.compiled.kernels.inner import inner
 from ragged_net.compiled.kernels.room import room_of
 from ragged_net.compiled.kernels.tile import ADD, RELU, SET, WHERE, add_product, set_product
 from ragged_net.compiled.kernels.vector import (

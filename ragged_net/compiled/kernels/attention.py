@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from entity_env.storage.inner import inner
 from ragged_net.compiled.kernels.frame_attention import attend_frame, attend_frame_backward
-from ragged_net.compiled.kernels.inner import inner
 from ragged_net.compiled.kernels.jit import kernel
 from ragged_net.compiled.kernels.lane_attention import attend_lanes, attend_lanes_backward
 from ragged_net.compiled.kernels.plan import first_row, frames_in, length_in, row_step

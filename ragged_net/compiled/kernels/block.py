@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from entity_env.storage.inner import inner
 from ragged_net.compiled.kernels.attention import (
     attend_group,
     attend_group_backward,
     attention_scratch,
 )
 from ragged_net.compiled.kernels.bundles import finish, finish_backward, room_for_bundles
-from ragged_net.compiled.kernels.inner import inner
 from ragged_net.compiled.kernels.jit import kernel
 from ragged_net.compiled.kernels.linear import (
     add_bias_gradient,

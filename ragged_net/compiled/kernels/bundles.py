@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ragged_net.compiled.kernels.inner import inner
+from entity_env.storage.inner import inner
 from ragged_net.compiled.kernels.linear import add_weight_gradient, linear
 from ragged_net.compiled.kernels.plan import first_row, frames_in, length_in, row_step
 from ragged_net.compiled.kernels.tile import ADD, SET

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ragged_net.compiled.kernels.inner import inner
+from entity_env.storage.inner import inner
 from ragged_net.compiled.kernels.jit import kernel
 from ragged_net.compiled.kernels.linear import CHUNK
 from ragged_net.errors import RowIndexError, ShapeError

@@ -14,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from entity_env.storage.inner import inner
 from ragged_net.compiled.kernels.head import (
     add_head,
     block_of,
@@ -24,7 +25,6 @@ from ragged_net.compiled.kernels.head import (
     put,
     turn,
 )
-from ragged_net.compiled.kernels.inner import inner
 from ragged_net.compiled.kernels.room import KEYS, room_of
 from ragged_net.compiled.kernels.vector import LANES, exp, load, maximum, splat, store
 

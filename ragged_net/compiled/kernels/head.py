@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from ragged_net.compiled.kernels.inner import inner
+from entity_env.storage.inner import inner
 from ragged_net.compiled.kernels.machine import TILE_COLUMNS
 from ragged_net.compiled.kernels.tile import SET, add_product, set_product
 from ragged_net.compiled.kernels.transpose import COLUMNS, load_columns

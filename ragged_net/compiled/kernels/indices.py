@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ragged_net.compiled.kernels.inner import inner
+from entity_env.storage.inner import inner
 from ragged_net.compiled.kernels.jit import kernel
 from ragged_net.errors import RowIndexError, ShapeError
 

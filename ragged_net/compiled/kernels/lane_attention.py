@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ragged_net.compiled.kernels.inner import inner
+from entity_env.storage.inner import inner
 from ragged_net.compiled.kernels.transpose import COLUMNS, load_columns, store_columns
 from ragged_net.compiled.kernels.vector import LANES, exp, fma, load, maximum, splat, store
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ragged_net.compiled.kernels.inner import inner
+from entity_env.storage.inner import inner
 from ragged_net.compiled.kernels.tile import ADD, PANEL, RELU, SET, WHERE, add_product, set_product
 from ragged_net.compiled.kernels.transpose import COLUMNS, load_columns
 from ragged_net.compiled.kernels.vector import LANES, load, splat, store

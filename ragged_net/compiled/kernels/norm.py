@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ragged_net.compiled.kernels.inner import inner
+from entity_env.storage.inner import inner
 from ragged_net.compiled.kernels.linear import CHUNK
 from ragged_net.compiled.kernels.vector import LANES, fma, load, root, splat, store, total
 

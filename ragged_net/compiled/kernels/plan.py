@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from entity_env.storage.inner import inner
 from ragged_net.compiled.kernels.indices import own_offsets
-from ragged_net.compiled.kernels.inner import inner
 from ragged_net.compiled.kernels.jit import kernel
 from ragged_net.compiled.kernels.vector import LANES
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from entity_env.storage.inner import inner
 from ragged_net.compiled.kernels.head import TWO, add_head, block_of, panel_of, products, turn
 from ragged_net.compiled.kernels.indices import own_offsets
-from ragged_net.compiled.kernels.inner import inner
 from ragged_net.compiled.kernels.jit import kernel
 from ragged_net.compiled.kernels.transpose import COLUMNS
 from ragged_net.compiled.kernels.vector import LANES, exp, load, maximum, splat, store, total
