@@ -11,16 +11,19 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from numba import njit as _njit
 
 from entity_env.actions import Action, SelectEntityAction
 from entity_env.observation import Observation
-from entity_env.rows.jit import called, compiled, kernel
+from entity_env.rows.jit import compiled
 
 from .connect_four import HEIGHT, WIDTH
 from .errors import check_whole
 
 __all__ = ["Minimax", "minimax_depth_4", "move_values"]
 
+# It calls itself with numbers of other types, which only machine code of its own can.
+njit: Any = _njit(nogil=True)
 _STRIDE = HEIGHT + 1  # of a column in a bitboard; its uppermost bit stays empty
 _WIN = 1_000
 _FEATURE_OF_DISC_0 = 2
@@ -79,9 +82,7 @@ def move_values(discs: npt.NDArray[np.int64], depth: int) -> npt.NDArray[np.int6
     Returns:
         Negative for moves that lose; -2,000 for full columns. Shape: (7,), int64.
     """
-    values = np.full(WIDTH, -2 * _WIN)
-    _fill_values(np.ascontiguousarray(discs, np.int64), depth, values)
-    return values
+    return np.asarray(_values(np.ascontiguousarray(discs, np.int64), depth))
 
 
 @compiled
@@ -124,7 +125,7 @@ def _open_lines(own: int, other: int) -> int:
     return total
 
 
-@called
+@njit  # type: ignore[untyped-decorator]
 def _search(own: int, other: int, depth: int, ply: int, alpha: int, beta: int) -> int:
     """Negamax with alpha-beta pruning: the value, to who moves, after ``ply`` moves."""
     if ply == depth:
@@ -146,12 +147,14 @@ def _search(own: int, other: int, depth: int, ply: int, alpha: int, beta: int) -
     return 0 if best == -2 * _WIN else best  # a full board is a draw
 
 
-def _write_values(discs: npt.NDArray[np.int64], depth: int, values: npt.NDArray[np.int64]) -> None:
+@njit  # type: ignore[untyped-decorator]
+def _values(discs: npt.NDArray[np.int64], depth: int) -> npt.NDArray[np.int64]:
     own, other = 0, 0
     for x in range(WIDTH):
         for y in range(HEIGHT):
             own |= (discs[x, y] == 1) << (x * _STRIDE + y)
             other |= (discs[x, y] == 2) << (x * _STRIDE + y)
+    values = np.full(WIDTH, -2 * _WIN)
     for x in range(WIDTH):
         column = ((own | other) >> (x * _STRIDE)) & ((1 << HEIGHT) - 1)
         if column == (1 << HEIGHT) - 1:
@@ -161,8 +164,7 @@ def _write_values(discs: npt.NDArray[np.int64], depth: int, values: npt.NDArray[
             values[x] = _WIN - 1
             continue
         values[x] = -_search(other, own | disc, depth, 1, -2 * _WIN, 2 * _WIN)
+    return values
 
-
-_fill_values: Any = kernel(_write_values)
 
 _DEPTH_4 = Minimax(4)

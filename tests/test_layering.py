@@ -28,7 +28,7 @@ ALLOWED_IN = {
     "entity_env/interop/": {"gymnasium", "pettingzoo", "stable_baselines3"},
     # Games and networks keep their compiled kernels by the same rules.
     "ragged_net/gpu/": {"triton"},
-    "entity_env/storage/inner.py": {"numba"},
+    "entity_env/storage/inner.py": {"llvmlite", "numba"},
     "ragged_net/compiled/kernels/": {"entity_env.storage.inner"},
     "ragged_net/compiled/kernels/jit.py": {"entity_env.storage.kernel_cache"},
 }

@@ -12,8 +12,9 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+from llvmlite.binding import parse_assembly  # type: ignore[import-untyped]
 from numba import njit
-from numba.core.codegen import JITCodeLibrary
+from numba.core.codegen import JITCodeLibrary, RuntimeLinker
 from numba.core.compiler import Compiler
 
 __all__ = ["inner"]
@@ -38,7 +39,19 @@ class _Library(JITCodeLibrary):
     """
 
     def _optimize_final_module(self) -> None:
-        """Do nothing: the code that contains this one is optimised as a whole."""
+        """Let functions that call themselves, or each other, find themselves in a kernel.
+
+        Numba calls them by pointers, which it fills when there is machine code of them. Nothing is
+        optimised: the code that contains this one is, as a whole.
+        """
+        module = self._final_module
+        defined = {own.name for own in module.functions if not own.is_declaration}
+        # Linking moves what is in a module: names first.
+        for pointer in [own.name for own in module.global_variables if own.is_declaration]:
+            _, prefix, name = pointer.rpartition(RuntimeLinker.PREFIX)
+            if prefix and name in defined:
+                to = f'@"{pointer}" = linkonce_odr constant ptr @"{name}"'
+                module.link_in(parse_assembly(f'declare void @"{name}"()\n{to}'))
 
     def _finalize_final_module(self) -> None:
         self._finalized = True  # without machine code

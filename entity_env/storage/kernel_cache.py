@@ -95,7 +95,8 @@ def keep_compiled(dispatcher: Any, *stamps: str) -> None:
         AttributeError: This version of Numba has other caches.
     """
     file = dispatcher._cache._cache_file
-    file._source_stamp = (*file._source_stamp, *stamps)
+    own = folder_digest(Path(__file__).parent)  # how functions inside are compiled, too
+    file._source_stamp = (*file._source_stamp, own, *stamps)
     function = dispatcher.py_func
     _seal(file, f"{function.__module__}.{function.__qualname__}")
     dispatcher._cache.save_overload = _kept_where_it_can(dispatcher._cache.save_overload)

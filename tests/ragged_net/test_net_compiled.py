@@ -17,7 +17,6 @@ from torch.testing import assert_close
 pytest.importorskip("numba")
 
 from entity_env import spaces
-from entity_env.storage.inner import inner
 from ragged_net import NetConfig, ragged_attention
 from ragged_net.compiled import autograd as compiled
 from ragged_net.compiled import kernels
@@ -586,36 +585,6 @@ def test_what_was_compiled_for_another_processor_does_not_count(monkeypatch, tmp
     assert output() == "True"
     monkeypatch.setenv("NUMBA_CPU_NAME", "generic")
     assert output() == "False"
-
-
-@inner
-def divide(a, b):
-    return a // b
-
-
-@njit
-def divide_all(numbers, by):
-    for i in range(len(numbers)):
-        numbers[i] = divide(numbers[i], by)
-
-
-def test_a_function_inside_kernels_is_a_function_like_any_other_there():
-    numbers = np.array([7, -7, 9])
-    divide_all(numbers, 2)
-    assert numbers.tolist() == [3, -4, 4]
-    with pytest.raises(ZeroDivisionError):
-        divide_all(numbers, 0)
-    assert divide.overloads  # compiled for the call above
-    with pytest.raises(TypeError):
-        divide(7, 2)
-
-
-def test_a_function_inside_kernels_has_no_machine_code_of_its_own():
-    divide_all(np.array([7]), 2)
-    (compiled,) = divide.overloads.values()
-    name = compiled.fndesc.mangled_name
-    engine = compiled.library._codegen._engine
-    assert not engine.is_symbol_defined(name)
 
 
 def test_on_a_full_disk_kernels_are_compiled_anew(monkeypatch, tmp_path):
