@@ -109,11 +109,12 @@ def outcomes(maps: int, seed: int, names: list[str]) -> None:
         error = float(np.std(means, ddof=1)) / maps**0.5 if maps > 1 else float("nan")
         own = float(np.mean(means))
         longer = [float((whole[:, 0] > limit).mean()) for limit in (30, 100, 499)]
-        verdict = "within" if abs(own - player.lifetime) <= player.within + error else "OUTSIDE"
+        verdict = "within" if abs(own - player.lifetime) <= player.within else "OUTSIDE"
         print(
             f"  {player.name:20s} {own:6.2f} +- {error:.2f}  {np.median(whole[:, 0]):3.0f}  "
             f"{' / '.join(f'{part:.3f}' for part in longer)}  {np.mean(crowds):5.1f}  "
-            f"{whole[:, 1].mean():5.1f}   {verdict}, {time.process_time() - start:.0f} s"
+            f"{whole[whole[:, 0] < 500, 1].mean():5.1f}   {verdict}, "
+            f"{time.process_time() - start:.0f} s"
         )
         print(
             f"  {'':20s} {player.lifetime:6.2f} +- {player.within:.2f}  {player.median:3.0f}  "

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from entity_env.rows.compiled_game import Actors, CompiledGame, Entities, Function
-from entity_env.rows.jit import compiled, interpreted, kernel, with_arrays, wrapping
+from entity_env.rows.jit import inlined, interpreted, kernel, with_arrays, wrapping
 from entity_env.spaces import ActionName, SelectEntityActionSpace
 
 __all__ = ["RESET", "SHOW", "STEP", "KernelPlan", "fixed_counts", "game_kernel", "kernel_text"]
@@ -119,7 +119,7 @@ def _prepared(part: str, function: Function) -> Any:
     """``reset``, which runs rarely, is called and may make arrays; all else is put in its place."""
     if hasattr(function, "py_func"):
         return function
-    return with_arrays(function) if part == "reset" else compiled(function)
+    return with_arrays(function) if part == "reset" else inlined(function)
 
 
 def fixed_counts(game: CompiledGame) -> tuple[int, ...]:
@@ -341,12 +341,11 @@ def _entity_lines(game: CompiledGame, plan: KernelPlan, buffers: str) -> list[st
                 "max(y0, x0)",
                 "    return",
                 f"for y in range(height{k}):",
+                # Lines, as an index that might be negative is looked at for each cell.
+                f"    line = g.{source.rows}[game, y0 + y, x0 : x0 + width{k}]",
+                f"    into = {buffers}[{k}][a{k} + y * width{k} : a{k} + (y + 1) * width{k}]",
                 f"    for x in range(width{k}):",
-                *[
-                    f"        {buffers}[{k}][a{k} + y * width{k} + x, {f}] = "
-                    f"g.{source.rows}[game, y0 + y, x0 + x{'' if flat else f', {f}'}]"
-                    for f in columns
-                ],
+                *[f"        into[x, {f}] = line[x{'' if flat else f', {f}'}]" for f in columns],
                 f"n{k} = height{k} * width{k}",
                 f"{lengths} = n{k}",
                 f"a{k} += n{k}",

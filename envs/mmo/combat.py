@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from entity_env.rows.compiled import compiled, random_float
-from entity_env.rows.jit import called
+from entity_env.rows.compiled import random_float
+from entity_env.rows.jit import called, inlined
 
 from .body import (
     CONSTITUTION,
@@ -82,14 +82,14 @@ class Combat:
     constitution_experience: int = setting(20)
 
 
-@compiled
+@inlined
 def chance(g: Any, me: Any, other: Any, style: int) -> float:
     """Return the probability of a hit."""
     ahead = me[LEVEL + MELEE + style] - other[LEVEL + DEFENCE]
     return float(g.hit_chance + ahead / g.hit_levels)
 
 
-@compiled
+@inlined
 def _damage(g: Any, style: int, level: int) -> int:
     if style == 0:
         return int(g.melee_least + g.melee_gain * level / g.top_gain)
@@ -112,7 +112,7 @@ def fight(g: Any, game: int, count: int) -> None:
             _hit(g, me, other, style, _damage(g, style, me[LEVEL + MELEE + style]))
 
 
-@compiled
+@inlined
 def _hit(g: Any, me: Any, other: Any, style: int, damage: int) -> None:
     other[HEALTH] = max(other[HEALTH] - damage, 0)
     other[DAMAGE] += damage

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from entity_env.rows.compiled import compiled, random_float, random_int
-from entity_env.rows.jit import called
+from entity_env.rows.compiled import random_float, random_int
+from entity_env.rows.jit import called, inlined
 
 from .body import (
     COLUMN,
@@ -63,7 +63,7 @@ class Foraging:
     random_order: bool = setting(False)
 
 
-@compiled
+@inlined
 def forage(g: Any, game: int, me: Any) -> None:
     """Drink, eat, and heal or starve."""
     points = g.forage_experience if g.progression else 0
@@ -78,7 +78,7 @@ def forage(g: Any, game: int, me: Any) -> None:
             _heal(me, g.healed, g.starved)
 
 
-@compiled
+@inlined
 def _drink(me: Any, tiles: Any, thirst: int, gathered: float, points: int) -> None:
     y, x, most = me[ROW], me[COLUMN], me[LEVEL + FISHING]
     me[WATER] = max(me[WATER] - thirst, 0)
@@ -89,7 +89,7 @@ def _drink(me: Any, tiles: Any, thirst: int, gathered: float, points: int) -> No
         gain_experience(me, FISHING, points * drunk)
 
 
-@compiled
+@inlined
 def _eat(me: Any, tiles: Any, hunger: int, gathered: float, points: int) -> None:
     y, x, most = me[ROW], me[COLUMN], me[LEVEL + HUNTING]
     me[FOOD] = max(me[FOOD] - hunger, 0)
@@ -100,7 +100,7 @@ def _eat(me: Any, tiles: Any, hunger: int, gathered: float, points: int) -> None
         gain_experience(me, HUNTING, points * eaten)
 
 
-@compiled
+@inlined
 def _heal(me: Any, healed: float, starved: int) -> None:
     health, most = me[HEALTH], me[LEVEL + CONSTITUTION]
     if me[FOOD] > me[LEVEL + HUNTING] // 2 and me[WATER] > me[LEVEL + FISHING] // 2:

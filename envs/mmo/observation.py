@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from entity_env.rows.compiled import Actors, Entities, Field, compiled
-from entity_env.rows.jit import called
+from entity_env.rows.compiled import Actors, Entities, Field
+from entity_env.rows.jit import called, inlined
 from entity_env.spaces import (
     ActionName,
     ActionSpace,
@@ -111,8 +111,8 @@ class Observing:
         """Return where entities come from, and who acts."""
         entities = {
             "Self": Entities(_self, count=1, most=1),
-            "Agent": Entities(_agent, count=_list_agents, most=agents),
-            "Strike": Entities(_strike, count=_list_strikes, most=len(STYLES) * agents),
+            "Agent": Entities(_agent, count=list_agents, most=agents),
+            "Strike": Entities(_strike, count=list_strikes, most=len(STYLES) * agents),
             "Tile": Entities("tiles", window=_corner),
         }
         actions = {
@@ -124,7 +124,8 @@ class Observing:
         return entities, actions
 
 
-def _list_agents(g: Any, game: int, seat: int) -> int:
+@inlined
+def list_agents(g: Any, game: int, seat: int) -> int:
     """Note the others in the crop of an agent, and return how many there are."""
     g.seen[game] = _list_near(g.agents[game], g.first[game], g.near[game], seat, g.radius)
     return int(g.seen[game])
@@ -135,8 +136,9 @@ def _list_near(agents: Any, first: Any, near: Any, seat: int, radius: int) -> in
     """Note the others, row by row, on a tile the oldest first."""
     count, y, x = 0, agents[seat, ROW], agents[seat, COLUMN]
     for i in range(y - radius, y + radius + 1):
-        for j in range(x - radius, x + radius + 1):
-            other = first[i, j]
+        line = first[i, x - radius : x + radius + 1]
+        for j in range(len(line)):
+            other = line[j]
             while other >= 0:
                 if other != seat:
                     near[count] = other
@@ -145,8 +147,9 @@ def _list_near(agents: Any, first: Any, near: Any, seat: int, radius: int) -> in
     return count
 
 
-def _list_strikes(g: Any, game: int, seat: int) -> int:
-    """Note the styles and targets that an agent can choose from; ``_list_agents`` comes before."""
+@inlined
+def list_strikes(g: Any, game: int, seat: int) -> int:
+    """Note the styles and targets that an agent can choose from; ``list_agents`` comes before."""
     near, strikes, reaches = (
         g.near[game],
         g.strikes[game],
@@ -191,9 +194,6 @@ def choose(g: Any, game: int, seat: int, moves: Any, attacks: Any) -> None:
         list_strikes(g, game, seat)
         strike = g.strikes[game, attacks[0] - 1 - others]
         me[TARGET], me[STYLE] = strike // _STYLES, strike % _STYLES
-
-
-list_agents, list_strikes = compiled(_list_agents), compiled(_list_strikes)
 
 
 def _corner(g: Any, game: int, seat: int) -> tuple[int, int]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from entity_env.rows.compiled import compiled
+from entity_env.rows.jit import inlined
 
 from .body import CONSTITUTION, DEFENCE, LEVEL, MELEE, RANGE, SKILLS, TOP_LEVEL, XP
 from .settings import setting
@@ -40,7 +40,7 @@ class Progression:
     fighter_level: int = setting(1, 1, TOP_LEVEL)
 
 
-@compiled
+@inlined
 def start_skills(g: Any, me: Any) -> None:
     """Give a newcomer the levels of its birth."""
     for skill in range(_SKILLS):
@@ -49,7 +49,7 @@ def start_skills(g: Any, me: Any) -> None:
         me[XP + skill] = EXPERIENCE[level]
 
 
-@compiled
+@inlined
 def gain_experience(me: Any, skill: int, points: int) -> None:
     """Add experience, and the levels that it makes; nothing changes for 0 points."""
     me[XP + skill] = min(me[XP + skill] + points, _MOST)
@@ -57,7 +57,7 @@ def gain_experience(me: Any, skill: int, points: int) -> None:
         me[LEVEL + skill] += 1
 
 
-@compiled
+@inlined
 def combat_level(me: Any) -> int:
     """Return the level of a fighter as a whole: 3 at birth."""
     bow = me[LEVEL + RANGE]

@@ -8,13 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from entity_env.rows.compiled import compiled
+from entity_env.rows.jit import inlined
 
 from .body import COLUMN, IMMUNE, ROW, WILD
 from .progression import combat_level
 from .settings import setting
 
-__all__ = ["Safety", "may_fight", "protect", "start_protection"]
+__all__ = ["Safety", "may_fight", "protect"]
 
 
 @dataclass(frozen=True)
@@ -37,28 +37,16 @@ class Safety:
     wilderness_centre: int = setting(35, -1)
 
 
-@compiled
-def start_protection(g: Any, me: Any) -> None:
-    """Protect a newcomer."""
-    me[IMMUNE] = g.immunity
-    _note_wilderness(g, me)
-
-
-@compiled
-def protect(g: Any, me: Any) -> None:
-    """Let a tick of immunity pass, and look at where the agent is."""
-    me[IMMUNE] = max(me[IMMUNE] - 1, 0)
-    _note_wilderness(g, me)
-
-
-@compiled
-def _note_wilderness(g: Any, me: Any) -> None:
+@inlined
+def protect(g: Any, me: Any, updates: int) -> None:
+    """Let so many more updates protect an agent, and note how deep in the wilderness it is."""
+    me[IMMUNE] = max(updates, 0)
     centre = g.wilderness_centre if g.wilderness_centre >= 0 else g.tiles.shape[1] // 2
     far = max(abs(me[ROW] - centre), abs(me[COLUMN] - centre))
     me[WILD] = max((far - g.safe_distance) // g.wilderness_step, -1)
 
 
-@compiled
+@inlined
 def may_fight(me: Any, other: Any) -> bool:
     """Return True if the wilderness lets two agents fight."""
     apart = abs(combat_level(me) - combat_level(other))

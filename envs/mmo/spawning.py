@@ -24,7 +24,7 @@ from .body import (
     WATER,
 )
 from .progression import start_skills
-from .safety import start_protection
+from .safety import protect
 from .settings import setting
 
 __all__ = ["Spawning", "remove_marked", "spawn"]
@@ -76,7 +76,7 @@ def spawn(g: Any, game: int) -> None:
     start_skills(g, me)
     me[WATER], me[FOOD] = me[LEVEL + FISHING], me[LEVEL + HUNTING]
     me[HEALTH] = me[LEVEL + CONSTITUTION]
-    start_protection(g, me)
+    protect(g, me, g.immunity)
     g.newcomer[game] = seat
     g.order[game, g.alive[game]] = seat
     g.alive[game] += 1

@@ -27,6 +27,7 @@ from .body import (
     DAMAGE,
     FROZEN,
     HEALTH,
+    IMMUNE,
     LEVEL,
     LIVING,
     MARKED,
@@ -80,7 +81,7 @@ def _update(g: Any, game: int, count: int) -> None:
             me[MARKED] = 1
             continue
         me[FROZEN] = max(me[FROZEN] - 1, 0)
-        protect(g, me)
+        protect(g, me, me[IMMUNE] - 1)
         if g.foraging:
             forage(g, game, me)
         me[DAMAGE] = 0
