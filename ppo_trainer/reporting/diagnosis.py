@@ -11,7 +11,7 @@ import numpy as np
 
 from ppo_trainer.reporting.evaluation import Evaluation
 
-__all__ = ["diagnose", "is_zero_sum", "warnings"]
+__all__ = ["compare_greedy", "diagnose", "is_zero_sum", "warnings"]
 
 Records = Sequence[Mapping[str, Any]]
 
@@ -64,6 +64,24 @@ def diagnose(
         *_explained(records),
     ]
     return [verdict, *suggestions][:_MOST_LINES]
+
+
+def compare_greedy(evaluations: Sequence[Evaluation]) -> str | None:
+    """Return a line if greedy play is worse than sampled play by more than luck, else None.
+
+    Actors that see the same choose alike when they are greedy, and get in each other's way.
+    """
+    players = {evaluation.player: evaluation for evaluation in evaluations}
+    greedy, sampled = players.get("agent, greedy"), players.get("agent, sampled")
+    if greedy is None or sampled is None:
+        return None
+    names = [name for name in ("win", "episodic_reward") if _better(sampled, greedy, name)]
+    if not names:
+        return None
+    return (
+        "it plays better when it draws its choices, as load_agent does unasked, than greedily; "
+        "load_agent(run, temperature=0.5) draws surer ones"
+    )
 
 
 def warnings(records: Records, rows: int) -> list[str]:

@@ -11,7 +11,7 @@ from ppo_trainer.errors import RunFolderError
 from ppo_trainer.machine.commands import python_command
 from ppo_trainer.machine.screen import complain, say
 from ppo_trainer.play.evaluation import evaluate, evaluate_all
-from ppo_trainer.reporting.diagnosis import diagnose, is_zero_sum, warnings
+from ppo_trainer.reporting.diagnosis import compare_greedy, diagnose, is_zero_sum, warnings
 from ppo_trainer.reporting.evaluation import Evaluation, Summary, left_out, table
 from ppo_trainer.runs.best_network import read_best
 from ppo_trainer.runs.checkpoint import latest_checkpoint
@@ -111,6 +111,8 @@ def _evaluate(session: Session, trained: bool) -> list[Evaluation]:
     results = evaluate_all(state.acting, session.game.evaluated(config), config, episodes)
     say(f"after {state.steps:,} steps:")
     _say_results(session, results)
+    if (line := compare_greedy(results)) is not None:
+        say(line)
     if session.others:
         say(f"that was policy 0; the next: {python_command()} -m ppo_trainer.evaluate {run.path}:1")
     write_evaluation(run, describe(run.path, state.steps, config, episodes, results))

@@ -9,7 +9,7 @@ from support.trainer_envs import Foraging, Truncated
 from support.trainer_runs import metrics, small_config
 
 from ppo_trainer import EvalConfig, train
-from ppo_trainer.reporting.diagnosis import diagnose, is_zero_sum, warnings
+from ppo_trainer.reporting.diagnosis import compare_greedy, diagnose, is_zero_sum, warnings
 from ppo_trainer.reporting.evaluation import Evaluation
 
 HEALTHY = {
@@ -224,3 +224,16 @@ def test_warnings_of_rows_in_step():
     apart = [50.0 if i % 5 == 4 else 10.0 for i in range(20)]
     assert warnings(run(LEARNED, episodes=apart), rows=50) == []
     assert warnings(run(LEARNED, episodes=together), rows=200) == []
+
+
+def test_greedy_play_that_is_worse_than_sampled():
+    evaluations = played(0.2, 0.05)
+    assert compare_greedy(evaluations) is None  # equal
+    better = replace(evaluations[1], metrics=played(0.4, 0.05)[1].metrics)
+    line = compare_greedy([evaluations[0], better])
+    assert line is not None
+    assert "temperature=0.5" in line
+    # 0.26 against 0.2 of 200 is luck: 2 * sqrt((0.2 * 0.8 + 0.26 * 0.74) / 200) = 0.084.
+    luck = replace(evaluations[1], metrics=played(0.26, 0.05)[1].metrics)
+    assert compare_greedy([evaluations[0], luck]) is None
+    assert compare_greedy([better]) is None
