@@ -226,7 +226,10 @@ def _obstacle(net: RaggedNet, device: torch.device) -> str | None:
 
 def _has_hooks(module: nn.Module) -> bool:
     kinds = "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"
-    of_parameters = (own._backward_hooks for own in module.parameters(recurse=False))
+    of_parameters = (
+        own._backward_hooks or getattr(own, "_post_accumulate_grad_hooks", None)
+        for own in module.parameters(recurse=False)
+    )
     return any(getattr(module, kind) for kind in kinds) or any(of_parameters)
 
 
