@@ -145,7 +145,7 @@ class NetConfig:
     translation: Translation | None = None
     relations: Sequence[Sequence[str]] | None = checked(or_none(checked_relations), None)
     embedding: str = checked(one_of("linear", "attributes"), "linear")
-    waves: int = checked(_waves, 3)
+    waves: int = checked(_waves, 0)
     discrete: str = checked(one_of("sum", "concat"), "sum")
     tile_summaries: int = checked(whole, 4)
     tile_channels: int = checked(whole, 32)

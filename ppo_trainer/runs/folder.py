@@ -37,8 +37,8 @@ _MOST_PARTS = 100_000  # values in the JSON of spaces
 
 _OF_OLDER_RUNS: dict[str, dict[str, Any]] = {
     "rollout": {"stagger": False},
-    "net": {"value_norm": "none", "waves": 0},
-    "value_net": {"value_norm": "none", "waves": 0},
+    "net": {"value_norm": "none"},
+    "value_net": {"value_norm": "none"},
 }
 """The values of settings that older runs do not have, where they are not the defaults of today."""
 

@@ -41,7 +41,7 @@ ACTIONS = {
 }
 GLOBAL_ACTIONS = {**ACTIONS, "Speak": GlobalCategoricalActionSpace(["yes", "no", "maybe"])}
 
-SMALL = NetConfig(dim=16, layers=2, heads=2, value_norm="none", waves=0)
+SMALL = NetConfig(dim=16, layers=2, heads=2, value_norm="none")
 LENGTHS = {"mines": [2, 0, 3, 1, 0], "robots": [1, 0, 2, 3, 0], "cannons": [1, 0, 2, 0, 1]}
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}
 

@@ -8,7 +8,7 @@ from net_support import GLOBAL_OBS, make_batch
 from torch.testing import assert_close
 
 from entity_env.spaces import Discrete, Entity, ObsSpace
-from ragged_net import EntityBatch, EntityEmbedding, Layout, NetConfig, RaggedTensor
+from ragged_net import EntityBatch, EntityEmbedding, Layout, RaggedTensor
 from ragged_net.compiled import embedding as compiled_embedding
 from ragged_net.compiled import kernels
 from ragged_net.model.embedding import TypeEmbedding
@@ -26,7 +26,7 @@ def robots(*rows):
 
 
 def by_hand():
-    embed = EntityEmbedding(SPACE, 2, with_global=False, config=NetConfig(waves=0))
+    embed = EntityEmbedding(SPACE, 2, with_global=False)
     with torch.no_grad():
         embed.types[0].project.weight.copy_(torch.tensor([[1.0, 10.0], [2.0, 20.0]]))
         embed.types[0].tables[0].weight.copy_(torch.tensor([[0.0, 0.0], [0.0, 0.0], [100.0, 200]]))

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(not kernels.available(), reason="needs Numba")
 
 
 def make(attention="auto"):
-    return make_net(config=NetConfig(dim=32, layers=1, heads=2, waves=0, attention=attention))
+    return make_net(config=NetConfig(dim=32, layers=1, heads=2, attention=attention))
 
 
 def slope(net):

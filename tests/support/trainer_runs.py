@@ -31,7 +31,7 @@ from ppo_trainer.experience.trajectories import Decisions
 from ppo_trainer.machine.stopwatch import Stopwatch
 from ragged_net import NetConfig, RaggedNet
 
-SMALL_NET = NetConfig(dim=16, layers=1, heads=2, value_norm="none", waves=0)
+SMALL_NET = NetConfig(dim=16, layers=1, heads=2, value_norm="none")
 
 
 def small_config(**changes: Any) -> TrainConfig:
