@@ -51,7 +51,6 @@ from entity_env.errors import (
 from ppo_trainer import (
     EvalConfig,
     PPOConfig,
-    RolloutConfig,
     train,
 )
 from ppo_trainer.config import SelfPlayConfig
@@ -134,17 +133,19 @@ def test_minesweeper_resumed_on_another_board_keeps_the_settings_of_its_own(conf
     ("rollout", "steps"),
     [
         # 72 of 144 steps are done, in 3 updates of 24.
-        (RolloutConfig(num_envs=4, steps=3), [84, 96, 108, 120, 132, 144]),
-        (RolloutConfig(num_envs=4, steps=12), [120, 168]),  # rounded up to whole rollouts
-        (RolloutConfig(num_envs=6, steps=6), [108, 144]),
-        (RolloutConfig(num_envs=4, steps=40), [232]),
+        ({"num_envs": 4, "steps": 3}, [84, 96, 108, 120, 132, 144]),
+        ({"num_envs": 4, "steps": 12}, [120, 168]),  # rounded up to whole rollouts
+        ({"num_envs": 6, "steps": 6}, [108, 144]),
+        ({"num_envs": 4, "steps": 40}, [232]),
     ],
 )
 def test_a_resume_with_another_rollout_size_ends_at_the_total_of_steps(config, rollout, steps):
     config = replace(config, ppo=PPOConfig(epochs=1, minibatch_size=12))
     stopped = train(config, env=SavedForaging, stop=lambda update: update == 3)
     assert (stopped.steps, stopped.interrupted) == (72, True)
-    resumed = train(resuming(config, stopped.run, rollout=rollout), env=SavedForaging)
+    resumed = train(
+        resuming(config, stopped.run, rollout=replace(config.rollout, **rollout)), env=SavedForaging
+    )
     assert (resumed.steps, resumed.interrupted) == (steps[-1], False)
     records = metrics(resumed.run)
     assert [record["steps"] for record in records] == [24, 48, 72, *steps]
@@ -157,12 +158,12 @@ def test_a_resume_with_another_rollout_size_ends_at_the_total_of_steps(config, r
 
 def test_a_resume_with_another_rollout_size_that_is_stopped_is_interrupted(config, capsys):
     stopped = train(config, env=SavedForaging, stop=lambda update: update == 3)
-    larger = resuming(config, stopped.run, rollout=RolloutConfig(num_envs=4, steps=12))
+    larger = resuming(config, stopped.run, rollout=replace(config.rollout, num_envs=4, steps=12))
     # 72 + 48 = 120 of 144 steps, after more updates (4) than 144 / 48 = 3.
     again = train(larger, env=SavedForaging, stop=lambda update: update == 4)
     assert (again.steps, again.interrupted) == (120, True)
     assert "stopped at step 120" in capsys.readouterr().out
-    smaller = resuming(config, stopped.run, rollout=RolloutConfig(num_envs=4, steps=3))
+    smaller = resuming(config, stopped.run, rollout=replace(config.rollout, num_envs=4, steps=3))
     last = train(smaller, env=SavedForaging, stop=lambda update: update == 6)
     # 120 + 12 + 12 = 144: nothing was left when it was stopped.
     assert (last.steps, last.interrupted) == (144, False)

@@ -23,30 +23,33 @@ from ppo_trainer.environments import make_factory
 
 print(resolve("minesweeper").__module__, resolve("minesweeper_python").__module__)
 print(make_factory(recipe("minesweeper", "env.width=7")).settings["width"])
-for name in ("envs", "tests", "benchmarks", "config"):
-    print(resolve(f"{name}.mine.Mine").__module__)
+for name in {names}:
+    print(resolve(f"{{name}}.mine.Mine").__module__)
 """
 
 
 @pytest.mark.parametrize("is_package", [True, False])
 def test_users_packages_and_ours_are_both_found(tmp_path, is_package):
-    for name in ("envs", "tests", "benchmarks", "config"):
+    # OpenSimplex installs a package "tests", which hides folders without an __init__.py.
+    names = ["envs", "benchmarks", "config"] + ["tests"] * is_package
+    for name in names:
         (tmp_path / name).mkdir()
         (tmp_path / name / "mine.py").write_text(GAME)
         if is_package:
             (tmp_path / name / "__init__.py").touch()
     env = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
     done = subprocess.run(
-        [sys.executable, "-c", CHECK], cwd=tmp_path, env=env, capture_output=True, text=True
+        [sys.executable, "-c", CHECK.format(names=names)],
+        cwd=tmp_path,
+        env=env,
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
         "ragged_envs.minesweeper_native ragged_envs.minesweeper",
         "7",
-        "envs.mine",
-        "tests.mine",
-        "benchmarks.mine",
-        "config.mine",
+        *(f"{name}.mine" for name in names),
     ]
 
 
