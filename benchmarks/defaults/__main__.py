@@ -3,10 +3,12 @@
 python -m benchmarks.defaults
 python -m benchmarks.defaults lifts taxis --steps 200_000 --seeds 1
 python -m benchmarks.defaults lifts ppo.gae_lambda=0.9
+python -m benchmarks.defaults lifts kitchen --maskable
 
 What follows the names are settings of the training, for comparisons. The score is the part of the
 way from random play to the script that the agent reaches: 0 is random play, 1 the script. Greedy
 and sampled play are measured in 200 episodes each, and the random player and the script in 500.
+CPU-s is the time of the training and of these evaluations.
 Results are also written to a file, a line for each run, and a run that is there is not repeated.
 """
 
@@ -19,11 +21,14 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from itertools import product
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from benchmarks.arguments import parse_with_settings
+from benchmarks.defaults.maskable import CONFIGS as MASKABLE
+from benchmarks.defaults.maskable import train_maskable
 from entity_env import Environment
 from entity_env.player.episodes import play_episodes, play_scripted, random_policy
 from ppo_trainer import recipe, train
@@ -74,36 +79,51 @@ def main() -> None:
     parser.add_argument("--steps", nargs="+", type=int, default=[200_000, 500_000])
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
     parser.add_argument("--results", type=Path, help="file for the results, to go on with")
+    parser.add_argument(
+        "--maskable", action="store_true", help="train MaskablePPO on the padded form instead"
+    )
     options, settings = parse_with_settings(parser)
     for name in options.games:
         if name not in GAMES:
             parser.error(f"{name!r} is none of the games: {', '.join(GAMES)}")
     known = set(read_results(options.results)) if options.results else set[Result]()
-    done: list[Result] = []
+    trained = list(MASKABLE) if options.maskable else [" ".join(settings)]
     print(f"{'':18} {'steps':>9} {'seed':>4} {'greedy':>7} {'sampled':>7} {'CPU-s':>6}", flush=True)
-    for name in options.games or GAMES:
+    for given in trained:
+        own = [
+            one_of(known, options.results, name, steps, seed, given)
+            for name, steps, seed in product(options.games or GAMES, options.steps, options.seeds)
+        ]
         for steps in options.steps:
-            for seed in options.seeds:
-                key = name, steps, seed, " ".join(settings)
-                kept = [r for r in known if (r.game, r.steps, r.seed, r.settings) == key]
-                result = kept[0] if kept else measure(name, steps, seed, settings)
-                if options.results and not kept:
-                    with options.results.open("a") as file:
-                        file.write(json.dumps(asdict(result)) + "\n")
-                done.append(result)
-                print(
-                    f"{name:18} {steps:>9,} {seed:>4} {result.greedy:>7.2f} "
-                    f"{result.sampled:>7.2f} {result.cpu:>6.0f}",
-                    flush=True,
-                )
-    for steps in options.steps:
-        own = [result for result in done if result.steps == steps]
-        greedy, sampled = (median(getattr(r, kind) for r in own) for kind in ("greedy", "sampled"))
-        least = min(own, key=lambda r: r.greedy)
-        print(
-            f"{steps:,} steps: median greedy {greedy:.2f}, sampled {sampled:.2f}; "
-            f"least {least.greedy:.2f} ({least.game}, seed {least.seed})"
-        )
+            print(summary([result for result in own if result.steps == steps], given))
+
+
+def one_of(
+    known: set[Result], path: Path | None, name: str, steps: int, seed: int, settings: str
+) -> Result:
+    """Return a result that is known, or measure it and write it to the file; print its line."""
+    key = name, steps, seed, settings
+    kept = [r for r in known if (r.game, r.steps, r.seed, r.settings) == key]
+    result = kept[0] if kept else measure(*key)
+    if path and not kept:
+        with path.open("a") as file:
+            file.write(json.dumps(asdict(result)) + "\n")
+    print(
+        f"{name:18} {steps:>9,} {seed:>4} {result.greedy:>7.2f} {result.sampled:>7.2f} "
+        f"{result.cpu:>6.0f}",
+        flush=True,
+    )
+    return result
+
+
+def summary(results: list[Result], settings: str) -> str:
+    """Return a line with the medians of the results and the least of them."""
+    greedy, sampled = (median(getattr(r, kind) for r in results) for kind in ("greedy", "sampled"))
+    least = min(results, key=lambda r: r.greedy)
+    return (
+        f"{settings or 'default settings'}, {least.steps:,} steps: median greedy {greedy:.2f}, "
+        f"sampled {sampled:.2f}; least {least.greedy:.2f} ({least.game}, seed {least.seed})"
+    )
 
 
 def read_results(path: Path) -> Iterator[Result]:
@@ -113,7 +133,7 @@ def read_results(path: Path) -> Iterator[Result]:
             yield Result(**json.loads(line))
 
 
-def measure(name: str, steps: int, seed: int, settings: list[str]) -> Result:
+def measure(name: str, steps: int, seed: int, settings: str) -> Result:
     """Train once, and evaluate beside random play and the script."""
     path, arguments = GAMES[name]
     module = importlib.import_module(f"benchmarks.defaults.{path.split('.')[0]}")
@@ -124,22 +144,24 @@ def measure(name: str, steps: int, seed: int, settings: list[str]) -> Result:
 
     chance = play_episodes(make, random_policy(0), 500, 0)["episodic_reward"].mean()
     goal = play_scripted(make, module.script, 500, 0)["episodic_reward"].mean()
+    before = time.process_time()
+    if settings in MASKABLE:
+        means = train_maskable(make, steps, seed, settings)
+    else:
+        given = [f"env.{key}={value}" for key, value in arguments.items()]
+        given += [f"env._target_=benchmarks.defaults.{path}", f"total_timesteps={steps}"]
+        means = train_ours([*given, f"seed={seed}", "eval.episodes=200", *settings.split()])
+    cpu = time.process_time() - before
+    greedy, sampled = ((mean - chance) / (goal - chance) for mean in means)
+    return Result(name, steps, seed, settings, greedy, sampled, cpu)
+
+
+def train_ours(settings: list[str]) -> tuple[float, float]:
+    """Train once, and return the mean returns of greedy and of sampled play."""
     with tempfile.TemporaryDirectory() as folder:
-        config = recipe(
-            "custom",
-            f"env._target_=benchmarks.defaults.{path}",
-            *(f"env.{key}={value}" for key, value in arguments.items()),
-            f"total_timesteps={steps}", f"seed={seed}", f"run_dir={folder}",
-            "eval.episodes=200", *settings,
-        )  # fmt: skip
-        before = time.process_time()
-        players = {own.player: own for own in train(config).evaluations}
-        cpu = time.process_time() - before
-    parts = {
-        kind: (players[f"agent, {kind}"].mean("episodic_reward") - chance) / (goal - chance)
-        for kind in ("greedy", "sampled")
-    }
-    return Result(name, steps, seed, " ".join(settings), cpu=cpu, **parts)
+        done = train(recipe("custom", f"run_dir={folder}", *settings))
+    players = {own.player: own.mean("episodic_reward") for own in done.evaluations}
+    return players["agent, greedy"], players["agent, sampled"]
 
 
 if __name__ == "__main__":
