@@ -78,6 +78,31 @@ class TypeEmbedding(nn.Module):
             total = total + table(values[:, column].long())
         return total
 
+    def as_product(self, values: Tensor, most: int) -> tuple[Tensor, Tensor] | None:
+        """Return ``forward`` as two matrices, of which it is the product, (N, K) and (K, D).
+
+        The first is 1 and 0 for the values of discrete features, and the others as they are. None
+        where it would have more than ``most`` columns, or somebody has changed a part.
+        """
+        project, tables = self.project, [rows_of(table) for table in self.tables]
+        known = [rows for rows in tables if rows is not None]
+        width = 1 + self.norm.num_columns + sum(rows.shape[0] for rows in known)
+        if (
+            width > most
+            or len(known) < len(tables)
+            or self.waves is not None
+            or not (project is None or _only_multiplies(project))
+        ):
+            return None
+        columns = [values.new_ones(values.shape[0], 1)]
+        if project is not None:
+            columns.append(self.norm(values))
+        for (column, _), rows in zip(self.discrete, known, strict=True):
+            flags = values.new_zeros(values.shape[0], rows.shape[0])
+            columns.append(flags.scatter(1, values[:, column, None].long(), 1.0))
+        vectors = [self.type_vector[None], *([] if project is None else [project.weight.T])]
+        return torch.cat(columns, 1).to(self.type_vector.dtype), torch.cat([*vectors, *known])
+
     def part(self, values: Tensor, places: Tensor) -> Part | None:
         """Return the same of the rows ``values`` (N, F) as a part of a batch, at ``places`` (N,).
 

@@ -8,11 +8,15 @@ only those join the frame. It runs in plain torch, on any device.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import conv2d
 
 from entity_env.spaces import Feature, Grid
+from ragged_net.compiled.autograd import all_are_watched
+from ragged_net.compiled.chain import is_plain
 from ragged_net.model.input_norm import InputNorm
 from ragged_net.model.tables import INIT_STD
 
@@ -20,6 +24,14 @@ __all__ = ["MakeEmbedding", "TileEmbedding", "as_maps"]
 
 MakeEmbedding = Callable[[Sequence[Feature], int], nn.Module]
 """Makes what embeds rows of features in so many numbers."""
+
+
+@runtime_checkable
+class _Product(Protocol):
+    """An embedding that may be a product of two matrices, as ``TypeEmbedding``."""
+
+    def as_product(self, values: Tensor, most: int) -> tuple[Tensor, Tensor] | None: ...
+
 
 _LARGEST_SIDE = 4
 """Of a map that a linear layer reads as a whole."""
@@ -72,9 +84,15 @@ class TileEmbedding(nn.Module):
 
     def forward(self, values: Tensor) -> Tensor:
         """Return the entities (M * S, D) of the cells (M * H * W, F) float32 of M maps."""
-        maps = self._maps(values)
-        seen = self.look(maps).flatten(1)  # (M, C * h * w)
-        return self.summarize(seen).view(-1, self.dim)  # type: ignore[no-any-return]
+        if is_plain(self.look, nn.Sequential):
+            first, *others = self.look
+            seen = self._look_at_cells(first, values)
+            for layer in others:
+                seen = layer(seen)
+        else:
+            seen = self.look(self._maps(values))
+        # (M, C, h, w) -> (M, C * h * w)
+        return self.summarize(seen.flatten(1)).view(-1, self.dim)  # type: ignore[no-any-return]
 
     def number(self, cells: int) -> int:
         """Return the number of entities that stand for ``cells`` cells."""
@@ -93,13 +111,35 @@ class TileEmbedding(nn.Module):
         assert self.around is not None
         assert self.cell is not None
         assert self.place is not None
-        around = self.around(self._maps(values)).relu()  # (M, C, H, W)
+        around = self._look_at_cells(self.around, values).relu()  # (M, C, H, W)
         rows = around.permute(0, 2, 3, 1).flatten(0, 2)  # (M * H * W, C)
         return [
             self.cell(rows.index_select(0, cells))
             + self.place.index_select(0, cells % self.grid.size)
             for cells in asked
         ]
+
+    def _look_at_cells(self, layer: nn.Module, values: Tensor) -> Tensor:
+        """Return what a convolution makes (M, C, h, w) of the embedded cells of M maps.
+
+        Where an embedding is a product of few columns, its weights go into those of the
+        convolution: this is the same, in a tenth of the time, most of which tables need for their
+        gradients.
+        """
+        cells: nn.Module = self.cells
+        if (
+            is_plain(layer, nn.Conv2d)
+            and is_plain(cells, type(cells))
+            and isinstance(cells, _Product)
+            and not all_are_watched()
+            and (product := cells.as_product(values, most=layer.in_channels)) is not None
+        ):
+            columns, vectors = product
+            weight = torch.einsum("ochw,kc->okhw", layer.weight, vectors)
+            maps = as_maps(columns, self.grid).permute(0, 3, 1, 2)
+            return conv2d(maps, weight, layer.bias, (layer.stride[0], layer.stride[1]), padding=1)
+        seen: Tensor = layer(self._maps(values))
+        return seen
 
     def _maps(self, values: Tensor) -> Tensor:
         """Return the embedded cells as maps (M, C, H, W), which lie in memory cell by cell."""

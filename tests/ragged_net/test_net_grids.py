@@ -136,6 +136,29 @@ def test_the_convolution_against_a_slow_one():
     assert_close(tiles(values), torch.cat(found), **TOLERANCE)
 
 
+@pytest.mark.parametrize("features", [MAP.features, [Discrete("terrain", 4)], ["height"]])
+def test_embeddings_of_few_columns_go_into_the_convolution(features, monkeypatch):
+    grid = Grid((3, 5), features, cells=True)
+    torch.manual_seed(0)
+    tables = Tables(8)
+    tiles = TileEmbedding(grid, 8, 8, 2, lambda own, dim: TypeEmbedding(own, dim, (), tables))
+    values = make_batch().entities["Tile"].values
+    values = values[:, [MAP.names.index(name) for name in grid.names]]
+    asked = [torch.tensor([0, 7, 44])]
+    plain, found = TypeEmbedding.as_product, []
+    for most in (8, 0):  # columns; without any the cells are embedded one by one
+        monkeypatch.setattr(
+            TypeEmbedding, "as_product", lambda own, x, most, n=most: plain(own, x, n)
+        )
+        assert (tiles.cells.as_product(values, 8) is None) == (not most)
+        tiles.zero_grad()
+        parts = [tiles(values), *tiles.cell_vectors(values, asked)]
+        sum(part.square().sum() for part in parts).backward()
+        found.append([*parts, *(own.grad for own in tiles.parameters())])
+    for mine, theirs in zip(*found, strict=True):
+        assert_close(mine, theirs, rtol=1e-4, atol=1e-4)
+
+
 def test_where_everybody_stands():
     batch = make_batch([2, 1], [1, 0], [1, 2])
     rows = GridRows(OBS, with_global=True, summaries=4)
