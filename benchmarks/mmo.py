@@ -1,11 +1,14 @@
-"""The massively multiplayer world: how long scripted agents live, and how fast it is.
+"""The massively multiplayer world: how long agents live, scripted and trained, and its speed.
 
 python -m benchmarks.mmo outcomes
+python -m benchmarks.mmo trained runs/RUN ...
 python -m benchmarks.mmo speed
 
 ``outcomes`` plays the players of the rules' table by the rules of version 1.3 and prints their
-figures, +- the standard error over the maps, beside the table's. ``speed`` measures CPU time in
-steps of the world, whole observations included, choices of players excluded.
+figures, +- the standard error over the maps, beside the table's. ``trained`` plays the agents of
+runs, all by themselves, on maps that they were not trained on (``env.maps=14`` leaves ten), and the
+greedy forager or fighter in worlds of the same settings. ``speed`` measures CPU time in steps of
+the world, whole observations included, choices of players excluded.
 """
 
 from __future__ import annotations
@@ -16,7 +19,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,11 +31,18 @@ from ragged_envs.mmo.scripts import Player
 from ragged_envs.mmo.world import MmoRows
 
 from entity_env import VecObs
+from entity_env.batching.ragged import ActionBuffer
+from ppo_trainer.agent import load_agent
+from ppo_trainer.experience.frames import answers_in_order, asked_frames
 
 VERSION_1_3 = {"random_order": True, "range_reach": 1, "mage_reach": 1}
 """Its skills came in random order, and all styles reached as far as melee."""
 FULL = {"thirst": 0, "hunger": 0, "regrowth": 0.0}
 """Nobody starves, so that the world stays full."""
+FORAGERS = 250, 900, 1450
+"""Those who are born from the first tick on and before the second count, until the third."""
+MAPS = 24
+Policy = Callable[[VecObs], Mapping[str, ActionBuffer]]
 
 
 @dataclass(frozen=True)
@@ -65,11 +78,19 @@ TABLE = (
 )
 
 
-def lives(player: Figures, number: int, seed: int) -> tuple[npt.NDArray[np.float64], float]:
-    """The lifetimes and tiles of agents on one map, (N, 2), and how many lived at once."""
-    first, last, ticks = (250, 900, 1450) if player.forages else (200, 1000, 1400)
-    rows = MmoRows(128, seed, first_map=number, maps=1, **VERSION_1_3)
-    policy, obs = Player(player.way, player.attack, seed), rows.reset()
+def lives(
+    policy: Policy, rows: MmoRows, first: int, last: int, ticks: int
+) -> tuple[npt.NDArray[np.float64], float]:
+    """The lifetimes and tiles of agents, (N, 2), and how many lived at once.
+
+    Args:
+        policy: Plays all of them.
+        rows: One world, of a map with sides of 80.
+        first: Those count who were born in this tick or later,
+        last: and before this one.
+        ticks: So long the world is watched.
+    """
+    obs = rows.reset()
     born, been = np.full(len(rows), -1), np.zeros((len(rows), 80 * 80), bool)
     found, alive = [], []
     for tick in range(ticks):
@@ -99,7 +120,10 @@ def outcomes(maps: int, seed: int, names: list[str]) -> None:
         start = time.process_time()
         means, every, crowds = [], [], []
         for number in range(maps):
-            found, alive = lives(player, number, seed + number)
+            watched = FORAGERS if player.forages else (200, 1000, 1400)
+            rows = MmoRows(128, seed + number, first_map=number, maps=1, **VERSION_1_3)
+            policy = Player(player.way, player.attack, seed + number)
+            found, alive = lives(policy, rows, *watched)
             if player.forages:
                 found[:, 0] = np.minimum(found[:, 0], 500)
             means.append(found[:, 0].mean())
@@ -122,6 +146,56 @@ def outcomes(maps: int, seed: int, names: list[str]) -> None:
             f"{player.alive:5.1f}  {player.tiles:5.1f}",
             flush=True,
         )
+
+
+def of_run(run: Path, seed: int) -> Policy:
+    """What plays all agents of a world as a run does, by one policy or one for each population."""
+    count = load_agent(run).loaded.config.selfplay.policies
+    agents = [load_agent(run, seed=seed + number, policy=number) for number in range(count)]
+
+    def act(obs: VecObs) -> Mapping[str, ActionBuffer]:
+        places = [np.flatnonzero(obs.rows % count == number) for number in range(count)]
+        pairs = zip(agents, places, strict=True)
+        answers = [
+            own.act_rows(asked_frames(obs, mine)) if len(mine) else {} for own, mine in pairs
+        ]
+        return answers_in_order(answers, places)
+
+    return agents[0].act_rows if count == 1 else act
+
+
+def mean_lives(policies: Sequence[Policy], settings: Mapping[str, Any], seed: int) -> list[float]:
+    """The mean of min(life, 500) on maps of their own, of which each has a policy."""
+    means = []
+    for number, policy in enumerate(policies):
+        own = {**settings, "first_map": MAPS - len(policies) + number, "maps": 1}
+        found, _ = lives(policy, MmoRows(None, seed + number, **own), *FORAGERS)
+        means.append(float(np.minimum(found[:, 0], 500).mean()))
+    return means
+
+
+def trained(runs: list[Path], maps: int, seed: int) -> None:
+    """Print how long the agents of runs live, beside the greedy player on the same maps."""
+    print("  mean of min(life, 500) on maps not trained on, +- the standard error over the maps")
+    for run in runs:
+        settings = dict(load_agent(run).loaded.config.env)
+        settings.pop("_target_")
+        if settings.get("first_map", 0) + settings.get("maps", MAPS) > MAPS - maps:
+            print(f"  {run} was trained on some of the last {maps} maps: env.maps={MAPS - maps}")
+            continue
+        attack = "melee" if settings.get("combat", True) else "off"
+        scripts = [Player("forage", attack, seed + number) for number in range(maps)]
+        agents = [of_run(run, seed + number) for number in range(maps)]
+        start = time.process_time()
+        theirs, ours = (np.array(mean_lives(own, settings, seed)) for own in (scripts, agents))
+        for name, own in (
+            (run.name, ours),
+            (f"forager, {attack}", theirs),
+            ("difference", ours - theirs),
+        ):
+            error = own.std(ddof=1) / len(own) ** 0.5
+            print(f"  {name:24s} {own.mean():7.2f} +- {error:.2f}", flush=True)
+        print(f"  {'':24s} {time.process_time() - start:.0f} CPU-s")
 
 
 def stepped(rows: MmoRows, obs: VecObs, policy: Player, ticks: int) -> tuple[VecObs, float, float]:
@@ -218,7 +292,8 @@ def cold_seconds() -> float:
 def main() -> None:
     """Run what the command line names."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=("outcomes", "speed"))
+    parser.add_argument("what", choices=("outcomes", "trained", "speed"))
+    parser.add_argument("runs", nargs="*", type=Path)
     parser.add_argument("--maps", type=int, default=10)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--players", nargs="*", default=[])
@@ -226,6 +301,8 @@ def main() -> None:
     given = parser.parse_args()
     if given.what == "speed":
         speed(given.repeats)
+    elif given.what == "trained":
+        trained(given.runs, given.maps, given.seed)
     else:
         outcomes(given.maps, given.seed, given.players)
 

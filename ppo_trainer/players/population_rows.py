@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from entity_env import VecEnv, VecObs
 from entity_env.batching.ragged import ActionBuffer
+from entity_env.errors import SettingError
 from entity_env.wrappers.vec_wrapper import act_checked
 from ppo_trainer.players.game_rows import GameRows
 
@@ -25,7 +26,8 @@ class PopulationRows(GameRows):
     """Rows that belong to one policy each, from the beginning of a game to its end.
 
     When a game begins, the policy of each side is drawn uniformly and independently, so that a
-    policy meets all others and itself. Ended episodes have metrics ``policy_<i>/win`` and
+    policy meets all others and itself; with ``by_seat`` seat i always belongs to policy i modulo
+    ``size``, through all of its lives. Ended episodes have metrics ``policy_<i>/win`` and
     ``policy_<i>/episodic_reward`` besides, of the rows of that policy.
 
     Args:
@@ -33,18 +35,34 @@ class PopulationRows(GameRows):
         sides: The seats of each side: a team, or a seat alone.
         size: The number of policies.
         seed: The seed of the draws.
+        by_seat: Whether nothing is drawn.
     """
 
     saved_as = "population"
 
-    def __init__(self, env: VecEnv, sides: Sequence[Sequence[int]], size: int, seed: int) -> None:
+    def __init__(
+        self,
+        env: VecEnv,
+        sides: Sequence[Sequence[int]],
+        size: int,
+        seed: int,
+        by_seat: bool = False,
+    ) -> None:
         super().__init__(env, sides)
         self._size, self._sides = size, len(sides)
         self._side_of = np.empty(self._games.seats, np.int64)
         for number, side in enumerate(sides):
             self._side_of[list(side)] = number
         self._rng = np.random.default_rng(seed)
+        self._by_seat = by_seat
         self._owner = np.zeros(len(env), np.int64)
+        if by_seat:
+            if self._games.seats < size:
+                raise SettingError(
+                    f"{size} populations, and {self._games.seats} seats",
+                    expected="a seat for each",
+                )
+            self._owner = np.arange(len(env)) % self._games.seats % size
 
     @property
     def owner(self) -> Ints:
@@ -78,6 +96,8 @@ class PopulationRows(GameRows):
 
     def _draw(self, games: Ints) -> None:
         """Draw the policy of each side of the games that begin."""
+        if self._by_seat:
+            return
         dealt = self._rng.integers(self._size, size=(len(games), self._sides))
         # A new array, because callers may keep the last one.
         owner = self._owner.copy()
@@ -93,7 +113,12 @@ class PopulationRows(GameRows):
 
     def _set_own_state(self, state: Any) -> None:
         owner = np.array(state["owner"], np.int64)
-        if owner.shape != self._owner.shape or not ((owner >= 0) & (owner < self._size)).all():
+        fixed = self._by_seat and not np.array_equal(owner, self._owner)
+        if (
+            fixed
+            or owner.shape != self._owner.shape
+            or not ((owner >= 0) & (owner < self._size)).all()
+        ):
             raise ValueError("rows of other policies")
         self._games.set_state(state["games"])
         self._rng.bit_generator.state = state["rng"]

@@ -109,7 +109,8 @@ class SelfPlay:
             rows = self._reward_rows = RewardRows(rows, self._sides, self._settings)
         if self._settings.mode == "population":
             seed = derived_seed(self._config.seed, "population")
-            return PopulationRows(rows, self._sides, self._settings.size, seed)
+            own = self._settings
+            return PopulationRows(rows, self._sides, own.size, seed, by_seat=own.populations > 0)
         if self._settings.mode != "mirror":
             rows = self._opponent_rows = OpponentRows(rows, self._sides, self)
         return rows

@@ -42,6 +42,9 @@ class SelfPlayConfig:
         until_steps: The frames trained on in a stage at which it ends; 0 for no such end.
         until_episodes: The games against its opponent at which it ends; 0 for no such end.
         size: Of ``population``, the number of policies.
+        populations: So many policies learn, as with ``population``, and seat i is always played by
+            policy i modulo this number, for worlds in which seats have many lives and belong to
+            populations of their own, such as ``mmo``; 0: no seat has a policy of its own.
         shared_embeddings: Of ``population``, whether all policies read entities by one embedding,
             which all of them train; else nothing is shared.
         ratings: Whether a process of its own, at the lowest priority, rates a version every
@@ -69,6 +72,7 @@ class SelfPlayConfig:
     until_steps: int = at_least(0, default=0)
     until_episodes: int = at_least(0, default=0)
     size: int = at_least(2, default=2)
+    populations: int = at_least(0, default=0)
     shared_embeddings: bool = False
     ratings: bool = False
     rating_games: int = at_least(2, default=20)
@@ -80,6 +84,8 @@ class SelfPlayConfig:
 
     def __post_init__(self) -> None:
         """Check the values against each other."""
+        if self.populations:
+            self._become_populations()
         if self.plays_itself and self.opponents:
             raise ConfigError(
                 f"selfplay.opponents is set, and selfplay.mode={self.mode} has no opponents",
@@ -93,6 +99,24 @@ class SelfPlayConfig:
             raise ConfigError(
                 "a stage of selfplay=stages has no end",
                 expected="selfplay.until_win, selfplay.until_steps or selfplay.until_episodes",
+            )
+
+    def _become_populations(self) -> None:
+        wanted = {"mode": ("mirror", "population"), "size": (2, self.populations)}
+        for name, allowed in wanted.items():
+            if getattr(self, name) not in allowed:
+                raise ConfigError(
+                    f"selfplay.populations={self.populations} and selfplay.{name} do not go "
+                    "together",
+                    expected=f"{name}={allowed[1]}, or nothing",
+                    received=f"selfplay.{name}={getattr(self, name)}",
+                )
+            object.__setattr__(self, name, allowed[1])
+        if self.populations < 2:
+            raise ConfigError(
+                "selfplay.populations is out of range",
+                expected="2 policies or more; 0: one policy plays all seats",
+                received=self.populations,
             )
 
     @property

@@ -1,0 +1,90 @@
+"""Training in a massively multiplayer world: agents live through many rollouts."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pytest
+from mmo_support import SMALL_WORLD
+from ragged_envs.mmo.world import MmoRows
+from support.trainer_runs import assert_same_checkpoint, metrics, saved, small_config
+
+from entity_env.play import random_policy
+from ppo_trainer import resume, train
+from ppo_trainer.config import EvalConfig, PPOConfig, RolloutConfig, SelfPlayConfig
+from ppo_trainer.errors import ConfigError
+from ppo_trainer.players.population_rows import PopulationRows
+from ragged_net import NetConfig
+
+
+@pytest.fixture(autouse=True)
+def _in_python(monkeypatch):
+    """Let Python run the worlds, without compiling."""
+    begin = MmoRows.__init__
+
+    def interpreted(self, *values, **settings):
+        begin(self, *values, **settings)
+        self.interpret()
+
+    monkeypatch.setattr(MmoRows, "__init__", interpreted)
+
+
+def config(tmp_path, name, **changes):
+    return small_config(
+        total_timesteps=144,
+        rollout=RolloutConfig(num_envs=12, steps=3),
+        ppo=PPOConfig(epochs=1, minibatch_size=18),
+        net=NetConfig(dim=16, layers=1, heads=2, tile_channels=8),
+        run_dir=str(tmp_path),
+        run_name=name,
+        env={"_target_": "mmo", **SMALL_WORLD},
+        eval=EvalConfig(episodes=0),
+        **changes,
+    )
+
+
+@pytest.mark.parametrize("populations", [0, 2])
+def test_a_run_goes_on_in_the_middle_of_lives_bit_for_bit(tmp_path, populations):
+    changes = {"selfplay": SelfPlayConfig(populations=populations)}
+    train(config(tmp_path, "whole", **changes))
+    part = train(config(tmp_path, "part", **changes), stop=lambda updates: updates == 2)
+    assert part.interrupted
+    alive = re.findall(r'"alive": (\d+)', json.dumps(saved(part.run)[2]["envs"]))
+    assert len(alive) == 2
+    assert min(map(int, alive)) >= 2
+    resume(part.run)
+    assert metrics(tmp_path / "whole") == metrics(tmp_path / "part")
+    for policy in ["", "policy_1"][: max(populations, 1)]:
+        assert_same_checkpoint(tmp_path / "whole" / policy, tmp_path / "part" / policy)
+
+
+def test_each_population_keeps_its_seats_through_all_lives():
+    rows = PopulationRows(
+        MmoRows(12, 0, **SMALL_WORLD), [[i] for i in range(6)], size=2, seed=0, by_seat=True
+    )
+    obs, policy, ended = rows.reset(), random_policy(0), 0
+    for _ in range(60):
+        assert rows.owner.tolist() == [0, 1] * 6
+        shown = obs.features["Self"].as_array()[:, 0]
+        assert np.array_equal(rows.owner[obs.rows], shown)
+        before = rows.owner
+        obs = rows.act(policy(obs))
+        for row in np.flatnonzero(obs.done):
+            ended += 1
+            assert obs.metrics[f"policy_{before[row]}/episodic_reward"][row] == -1.0
+    assert ended > 5
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"populations": 1}, "2 policies or more"),
+        ({"populations": 4, "size": 3}, "size=4"),
+        ({"populations": 4, "mode": "pool"}, "mode=population"),
+    ],
+)
+def test_populations_that_cannot_be(settings, message):
+    with pytest.raises(ConfigError, match=message):
+        SelfPlayConfig(**settings)
