@@ -8,6 +8,7 @@ one layer of scaled dot-product attention with one head over them. It runs in pl
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from math import prod
 
 import torch
 from torch import Tensor, nn
@@ -46,6 +47,7 @@ class AttributeEmbedding(nn.Module):
         columns = self.norm.num_columns
         self.slope = nn.Parameter(torch.empty(columns, dim))
         self.base = nn.Parameter(torch.empty(columns, dim))
+        self.counts = [own.n for own in features if isinstance(own, Discrete)]
         self.discrete = [i for i, feature in enumerate(features) if isinstance(feature, Discrete)]
         self.tables = nn.ModuleList((tables or Tables(dim)).of(features, dim))
         self.type_vector = nn.Parameter(torch.empty(dim))
@@ -66,6 +68,24 @@ class AttributeEmbedding(nn.Module):
         weights = scores.softmax(2).sum(1)
         pooled: Tensor = self.value((weights[:, None] @ attributes).squeeze(1))
         return pooled
+
+    def as_product(self, values: Tensor, most: int) -> tuple[Tensor, Tensor] | None:
+        """Return ``forward`` as two matrices, of which it is the product, (N, K) and (K, D).
+
+        The second has a row for each combination of values. None where these are more than
+        ``most``, as with any continuous feature.
+        """
+        counts = self.counts
+        if self.norm.num_columns or prod(counts) > most:
+            return None
+        numbers = [torch.arange(count, device=values.device) for count in counts]
+        every = torch.cartesian_prod(*numbers).view(-1, len(counts))
+        index = values.new_zeros(values.shape[0], dtype=torch.int64)
+        for column, count in enumerate(counts):
+            index = index * count + values[:, column].long()
+        flags = values.new_zeros(values.shape[0], len(every)).scatter(1, index[:, None], 1.0)
+        vectors = self(every.to(values.dtype))
+        return flags.to(vectors.dtype), vectors
 
     def attributes(self, values: Tensor) -> Tensor:
         """Return the vectors (N, K, D) of each entity's attributes and of its type."""

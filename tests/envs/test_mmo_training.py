@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+import yaml
 from mmo_support import SMALL_WORLD
+from ragged_envs.mmo.terrain import GRASS
 from ragged_envs.mmo.world import MmoRows
 from support.trainer_runs import assert_same_checkpoint, metrics, saved, small_config
 
+import ppo_trainer
 from entity_env.play import random_policy
 from ppo_trainer import resume, train
 from ppo_trainer.config import EvalConfig, PPOConfig, RolloutConfig, SelfPlayConfig
 from ppo_trainer.errors import ConfigError
+from ppo_trainer.experience.tensors import to_batch
 from ppo_trainer.players.population_rows import PopulationRows
-from ragged_net import NetConfig
+from ragged_net import NetConfig, RaggedNet
+
+CONF = Path(ppo_trainer.__file__).parent / "conf"
 
 
 @pytest.fixture(autouse=True)
@@ -88,3 +96,26 @@ def test_each_population_keeps_its_seats_through_all_lives():
 def test_populations_that_cannot_be(settings, message):
     with pytest.raises(ConfigError, match=message):
         SelfPlayConfig(**settings)
+
+
+def test_the_network_of_the_paper():
+    settings = yaml.safe_load((CONF / "net" / "neural_mmo.yaml").read_text())
+    field = np.pad(np.full((4, 4), GRASS), 9)
+    rows = MmoRows(24, 0, tiles=field, agents=24, immunity=0)
+    obs, policy = rows.reset(), random_policy(0)
+    while obs.num_frames < 8 or not obs.action_masks["Attack"].actors.size1().any():
+        obs = rows.act(policy(obs))
+    torch.manual_seed(0)
+    net = RaggedNet(rows.obs_space(), rows.action_space(), NetConfig(**settings))
+    assert sum(own.numel() for own in net.parameters()) == 98_662
+    out = net(to_batch(obs, torch.device("cpu")))
+    assert out.value.shape == (obs.num_frames,)
+    assert [len(out.actions[name].log_prob) for name in ("Move", "Attack")] == [
+        int(obs.action_masks[name].actors.size1().sum()) for name in ("Move", "Attack")
+    ]
+    losses = [own.log_prob.sum() + own.entropy.sum() for own in out.actions.values()]
+    (out.value.square().sum() + sum(losses)).backward()
+    for name, own in net.named_parameters():
+        assert own.grad is not None, name
+        assert own.grad.isfinite().all(), name
+        assert own.grad.any() or not own.numel(), name

@@ -29,6 +29,7 @@ from ragged_net import (
     plain_torch,
 )
 from ragged_net.errors import NetConfigError, ShapeError, VisibilityError
+from ragged_net.model.attributes import AttributeEmbedding
 from ragged_net.model.embedding import TypeEmbedding
 from ragged_net.model.grid_layout import GridRows
 from ragged_net.model.tables import Tables
@@ -136,20 +137,27 @@ def test_the_convolution_against_a_slow_one():
     assert_close(tiles(values), torch.cat(found), **TOLERANCE)
 
 
-@pytest.mark.parametrize("features", [MAP.features, [Discrete("terrain", 4)], ["height"]])
-def test_embeddings_of_few_columns_go_into_the_convolution(features, monkeypatch):
+@pytest.mark.parametrize(
+    ("kind", "features"),
+    [
+        (TypeEmbedding, MAP.features),
+        (TypeEmbedding, [Discrete("terrain", 4)]),
+        (TypeEmbedding, ["height"]),
+        (AttributeEmbedding, [Discrete("terrain", 4), Discrete("owner", 2)]),
+    ],
+)
+def test_embeddings_of_few_columns_go_into_the_convolution(kind, features, monkeypatch):
     grid = Grid((3, 5), features, cells=True)
     torch.manual_seed(0)
     tables = Tables(8)
-    tiles = TileEmbedding(grid, 8, 8, 2, lambda own, dim: TypeEmbedding(own, dim, (), tables))
-    values = make_batch().entities["Tile"].values
-    values = values[:, [MAP.names.index(name) for name in grid.names]]
+    tiles = TileEmbedding(grid, 8, 8, 2, lambda own, dim: kind(own, dim, (), tables))
+    heights = make_batch().entities["Tile"].values
+    columns = {"height": heights[:, 0], "terrain": heights[:, 1], "owner": heights[:, 1] // 2}
+    values = torch.stack([columns[name] for name in grid.names], 1)
     asked = [torch.tensor([0, 7, 44])]
-    plain, found = TypeEmbedding.as_product, []
+    plain, found = kind.as_product, []
     for most in (8, 0):  # columns; without any the cells are embedded one by one
-        monkeypatch.setattr(
-            TypeEmbedding, "as_product", lambda own, x, most, n=most: plain(own, x, n)
-        )
+        monkeypatch.setattr(kind, "as_product", lambda own, x, most, n=most: plain(own, x, n))
         assert (tiles.cells.as_product(values, 8) is None) == (not most)
         tiles.zero_grad()
         parts = [tiles(values), *tiles.cell_vectors(values, asked)]
