@@ -7,6 +7,7 @@ from entity_env.command_line import version_text
 COMMANDS = """\
 python -m entity_env.check my_pkg.my_env.MyEnv    check an environment for mistakes
 python -m entity_env.runner my_pkg.my_env.MyEnv   play it in the terminal
+python -m entity_env.viewer games.episodes        look at games in the browser
 python -m entity_env.replay games.replay          play recorded games again"""
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.actions import Action
+from entity_env.batching.frame import Frame
 from entity_env.batching.grids import cell_ids
 from entity_env.batching.ragged import ActionBuffer
 from entity_env.batching.vec_obs import (
@@ -37,7 +38,7 @@ from entity_env.spaces import (
     ObsSpace,
 )
 
-__all__ = ["batched_actions", "observations_of"]
+__all__ = ["answers_in_frame", "batched_actions", "observations_of"]
 
 
 def observations_of(
@@ -84,7 +85,9 @@ def batched_actions(
         masks: Any = observation.actions
         for name, form in forms.items():
             if name in masks:
-                answers = _answers(own, name, masks[name], indices, action_space[name])
+                space = action_space[name]
+                who = [] if kind_of(space).is_global else masks[name].actor_ids
+                answers = _answers(own, name, who, indices, space)
                 parts[name].append(answers.astype(form.dtype).reshape(-1, form.width))
     return {
         name: form.buffer(
@@ -93,6 +96,31 @@ def batched_actions(
         )
         for name, form in forms.items()
     }
+
+
+def answers_in_frame(
+    actions: Mapping[ActionName, Action],
+    frame: Frame,
+    action_space: Mapping[ActionName, ActionSpace],
+) -> dict[ActionName, npt.NDArray[Any]]:
+    """Return the actions of one frame as numbers, as in ``Decision``; in the ids of the frame.
+
+    Raises:
+        UnknownActionError: An action with actors is missing.
+        ActorError: An actor or an actee is not in the frame, or the actors are not those that act.
+    """
+    indices = {own: index for index, own in enumerate(frame.ids) if own is not None}
+    chosen: dict[ActionName, npt.NDArray[Any]] = {}
+    for name, form in answer_forms(action_space).items():
+        answers, who = np.zeros(0, form.dtype), frame.actions.get(name)
+        if who is not None:
+            space = action_space[name]
+            is_global = kind_of(space).is_global
+            ids = [] if is_global else [frame.ids[actor] for actor in who.actors.tolist()]
+            answers = _answers(actions, name, ids, indices, space).astype(form.dtype)
+        shaped = answers.reshape(-1, form.width)
+        chosen[name] = shaped if form.is_real or form.width != 1 else shaped[:, 0]
+    return chosen
 
 
 class _Frames:
@@ -185,11 +213,11 @@ class _Parts:
 def _answers(
     actions: Mapping[ActionName, Action],
     name: ActionName,
-    mask: Any,
+    actors: Sequence[EntityID],
     indices: Mapping[Any, int],
     space: ActionSpace,
 ) -> npt.NDArray[Any]:
-    """Return the choices of one action in a frame as numbers, in the order of the mask's actors."""
+    """Return the choices of one action in a frame as numbers, in the order of the actors."""
     action: Any = actions.get(name)
     if action is None:
         raise UnknownActionError(
@@ -206,11 +234,11 @@ def _answers(
         values = kind.selected(space, values, lambda actee: _index(actee, indices, name))
     given = [_index(actor, indices, name) for actor in action.actors]
     place = {actor: i for i, actor in enumerate(given)}
-    wanted = [indices[actor] for actor in mask.actor_ids]
+    wanted = [_index(actor, indices, name) for actor in actors]
     if sorted(place) != sorted(wanted) or len(place) != len(given):
         raise ActorError(
             f"action {name!r} has other actors than those that can act",
-            expected=shorten(mask.actor_ids),
+            expected=shorten(list(actors)),
             received=shorten(list(action.actors)),
         )
     return np.asarray(values)[[place[actor] for actor in wanted]]

@@ -20,7 +20,7 @@ from entity_env.drawing.table_text import TextBlock, entity_blocks, feature_text
 from entity_env.observation import EntityID
 from entity_env.spaces import Discrete, EntityName, ObsSpace, feature_name
 
-__all__ = ["Panel", "draw_plane", "find_owners"]
+__all__ = ["OWNERS", "Panel", "draw_plane", "find_owners", "look"]
 
 # Okabe and Ito (2008), "Color universal design": told apart with any kind of colour vision.
 _COLORS: tuple[Color, ...] = (
@@ -40,7 +40,7 @@ _SOFT: Color = (120, 130, 146)
 _INK: Color = (38, 46, 60)
 _WHITE: Color = (255, 255, 255)
 _MARK: Color = (255, 236, 179)
-_OWNERS: tuple[Color, ...] = (_INK, (220, 40, 40), (250, 180, 0), (110, 60, 190))
+OWNERS: tuple[Color, ...] = (_INK, (220, 40, 40), (250, 180, 0), (110, 60, 190))
 """The edges of the entities of each owner."""
 _MOST_WORDS = 200
 """Entities with text beside them: more could not be read."""
@@ -85,7 +85,7 @@ def draw_plane(
     spread = Spread.of(pixels[inside], radius)
     own = [dots.entities[i] for i in np.flatnonzero(inside).tolist()]
     spots = {
-        entity.index: _Spot(x, y, r, _look(kinds.index(entity.kind))[0])
+        entity.index: _Spot(x, y, r, look(kinds.index(entity.kind))[0])
         for entity, (x, y), r in zip(
             own, spread.pixels.tolist(), spread.radius.tolist(), strict=True
         )
@@ -93,9 +93,9 @@ def draw_plane(
     arrows = _draw_selections(canvas, unit, chosen, spots)
     for i in np.flatnonzero(spread.shown).tolist():
         entity = own[i]
-        color, shape = _look(kinds.index(entity.kind))
+        color, shape = look(kinds.index(entity.kind))
         spot = spots[entity.index]
-        edge = _WHITE if entity.owner is None else _OWNERS[entity.owner]
+        edge = _WHITE if entity.owner is None else OWNERS[entity.owner]
         canvas.dot(spot.x, spot.y, spot.radius, color, shape, edge=edge, hollow=entity.is_hidden)
         if spot.radius >= 6 * unit:
             ink = color if entity.is_hidden else text_color(color)
@@ -280,7 +280,7 @@ class Panel:
         """
         self._selected = {str(own.actee) for own in chosen if own.actee is not None}
         blocks = entity_blocks(frame, obs_space)
-        looks = {block.name: _look(i) for i, block in enumerate(blocks)}
+        looks = {block.name: look(i) for i, block in enumerate(blocks)}
         for block in blocks:
             if block.name in placed:
                 self._add_heading(block, *looks[block.name])
@@ -430,7 +430,7 @@ def find_owners(obs_space: ObsSpace, placed: Iterable[EntityName]) -> dict[Entit
         for place, feature in reversed(list(enumerate(obs_space.entities[name].features)))
         if isinstance(feature, Discrete)
         and feature.name in ("owner", "own", "player", "team", "seat")
-        and feature.n <= len(_OWNERS)
+        and feature.n <= len(OWNERS)
     }
 
 
@@ -440,7 +440,7 @@ def _other_signs(
     """Yield the other signs of the plane and their meanings: owners, hidden ones, selections."""
     features = [obs_space.entities[name].features[place] for name, place in owners.items()]
     for feature in dict.fromkeys(features):
-        for value, edge in enumerate(_OWNERS[: feature.n if isinstance(feature, Discrete) else 0]):
+        for value, edge in enumerate(OWNERS[: feature.n if isinstance(feature, Discrete) else 0]):
             meaning = f"{feature_name(feature)} {feature_text(feature, value)}"
             yield meaning, Sign("", _WHITE, edge=edge)
     if not all(visible.all() for visible in frame.visible.values()):
@@ -449,7 +449,7 @@ def _other_signs(
         yield "selects", Sign("", _SOFT, "arrow")
 
 
-def _look(place: int) -> tuple[Color, Shape]:
+def look(place: int) -> tuple[Color, Shape]:
     """Return the colour of a type, and another shape where the colours begin again."""
     return _COLORS[place % len(_COLORS)], _SHAPES[place // len(_COLORS) % len(_SHAPES)]
 

@@ -65,6 +65,9 @@ class VecCategoricalActionMask(VecMask):
         """Return the mask of some frames, in the order given. Shape of ``frames``: (K,)."""
         return replace(self, actors=self.actors[frames], mask=self.mask[frames])
 
+    def _of_frame(self, actors: Ints) -> FrameActors:
+        return FrameCategoricalActors(actors, self.mask.as_array())
+
     def draw(self, rng: np.random.Generator) -> RaggedBufferI64:
         """Return a choice of each actor, evenly among those that are allowed."""
         allowed = self.mask.as_array()

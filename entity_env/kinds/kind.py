@@ -41,6 +41,13 @@ class VecMask(ABC):
         """Return the mask of some frames, in the order given. Shape of ``frames``: (K,)."""
         return replace(self, actors=self.actors[frames])
 
+    def of_frame(self) -> FrameActors | None:
+        """Return the actors of the only frame of a batch, None where nobody can act."""
+        return self._of_frame(self.actors.as_array()[:, 0]) if self.actors.items() else None
+
+    def _of_frame(self, actors: Ints) -> FrameActors:
+        return FrameActors(actors)
+
     @abstractmethod
     def draw(self, rng: np.random.Generator) -> ActionBuffer:
         """Return an answer of each actor, evenly among those that are allowed."""

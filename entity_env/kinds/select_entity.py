@@ -80,6 +80,12 @@ class VecSelectEntityActionMask(VecMask):
         given: dict[str, Any] = {"actees": self.actees[frames], "mask": pairs}
         return replace(self, actors=self.actors[frames], **given)
 
+    def _of_frame(self, actors: Ints) -> FrameActors:
+        actees = self.actees.as_array()[:, 0]
+        pairs = None if self.mask is None else self.mask.as_array()
+        mask = None if pairs is None else pairs.reshape(len(actors), len(actees))
+        return FrameSelectActors(actors, actees, mask)
+
     def draw(self, rng: np.random.Generator) -> RaggedBufferI64:
         """Return an actee of each actor, evenly among those that it can select."""
         options = list(self.options())

@@ -16,7 +16,6 @@ import secrets
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from entity_env.agent import Proposer
 from entity_env.command_line import (
     environment_from_words,
     environment_parser,
@@ -29,17 +28,15 @@ from entity_env.errors import (
     ObservationError,
     SeatError,
     SettingError,
-    SpaceError,
     shorten,
 )
-from entity_env.fitting import fit_environment, known_part
-from entity_env.player.proposers import NamedAgent, make_proposer
+from entity_env.fitting import fit_environment
+from entity_env.player.proposers import NamedAgent, at_each_seat, make_proposer
 from entity_env.player.terminal import QuitError
 from entity_env.player.terminal_game import TerminalGame, named_seats
 from entity_env.recording.replays import RecordReplay
 from entity_env.rows.vec_env import check_count
 from entity_env.seats.multi_player import MultiPlayerEnvironment
-from entity_env.seats.seat_player import call_if_there, copied
 from entity_env.seats.table_rows import TableRows
 
 __all__ = ["main", "play_in_terminal"]
@@ -105,7 +102,7 @@ def play_in_terminal(
             shown = None if fitted is env else fitted.obs_space()
             table, agents, people = TableRows(fitted, seed), [made], ["you"]
         else:
-            table, agents = TableRows(env, seed), _at_each_seat(made, env, spaces, seed)
+            table, agents = TableRows(env, seed), at_each_seat(made, env, spaces, seed)
             people = named_seats(table.names, "all" if seats is None else seats)
         game = TerminalGame(table, agents, people, auto=auto)
         if replay is not None:
@@ -115,22 +112,6 @@ def play_in_terminal(
             game.play(1 if auto and episodes is None else episodes)
         except (QuitError, KeyboardInterrupt):
             print("\nThank you for playing.")
-
-
-def _at_each_seat(
-    made: Proposer, game: MultiPlayerEnvironment, spaces: tuple[Any, Any], seed: int
-) -> list[Proposer]:
-    """Return copies of an agent: it may remember what it has seen, which belongs to a seat."""
-    if not known_part(made, *spaces).is_whole:
-        raise SpaceError(
-            "the agent knows less than the game shows",
-            expected=f"the entities {list(spaces[0].entities)} with all their features",
-            received=f"an agent for {list(made.obs_space.entities)}",
-        )
-    agents = [copied(made) for _ in game.seats()]
-    for seat, own in enumerate(agents):
-        call_if_there(own, "seed", seed + seat)
-    return agents
 
 
 def main(arguments: list[str] | None = None) -> int:

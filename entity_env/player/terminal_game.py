@@ -11,12 +11,13 @@ import numpy.typing as npt
 
 from entity_env.agent import Proposer
 from entity_env.batching.frame import RESERVED_METRICS, Frame
-from entity_env.batching.vec_obs import VecObs, batch_frames
+from entity_env.batching.vec_obs import VecObs
 from entity_env.drawing import entity_table
 from entity_env.environment import Environment, call_environment
 from entity_env.errors import SeatError, nearest, shorten
 from entity_env.kinds.table import answer_forms, kind_of
 from entity_env.metrics import EpisodeTracker
+from entity_env.player.proposers import decide_at
 from entity_env.player.terminal import Asker, ask
 from entity_env.rows.vec_env import VecEnv
 from entity_env.seats.masked import who_is_who
@@ -118,7 +119,7 @@ class TerminalGame:
 
     def _choose(self, seat: int, frame: Frame) -> Mapping[ActionName, npt.NDArray[Any]]:
         """Return the typed choices, or those of the seat's agent, as in ``Decision``."""
-        decision = self._agents[seat].decide(batch_frames([frame], *self._spaces))
+        decision = decide_at(self.table, seat, self._agents[seat])
         name = self.table.names[seat]
         if not self.table.is_alone:
             if name not in self._people:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import os
 import warnings
@@ -10,12 +11,13 @@ from pathlib import Path
 
 import numpy as np
 
-from entity_env.arguments import named_arguments
+from entity_env.arguments import check_whole, named_arguments
 from entity_env.environment import check_seed
 from entity_env.errors import EntityEnvError, RecordingError, SettingError, shorten
 from entity_env.recording.arrays import unpack_arrays
 from entity_env.recording.chunk_file import (
     AFTER_RESET,
+    CONTINUES,
     Chunk,
     is_cut,
     read_chunks,
@@ -24,6 +26,7 @@ from entity_env.recording.chunk_file import (
 )
 from entity_env.recording.episodes import EpisodeCutter
 from entity_env.recording.outcomes import Outcomes
+from entity_env.recording.outline import Outline
 from entity_env.recording.records import RecordedBatch, RecordedEpisode, RecordedStep
 from entity_env.recording.shuffle import shuffled
 from entity_env.recording.steps import RecordedSteps, StepFormat
@@ -31,6 +34,9 @@ from entity_env.rows.vec_env import check_count
 from entity_env.storage.files import open_file
 
 __all__ = ["DamageWarning", "Recording"]
+
+_MOST_KEPT = 4
+"""Parts of a file that stay in memory for ``step``."""
 
 
 class DamageWarning(UserWarning):
@@ -82,7 +88,9 @@ class Recording:
             raise RecordingError("the path is not one", received=shorten(path)) from error
         self.obs_space, self.action_space = header.obs_space, header.action_space
         self.truncated_bytes = size - ends[-1]
-        self.num_steps = sum(chunk.steps for chunk in self._chunks)
+        ends_of_steps = np.cumsum([0, *(chunk.steps for chunk in self._chunks)]).tolist()
+        self._firsts, self.num_steps = ends_of_steps[:-1], ends_of_steps[-1]
+        self._kept: dict[int, RecordedSteps] = {}
         self.num_frames = sum(chunk.frames for chunk in self._chunks)
         noted = {chunk.noted for chunk in self._chunks} or {(False, False)}
         if len(noted) > 1:
@@ -124,6 +132,32 @@ class Recording:
                 ]
             for i, decision in enumerate(decided):
                 yield RecordedStep(shown[i], *decision, next_obs=shown[i + 1])
+
+    def step(self, number: int) -> RecordedStep:
+        """Return the step of this number, of which only its part of the file is read.
+
+        The part is kept, so that the steps around it come at once.
+
+        Raises:
+            SettingError: There are not so many steps.
+        """
+        number = check_whole("number of a step", number, 0, self.num_steps - 1)
+        place = bisect.bisect_right(self._firsts, number) - 1
+        chunk, at = self._chunks[place], number - self._firsts[place]
+        with self._reading(chunk):
+            steps = self._load_again(chunk)
+            obs, next_obs = map(self._form.observation, steps.observations[at : at + 2])
+            decided = self._form.decided(obs, [steps.decisions[at]], steps)
+        return RecordedStep(obs, *decided, next_obs=next_obs)
+
+    def outlines(self) -> Iterator[Outline]:
+        """Yield rewards and ends of all steps without their frames, which takes far less time."""
+        for first, chunk in zip(self._firsts, self._chunks, strict=True):
+            with self._reading(chunk), open_file(self.path) as file:
+                arrays = unpack_arrays(read_payload(file, chunk), chunk.arrays)
+                flags = chunk.flags if chunk.continues else chunk.flags & ~CONTINUES
+                outline = self._form.outline(arrays, chunk.steps, chunk.rows, first, flags)
+            yield outline
 
     def episodes(self) -> Iterator[RecordedEpisode]:
         """Yield the episodes of all rows, in the order in which they end.
@@ -191,6 +225,14 @@ class Recording:
             with self._reading(chunk):
                 outcomes = outcomes.complete(self._form.outcomes(self._load(chunk)))
         return outcomes
+
+    def _load_again(self, chunk: Chunk) -> RecordedSteps:
+        """Return the steps of a chunk; the last few that were asked for are kept."""
+        kept = self._kept.pop(chunk.begin, None)
+        steps = self._kept[chunk.begin] = self._load(chunk) if kept is None else kept
+        while len(self._kept) > _MOST_KEPT:
+            del self._kept[next(iter(self._kept))]
+        return steps
 
     def _load(self, chunk: Chunk) -> RecordedSteps:
         with open_file(self.path) as file:

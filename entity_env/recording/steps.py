@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -13,7 +14,9 @@ from entity_env.batching.ragged import ActionBuffer, RaggedBufferF32, lengths
 from entity_env.batching.vec_obs import VecObs, all_rows
 from entity_env.kinds.table import answer_forms
 from entity_env.recording.arrays import Array
+from entity_env.recording.chunk_file import AFTER_RESET, CONTINUES
 from entity_env.recording.outcomes import Outcomes
+from entity_env.recording.outline import Outline
 from entity_env.recording.records import RecordedBatch, per_frame
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 from entity_env.workers.obs_format import ObsFormat
@@ -106,6 +109,58 @@ class StepFormat(ObsFormat):
         for columns in tables[0]:
             self._check(columns, num_rows)
         return RecordedSteps(tables[0], tables[1], *noted)
+
+    def outline(
+        self, arrays: Sequence[Array], num_steps: int, num_rows: int, first: int, flags: int
+    ) -> Outline:
+        """Return what ``pack_steps`` was given, without frames and decisions.
+
+        Args:
+            arrays: What it returned.
+            num_steps: T.
+            num_rows: R.
+            first: The number of the first step.
+            flags: Those of the chunk.
+
+        Raises:
+            ValueError: It contradicts itself.
+        """
+        width = len(self._kinds)
+        counts = arrays[0].reshape(num_steps + 1, width)
+        columns = arrays[1 : 1 + width]
+        per_step = num_steps + 1, num_rows
+        reward, done, truncated = (
+            columns[at].reshape(per_step)[1:] for at in (self._reward, _DONE, _TRUNCATED)
+        )
+        asked, who = None, counts[:-1, self._rows_at]
+        if (who >= 0).any():
+            asked = np.zeros((num_steps, num_rows), np.bool_)
+            steps = np.repeat(np.arange(num_steps), np.maximum(who, 0))
+            rows = columns[self._rows_at][: len(steps)]
+            if ((rows < 0) | (rows >= num_rows)).any():
+                raise ValueError("rows that are not there")
+            asked[steps, rows] = True
+            asked[who < 0] = True
+        given = [
+            _split(counts[:, at : at + 1 or None], [columns[at]])
+            for at in (self._metrics, width + _METRIC_NAMES)
+        ]
+        metrics = {}
+        for step in np.flatnonzero(done.any(axis=1)).tolist():
+            (values,), (names,) = (column[step + 1] for column in given)
+            if values is not None and names is not None:
+                lines = values.reshape(-1, num_rows)
+                metrics[step] = dict(zip(json.loads(names.tobytes()), lines, strict=True))
+        return Outline(
+            first=first,
+            continues=bool(flags & CONTINUES),
+            after_reset=bool(flags & AFTER_RESET),
+            reward=reward,
+            done=done,
+            truncated=truncated,
+            asked=asked,
+            metrics=metrics,
+        )
 
     def observation(self, columns: Columns) -> VecObs:
         """Return the observation whose columns these are."""

@@ -39,6 +39,7 @@ class TableRows(VecEnv):
     Attributes:
         names: The names of the seats.
         told: What the last step has shown, by the number of the seat.
+        seen: The same as the game itself has returned it.
         asked: What the seats see that must act, by their numbers.
         is_over: Whether ``reset`` comes next.
     """
@@ -57,6 +58,7 @@ class TableRows(VecEnv):
             call_environment("action_space", game.action_space),
         )
         self.told: dict[int, Frame] = {}
+        self.seen: Told = {}
         self.asked: dict[int, Frame] = {}
         self.is_over = True
         self._idle = 0
@@ -117,7 +119,7 @@ class TableRows(VecEnv):
         return self._see("act", self._table.act(actions))
 
     def _see(self, what: str, told: Told) -> VecObs:
-        self.told, self.asked = {}, {}
+        self.told, self.asked, self.seen = {}, {}, dict(told)
         for seat, observation in told.items():
             where = what if self._table is None else f"seat {self.names[seat]!r}"
             frame = self.told[seat] = self._reader.read(observation, where)

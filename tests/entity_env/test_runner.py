@@ -719,3 +719,14 @@ def test_only_environments_are_played():
     with pytest.raises(errors.EnvironmentFailedError, match="no parts left"):
         play_in_terminal(BrokenAtBirth, seed=0)
     assert issubclass(Zoo, Environment)
+
+
+def test_a_script_sees_the_ids_and_all_masks_of_the_game(capsys):
+    """The cannon cannot fire in the first step: its mask is there, and names nobody."""
+    play_in_terminal(
+        lambda: entity_env.registry.make("minesweeper"),
+        "ragged_envs.minesweeper_script.walk_and_defuse",
+        seed=1,
+        auto=True,
+    )
+    assert "episode 1 is over" in capsys.readouterr().out

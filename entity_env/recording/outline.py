@@ -1,0 +1,37 @@
+"""The outlines of a recording: who decided, what it was paid, and which episodes ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Outline"]
+
+
+@dataclass(frozen=True)
+class Outline:
+    """The outcome of T steps of R rows that were written together, without their frames.
+
+    Args:
+        first: The number of the first step, counted over the whole recording.
+        continues: Whether the steps go on where those before them stopped.
+        after_reset: Whether each row begins an episode with the first step.
+        reward: The rewards of each step. Shape: (T, R), float32.
+        done: The episodes that ended with it. Shape: (T, R).
+        truncated: Those that a limit ended. Shape: (T, R).
+        asked: True for rows that decided in a step; None where all did. Shape: (T, R).
+        metrics: For each step with an end the metrics of each row, as in ``VecObs``. Shape of
+            each: (R,).
+    """
+
+    first: int
+    continues: bool
+    after_reset: bool
+    reward: npt.NDArray[np.float32]
+    done: npt.NDArray[np.bool_]
+    truncated: npt.NDArray[np.bool_]
+    asked: npt.NDArray[np.bool_] | None
+    metrics: Mapping[int, Mapping[str, npt.NDArray[np.float64]]]

@@ -1,0 +1,179 @@
+"""Frames as JSON: everything that the page draws, and nothing that it would have to know."""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.agent import Decision
+from entity_env.batching.frame import Frame
+from entity_env.batching.vec_obs import VecObs
+from entity_env.drawing.plane import find_places
+from entity_env.drawing.scene import OWNERS, find_owners, look
+from entity_env.drawing.table_text import id_text
+from entity_env.environment import YAxis
+from entity_env.kinds.table import kind_of
+from entity_env.recording.records import per_frame, select_frames
+from entity_env.spaces import (
+    ActionName,
+    ActionSpace,
+    Discrete,
+    Feature,
+    Flags,
+    Grid,
+    ObsSpace,
+    feature_name,
+)
+
+__all__ = ["frame_json", "frame_of", "number", "packed", "spaces_json"]
+
+_TYPES = {np.dtype(np.float32): "f4", np.dtype(np.int32): "i4", np.dtype(np.uint8): "u1"}
+_HEADINGS, _SIZES = ("heading", "angle", "orientation"), ("radius", "size")
+
+
+def packed(values: npt.NDArray[Any]) -> dict[str, Any]:
+    """Return an array as JSON: its type, its shape, and its bytes as base64, little-endian.
+
+    Real numbers are sent as float32, whole ones as int32, booleans as bytes.
+    """
+    kind = {"f": np.float32, "b": np.uint8}.get(values.dtype.kind, np.int32)
+    given = np.ascontiguousarray(values, kind)
+    data = base64.b64encode(given.astype(given.dtype.newbyteorder("<")).tobytes()).decode()
+    return {"type": _TYPES[given.dtype], "shape": list(given.shape), "data": data}
+
+
+def number(value: float | None) -> float | None:
+    """Return a number that JSON has, None for those that it has not."""
+    return float(value) if value is not None and math.isfinite(value) else None
+
+
+def spaces_json(
+    obs_space: ObsSpace, action_space: Mapping[ActionName, ActionSpace], y_axis: YAxis
+) -> dict[str, Any]:
+    """Return what the spaces say about all frames: names, places, colours, choices."""
+    places = find_places(obs_space)
+    owners = find_owners(obs_space, obs_space.entities)
+    types = []
+    for order, (name, entity) in enumerate(obs_space.entities.items()):
+        color, shape = look(order)
+        x, y = places.get(name, (None, None))
+        names = entity.names
+        types.append(
+            {
+                "name": name,
+                "features": [_feature_json(feature) for feature in entity.features],
+                "grid": list(entity.shape) if isinstance(entity, Grid) else None,
+                "x": x,
+                "y": y,
+                "owner": owners.get(name),
+                "heading": next((names.index(own) for own in _HEADINGS if own in names), None),
+                "color": _css(color),
+                "shape": shape,
+            }
+        )
+    return {
+        "types": types,
+        "globals": [_feature_json(feature) for feature in obs_space.global_features],
+        "actions": {name: _action_json(space) for name, space in action_space.items()},
+        "owners": [_css(color) for color in OWNERS],
+        "y_axis": y_axis,
+    }
+
+
+def frame_json(frame: Frame, decision: Decision | None = None) -> dict[str, Any]:
+    """Return one frame: its entities, who can do what, and what a decision says about it.
+
+    Entities are given type by type, as columns: what their features mean is in ``spaces_json``.
+    """
+    entities, first = {}, 0
+    for name, rows in frame.features.items():
+        if len(rows):
+            own: dict[str, Any] = {"first": first, "features": packed(rows)}
+            ids = frame.ids[first : first + len(rows)]
+            if any(one is not None for one in ids):
+                own["ids"] = [id_text(one) for one in ids]
+            if name in frame.visible and not frame.visible[name].all():
+                own["visible"] = packed(frame.visible[name])
+            entities[name] = own
+        first += len(rows)
+    actions: dict[str, Any] = {}
+    for name, who in frame.actions.items():
+        own = actions[name] = {"actors": packed(who.actors)}
+        for part in ("mask", "actees"):
+            values = getattr(who, part, None)
+            if values is not None:
+                own[part] = packed(values)
+        if decision is not None:
+            own |= _decided_json(name, decision)
+    return {
+        "entities": entities,
+        "globals": [number(value) for value in frame.global_features.tolist()],
+        "actions": actions,
+        "value": None if decision is None else number(decision.value),
+        "reward": number(frame.reward),
+        "ends": bool(frame.done),
+        "truncated": bool(frame.truncated),
+        "metrics": {name: number(value) for name, value in frame.metrics.items()},
+    }
+
+
+def frame_of(obs: VecObs, place: int) -> Frame:
+    """Return one frame of a batch, which knows no ids.
+
+    Args:
+        obs: B frames.
+        place: Which of them.
+    """
+    one = select_frames(per_frame(obs), np.array([place], np.int64))
+    features = {name: rows.as_array() for name, rows in one.features.items()}
+    actors = {name: mask.of_frame() for name, mask in one.action_masks.items()}
+    return Frame(
+        features=features,
+        global_features=one.global_features[0],
+        visible={name: shown.as_array()[:, 0] for name, shown in one.visible.items()},
+        ids=[None] * sum(map(len, features.values())),
+        actions={name: own for name, own in actors.items() if own is not None},
+        reward=float(one.reward[0]),
+        done=bool(one.done[0]),
+        truncated=bool(one.truncated[0]),
+        metrics={},
+    )
+
+
+def _decided_json(name: ActionName, decision: Decision) -> dict[str, Any]:
+    """Return what a decision says about the actors of one action."""
+    parts = {"chosen": decision.chosen.get(name), "probs": decision.probs.get(name)}
+    parts |= zip(("mean", "std"), decision.normal.get(name, ()), strict=False)
+    return {part: packed(values) for part, values in parts.items() if values is not None}
+
+
+def _feature_json(feature: Feature) -> dict[str, Any]:
+    own: dict[str, Any] = {"name": feature_name(feature)}
+    if isinstance(feature, Flags):
+        own["flags"] = feature.count
+    elif isinstance(feature, Discrete):
+        own["names"] = list(feature.names)
+        own["n"] = feature.n
+    return own
+
+
+def _action_json(space: ActionSpace) -> dict[str, Any]:
+    kind = kind_of(space)
+    details = kind.to_json(space)
+    return {
+        "is_global": kind.is_global,
+        "selects": kind.selects,
+        "labels": details.get("labels"),
+        "low": details.get("low"),
+        "high": details.get("high"),
+        "at_most": details.get("at_most"),
+    }
+
+
+def _css(color: tuple[int, int, int]) -> str:
+    return "#{:02x}{:02x}{:02x}".format(*color)

@@ -1,0 +1,268 @@
+"""A game that is played while it is looked at: by agents, by people in the page, or by both."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from entity_env.agent import Decision, Proposer
+from entity_env.batching.frame import Frame
+from entity_env.environment import y_axis_of
+from entity_env.errors import ActionShapeError, SettingError
+from entity_env.kinds.table import answer_forms
+from entity_env.metrics import EpisodeTracker
+from entity_env.player.proposers import decide_at
+from entity_env.seats.seat_player import call_if_there
+from entity_env.seats.table_rows import TableRows
+from entity_env.viewer.frames import frame_json, number, spaces_json
+from entity_env.viewer.source import Source, curve_json
+
+__all__ = ["LiveSource"]
+
+_MOST_BYTES = 256 << 20
+"""Of frames that can be gone back to; older episodes are forgotten."""
+
+
+@dataclass
+class _Shown:
+    """The frames of one seat in an episode, and its rewards, returns and values."""
+
+    steps: list[int] = field(default_factory=list)
+    frames: list[bytes] = field(default_factory=list)
+    reward: list[float] = field(default_factory=list)
+    total: list[float] = field(default_factory=list)
+    value: list[float | None] = field(default_factory=list)
+
+
+@dataclass
+class _Game:
+    """One episode: its length, and what each seat has seen."""
+
+    shown: list[_Shown]
+    length: int = 0
+    is_over: bool = False
+    metrics: Mapping[str, float | None] = field(default_factory=dict)
+
+
+class LiveSource(Source):
+    """Plays the games of a table.
+
+    Args:
+        table: The game.
+        title: What it is called.
+        agents: For each seat the agent that plays it or, where a person does, proposes.
+        people: The names of the seats that people play in the page.
+        who: What the agents are called.
+    """
+
+    is_live = True
+
+    def __init__(
+        self,
+        table: TableRows,
+        title: str,
+        agents: Sequence[Proposer],
+        people: Collection[str] = (),
+        who: str = "random",
+    ) -> None:
+        self.table, self.title, self.agents, self.who = table, title, agents, who
+        self._people = [seat for seat, name in enumerate(table.names) if name in people]
+        self._spaces = table.obs_space(), table.action_space()
+        self._forms = answer_forms(self._spaces[1])
+        self._games: list[_Game] = []
+        self._forgotten = self._bytes = 0
+        self._decisions: dict[int, Decision] = {}
+        self._trackers: list[EpisodeTracker] = []
+        self.restart()
+
+    def about(self) -> dict[str, Any]:
+        """Return the game, its spaces and its seats."""
+        game: Any = self.table.game
+        return {
+            "kind": "game",
+            "title": self.title,
+            "notice": "",
+            "who": self.who,
+            "seats": [] if self.table.is_alone else self.table.names,
+            "people": self._people,
+            **spaces_json(*self._spaces, y_axis_of(game)),
+        }
+
+    def episode(self, number: int) -> dict[str, Any]:
+        """Return how long an episode is so far, and who is asked in the newest one."""
+        number, game = self._find(number)
+        is_newest = game is self._games[-1]
+        waits = is_newest and not game.is_over
+        return {
+            "number": number,
+            "count": self._forgotten + len(self._games),
+            "is_growing": waits,
+            "is_newest": is_newest,
+            "length": game.length,
+            "done": game.is_over,
+            "metrics": game.metrics,
+            "waits_for": [own for own in self._people if waits and own in self.table.asked],
+        }
+
+    def frame(self, episode: int, step: int, seat: int) -> dict[str, Any]:
+        """Return what a seat saw at a step, or saw last before it."""
+        _, game = self._find(episode)
+        step = max(0, min(step, game.length - 1))
+        if not 0 <= seat < len(game.shown):
+            raise SettingError("there is no such seat", received=seat)
+        shown = game.shown[seat]
+        place = int(np.searchsorted(shown.steps, step, "right")) - 1
+        if place < 0:
+            return {"step": step, "entities": {}, "actions": {}, "globals": [], "waits": True}
+        own: dict[str, Any] = json.loads(zlib.decompress(shown.frames[place]))
+        own |= {"step": step, "total": number(shown.total[place])}
+        return own | ({"waits": True, "actions": {}} if shown.steps[place] < step else {})
+
+    def curve(self, episode: int, seat: int) -> dict[str, Any]:
+        """Return reward, return and value along an episode."""
+        _, game = self._find(episode)
+        shown = game.shown[seat]
+        # Where a seat waits, its last numbers go on.
+        last = np.searchsorted(shown.steps, np.arange(game.length), "right") - 1
+        there = last >= 0
+        reward = np.zeros(game.length)
+        reward[shown.steps] = shown.reward
+        total = np.where(there, np.array([*shown.total, 0.0])[last], 0.0)
+        known = [np.nan if own is None else own for own in shown.value]
+        value = np.where(there, np.array([*known, np.nan])[last], np.nan)
+        return curve_json(reward, total, value)  # type: ignore[arg-type]
+
+    def restart(self) -> dict[str, Any]:
+        """Begin another episode."""
+        if self._games and not self.table.is_over and self._games[-1].length == 1:
+            return self.episode(-1)
+        self._trackers = [EpisodeTracker() for _ in self.table.names]
+        for agent in self.agents:
+            call_if_there(agent, "reset")
+        self._games.append(_Game([_Shown() for _ in self.table.names]))
+        self._obs = self.table.reset()
+        self._note()
+        return self.episode(-1)
+
+    def advance(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
+        """Play one step, or begin another episode where this one is over.
+
+        Raises:
+            EntityEnvError: A choice that is not there, or that the mask forbids.
+        """
+        if self.table.is_over:
+            return self.restart()
+        decided = dict(self._decisions)
+        for seat in self._people:
+            if seat in self.table.asked and self.table.asked[seat].asks:
+                given = chosen.get(str(seat))
+                if not isinstance(given, Mapping):
+                    raise SettingError(
+                        f"{self.table.names[seat]} has not chosen yet",
+                        expected="a choice for each actor",
+                    )
+                decided[seat] = self._read(seat, given)
+        asked = dict(self.table.asked)
+        own = {
+            name: [np.zeros(0, form.dtype), *(decided[seat].chosen[name].ravel() for seat in asked)]
+            for name, form in self._forms.items()
+        }
+        lengths = {name: mask.actors.size1() for name, mask in self._obs.action_masks.items()}
+        # A wrong choice is an error before anything has changed.
+        self._obs = self.table.act(
+            {
+                name: form.buffer(np.concatenate(own[name]), lengths[name])
+                for name, form in self._forms.items()
+            }
+        )
+        for seat in set(decided) & set(self._people):
+            self._keep(seat, asked[seat], decided[seat])
+        self._note()
+        return self.episode(-1)
+
+    def close(self) -> None:
+        """Close the game."""
+        self.table.close()
+
+    def _note(self) -> None:
+        """Keep what the seats see now, and what their agents decide."""
+        game, table = self._games[-1], self.table
+        self._decisions = {}
+        for seat, frame in table.told.items():
+            tracker = self._trackers[seat]
+            tracker.add(frame.reward, frame.metrics, steps=int(game.length > 0))
+            decision = None
+            if seat in table.asked:
+                decision = self._decisions[seat] = decide_at(table, seat, self.agents[seat])
+            shown = game.shown[seat]
+            shown.steps.append(game.length)
+            shown.reward.append(frame.reward)
+            shown.total.append(tracker.reward)
+            shown.value.append(None if decision is None else decision.value)
+            shown.frames.append(b"")
+            is_person = seat in self._people
+            self._keep(seat, frame, _unchosen(decision) if is_person else decision)
+        game.length += 1
+        game.is_over = table.is_over
+        if game.is_over:
+            game.metrics = self._summary()
+        while self._bytes > _MOST_BYTES and len(self._games) > 1:
+            first = self._games.pop(0)
+            self._bytes -= sum(len(own) for seat in first.shown for own in seat.frames)
+            self._forgotten += 1
+
+    def _keep(self, seat: int, frame: Frame, decision: Decision | None) -> None:
+        """Keep the frame of a seat as the last one that it has seen."""
+        frames = self._games[-1].shown[seat].frames
+        text = json.dumps(frame_json(frame, decision), separators=(",", ":"))
+        self._bytes -= len(frames[-1])
+        frames[-1] = zlib.compress(text.encode(), 1)
+        self._bytes += len(frames[-1])
+
+    def _summary(self) -> dict[str, float | None]:
+        if self.table.is_alone:
+            return {n: number(v) for n, v in self._trackers[0].summary().items()}
+        names = zip(self.table.names, self._trackers, strict=True)
+        return {f"return of {name}": number(own.reward) for name, own in names}
+
+    def _read(self, seat: int, given: Mapping[str, Any]) -> Decision:
+        """Return what a person has chosen, as arrays; the table checks masks and bounds."""
+        chosen, frame = {}, self.table.asked[seat]
+        for name, form in self._forms.items():
+            who = frame.actions.get(name)
+            count = 0 if who is None else len(who.actors)
+            try:
+                values = np.array(given.get(name, []), np.float64)
+                values = values.reshape(count, form.width)
+                fits = form.is_real or bool((values == np.floor(values)).all())
+            except (TypeError, ValueError):
+                fits = False
+            if not fits or not np.isfinite(values).all():
+                raise ActionShapeError(
+                    f"{name} was not chosen for each actor",
+                    expected=f"{count} actors, {form.width} numbers for each",
+                )
+            own = values.astype(form.dtype)
+            chosen[name] = own if form.is_real or form.width != 1 else own[:, 0]
+        return Decision(chosen)
+
+    def _find(self, number: int) -> tuple[int, _Game]:
+        count = self._forgotten + len(self._games)
+        place = number + count if number < 0 else number
+        if not self._forgotten <= place < count:
+            raise SettingError(
+                "there is no such episode", expected=f"{self._forgotten} to {count - 1}"
+            )
+        return place, self._games[place - self._forgotten]
+
+
+def _unchosen(decision: Decision | None) -> Decision | None:
+    """Return what an agent proposes to a person, who has not chosen yet."""
+    if decision is None:
+        return None
+    return Decision({}, decision.probs, decision.value, decision.normal)

@@ -1,0 +1,73 @@
+// Entities that have no place: as cards where there are few, else as tables.
+
+import { featureText } from "./api.js";
+import { heading, make, pair, sign } from "./dom.js";
+
+const MOST_CARDS = 24;
+const MOST_ROWS = 100;
+
+export class Cards {
+  constructor(element) {
+    this.element = element;
+    this.onClick = () => {};
+    element.addEventListener("click", (event) => {
+      const own = event.target.closest("[data-index]");
+      if (own) this.onClick(Number(own.dataset.index));
+    });
+  }
+
+  /** Show a frame; `marks` says which entities can be chosen, and which was hovered. */
+  show(frame, marks) {
+    const groups = frame.groups.filter((group) => !group.isPlaced && group.count);
+    const parts = groups.map((group) => {
+      const few = group.count <= MOST_CARDS;
+      const body = few ? this.cards(frame, group, marks) : this.table(frame, group, marks);
+      const count = make("span.progress", group.count.toLocaleString("en"));
+      return make("div.group", heading(sign(group.type), group.type.name, count), body);
+    });
+    this.element.replaceChildren(...parts);
+    document.body.classList.toggle("has-cards", parts.length > 0);
+  }
+
+  mark(element, frame, index, marks) {
+    element.dataset.index = index;
+    element.classList.toggle("can-choose", marks.choices?.has(index) ?? false);
+    element.classList.toggle("is-chosen", marks.chosen.has(index) || marks.selected === index);
+    return element;
+  }
+
+  cards(frame, group, marks) {
+    const grid = make("div.grid");
+    for (let row = 0; row < group.count; row++) {
+      const index = group.first + row;
+      const card = make("div.entity", make("strong", frame.name(index)));
+      card.style.setProperty("--color", group.type.color);
+      card.classList.toggle("is-hidden", Boolean(group.visible && !group.visible[row]));
+      group.type.features.forEach((feature, column) => {
+        card.append(pair(feature.name, featureText(feature, group.at(row, column))));
+      });
+      for (const { action, row: place } of frame.taken.get(index) ?? []) {
+        const text = frame.chosenText(action, place);
+        if (text) card.append(pair(action.name, make("b", text)));
+      }
+      grid.append(this.mark(card, frame, index, marks));
+    }
+    return grid;
+  }
+
+  table(frame, group, marks) {
+    const names = group.type.features.map((feature) => make("th", feature.name));
+    const body = make("tbody");
+    for (let row = 0; row < Math.min(group.count, MOST_ROWS); row++) {
+      const index = group.first + row;
+      const cells = group.type.features.map((feature, column) =>
+        make("td", featureText(feature, group.at(row, column))),
+      );
+      body.append(this.mark(make("tr", make("td", frame.name(index)), ...cells), frame, index, marks));
+    }
+    const table = make("table", make("thead", make("tr", make("th", ""), ...names)), body);
+    const rest = group.count - MOST_ROWS;
+    const more = rest > 0 ? make("div.more", `and ${rest.toLocaleString("en")} more`) : null;
+    return make("div.scroll", table, more);
+  }
+}

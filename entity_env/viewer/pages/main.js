@@ -1,0 +1,401 @@
+// The page: which episode, which step, which seat; playing, seeking, clicking.
+
+import { ask, Frame, tell } from "./api.js";
+import { Cards } from "./cards.js";
+import { Chooser } from "./choose.js";
+import { $, make } from "./dom.js";
+import { describe, showEntity, showNumbers, showPanel } from "./panel.js";
+import { Stage } from "./stage.js";
+import { Timeline } from "./timeline.js";
+
+const MOST_KEPT = 240;
+const AHEAD = 6;
+
+const about = await ask("about");
+const state = {
+  episode: null, // what the server says about it
+  step: 0,
+  seat: about.people?.[0] ?? 0,
+  frame: null,
+  plays: false,
+  selected: null,
+  hovered: null,
+  chosen: {}, // by the seats of people, in the step that comes
+};
+const isLive = about.kind === "game";
+const hasPeople = (about.people ?? []).length > 0;
+const kept = new Map();
+const stage = new Stage($("plane"), about);
+const cards = new Cards($("cards"));
+const timeline = new Timeline($("timeline"), (step) => { pause(); show(step); });
+const chooser = new Chooser(onChosen, redraw);
+
+function notice(text) {
+  $("notice").hidden = !text;
+  $("notice").firstElementChild.textContent = text;
+}
+$("notice").lastElementChild.addEventListener("click", () => notice(""));
+
+async function guarded(work) {
+  try {
+    return await work();
+  } catch (error) {
+    pause();
+    notice(error.message);
+    return null;
+  }
+}
+
+// Frames
+
+function fetchFrame(episode, step, seat) {
+  const key = `${episode} ${step} ${seat}`;
+  if (!kept.has(key)) {
+    const coming = ask("frame", { episode, step, seat }).then((given) => new Frame(given, about));
+    coming.catch(() => kept.delete(key));
+    kept.set(key, coming);
+    if (kept.size > MOST_KEPT) kept.delete(kept.keys().next().value);
+  }
+  return kept.get(key);
+}
+
+let wanted = 0; // only the newest of the frames that were asked for is shown
+
+async function show(step) {
+  const turn = ++wanted;
+  const { number, length } = state.episode;
+  const place = Math.max(0, Math.min(step, length - 1));
+  state.step = place;
+  timeline.set(place, length);
+  const frame = await guarded(() => fetchFrame(number, place, state.seat));
+  if (!frame || turn !== wanted) return;
+  state.frame = frame;
+  redraw();
+  for (let i = 1; i <= AHEAD && place + i < length; i++) {
+    fetchFrame(number, place + i, state.seat).catch(() => {});
+  }
+}
+
+function redraw() {
+  const { frame } = state;
+  if (!frame) return;
+  const asking = chooser.isAsking && chooser.frame === frame;
+  stage.actor = asking ? chooser.question?.actor ?? null : null;
+  stage.choices = asking ? chooser.entities : null;
+  stage.selected = state.selected;
+  stage.hovered = state.hovered;
+  const placed = about.types.some((type) => type.x !== null);
+  document.body.classList.toggle("only-cards", !placed);
+  const chosen = new Set(asking ? chooser.marked : []);
+  for (const action of frame.actions) {
+    if (!action.space.selects || !action.chosen) continue;
+    action.actors.forEach((_, row) => action.chosenBy(row).forEach((own) => chosen.add(own)));
+  }
+  cards.show(frame, { choices: stage.choices, chosen, selected: state.selected });
+  if (placed) stage.show(frame);
+  $("fit").hidden = stage.isFitted;
+  showNumbers(frame);
+  showEntity(frame, state.selected);
+  showPanel(frame, about, (index) => { state.selected = index; redraw(); });
+  const { length } = state.episode;
+  $("where").replaceChildren("step ", make("b", String(state.step)), ` of ${length - 1}`);
+  document.body.dataset.step = frame.step;
+  showEnd(frame);
+}
+
+function showEnd(frame) {
+  const { done, length } = state.episode;
+  const ends = done && state.step === length - 1;
+  $("over").hidden = !ends;
+  if (!ends) return;
+  const how = state.episode.truncated || frame.given.truncated ? "Cut off by a limit" : "The end";
+  const metrics = Object.entries(state.episode.metrics ?? {});
+  const results = metrics.filter(([name]) => name.startsWith("return of "));
+  const text = results.length
+    ? results.map(([name, value]) => `${name.slice(10)} ${value}`).join("  ·  ")
+    : metrics.filter(([name]) => !name.includes(".")).slice(0, 4)
+      .map(([name, value]) => `${name} ${Number(value).toPrecision(4) * 1}`).join("  ·  ");
+  const parts = [make("strong", how), make("span", text)];
+  if (isLive && state.episode.is_newest) {
+    const again = make("button.main", "new game");
+    again.addEventListener("click", restart);
+    parts.push(again);
+  }
+  $("over").replaceChildren(...parts);
+}
+
+async function showCurve() {
+  const number = state.episode.number;
+  const given = await guarded(() => ask("curve", { episode: number, seat: state.seat }));
+  if (given && number === state.episode.number) timeline.setCurve(given);
+}
+
+// Episodes and seats
+
+async function open(number, step = 0) {
+  const episode = await guarded(() => ask("episode", { episode: number }));
+  if (!episode) return;
+  setEpisode(episode);
+  state.selected = null;
+  await show(step);
+  showCurve();
+  follow();
+}
+
+/** Ask again while more of a recording is found. */
+function follow() {
+  if (!state.episode.is_growing || isLive) return;
+  setTimeout(async () => {
+    const { number } = state.episode;
+    const episode = await ask("episode", { episode: number }).catch(() => null);
+    if (!episode || number !== state.episode.number) return;
+    setEpisode(episode);
+    timeline.set(state.step, episode.length);
+    redraw();
+    showCurve();
+    follow();
+  }, 400);
+}
+
+function setEpisode(episode) {
+  state.episode = episode;
+  $("episode").value = episode.number + 1;
+  $("count").textContent = `of ${episode.count.toLocaleString("en")}${episode.is_growing && !isLive ? "+" : ""}`;
+  $("previous").disabled = episode.number === 0;
+  $("next").disabled = episode.number >= episode.count - 1;
+  $("last").disabled = $("next").disabled;
+}
+
+function showSeats() {
+  const tabs = about.seats.map((name, seat) => {
+    const tab = make("button", name);
+    tab.setAttribute("role", "tab");
+    tab.setAttribute("aria-selected", seat === state.seat);
+    tab.title = about.people.includes(seat) ? "you" : about.who;
+    tab.addEventListener("click", () => look(seat));
+    return tab;
+  });
+  $("seats").replaceChildren(...tabs);
+}
+
+async function look(seat) {
+  state.seat = seat;
+  state.selected = null;
+  showSeats();
+  await show(state.step);
+  showCurve();
+}
+
+// Playing
+
+let timer = null;
+
+function pause() {
+  state.plays = false;
+  clearTimeout(timer);
+  $("play").textContent = "▶";
+}
+
+function play() {
+  state.plays = true;
+  $("play").textContent = "❚❚";
+  tick();
+}
+
+async function tick() {
+  clearTimeout(timer);
+  if (!state.plays) return;
+  const begin = performance.now();
+  const went = await forward();
+  if (!state.plays) return;
+  const pace = 1000 / Number($("speed").value);
+  const spent = performance.now() - begin;
+  if (went) timer = setTimeout(tick, Math.max(went === "end" ? 1400 : 0, pace - spent));
+}
+
+/** Show the next step, or play it where there is none yet; say whether to go on. */
+async function forward() {
+  const { length, done, number, count } = state.episode;
+  if (state.step < length - 1) {
+    await show(state.step + 1);
+    const ends = done && state.step >= length - 1;
+    return ends ? "end" : "step";
+  }
+  if (isLive && state.episode.is_newest) {
+    if (done) {
+      if (hasPeople || !$("goon").checked) { pause(); return null; }
+      await restart();
+      return "step";
+    }
+    if (state.episode.waits_for.length) { askPerson(); return null; }
+    return (await advance()) ? (state.episode.done ? "end" : "step") : null;
+  }
+  if (number < count - 1 && $("goon").checked) {
+    await open(number + 1);
+    return "step";
+  }
+  pause();
+  return null;
+}
+
+async function advance() {
+  const chosen = state.chosen;
+  state.chosen = {};
+  const episode = await guarded(() => tell("advance", { chosen }));
+  if (!episode) {
+    if (hasPeople && state.episode.waits_for.length) askPerson();
+    return false;
+  }
+  // A person's choice is noted in the frame before: it is fetched anew.
+  for (const key of kept.keys()) if (key.startsWith(`${episode.number} ${episode.length - 2} `)) kept.delete(key);
+  setEpisode(episode);
+  await show(episode.length - 1);
+  showCurve();
+  return true;
+}
+
+async function restart() {
+  chooser.clear();
+  const episode = await guarded(() => tell("restart"));
+  if (!episode) return;
+  setEpisode(episode);
+  state.selected = null;
+  await show(0);
+  showCurve();
+  if (hasPeople) play();
+}
+
+async function askPerson() {
+  const seat = state.episode.waits_for.find((own) => !(own in state.chosen));
+  if (seat === undefined) return;
+  if (seat !== state.seat) await look(seat);
+  if (state.step !== state.episode.length - 1) await show(state.episode.length - 1);
+  if (state.frame) chooser.ask(state.frame, seat, about.seats[seat] ?? "");
+}
+
+async function onChosen(seat, chosen) {
+  state.chosen[seat] = chosen;
+  if (state.episode.waits_for.some((own) => !(own in state.chosen))) {
+    askPerson();
+    return;
+  }
+  if (await advance()) play();
+}
+
+// What the user does
+
+const step = (way) => {
+  pause();
+  if (way > 0) forward();
+  else show(state.step + way);
+};
+$("play").addEventListener("click", () => (state.plays ? pause() : play()));
+$("back").addEventListener("click", () => step(-1));
+$("forward").addEventListener("click", () => step(1));
+$("start").addEventListener("click", () => { pause(); show(0); });
+$("end").addEventListener("click", () => { pause(); show(state.episode.length - 1); });
+$("previous").addEventListener("click", () => open(state.episode.number - 1));
+$("next").addEventListener("click", () => open(state.episode.number + 1));
+$("last").addEventListener("click", () => open(-1));
+$("new").addEventListener("click", restart);
+$("new").hidden = !isLive;
+$("episode").addEventListener("change", (event) => open(Number(event.target.value) - 1));
+$("fit").addEventListener("click", () => { stage.fit(); redraw(); });
+$("theme").addEventListener("click", () => {
+  const root = document.documentElement;
+  root.dataset.theme = root.dataset.theme === "dark" ? "light" : "dark";
+  redraw();
+  timeline.draw();
+});
+
+document.addEventListener("keydown", (event) => {
+  if (event.target.matches("input, select") || event.ctrlKey || event.metaKey || event.altKey) return;
+  const keys = {
+    " ": () => (state.plays ? pause() : play()),
+    ArrowLeft: () => step(-1),
+    ArrowRight: () => step(1),
+    Home: () => { pause(); show(0); },
+    End: () => { pause(); show(state.episode.length - 1); },
+    n: () => open(Math.min(state.episode.number + 1, state.episode.count - 1)),
+    p: () => open(Math.max(state.episode.number - 1, 0)),
+  };
+  if (/^[1-9]$/.test(event.key)) chooser.key(Number(event.key));
+  else if (keys[event.key]) {
+    event.preventDefault();
+    keys[event.key]();
+  }
+});
+
+const plane = $("plane");
+let drag = null;
+const local = (event) => {
+  const box = plane.getBoundingClientRect();
+  return [event.clientX - box.left, event.clientY - box.top];
+};
+plane.addEventListener("pointerdown", (event) => {
+  drag = { at: [event.clientX, event.clientY], moved: 0 };
+});
+plane.addEventListener("pointermove", (event) => {
+  if (drag && event.buttons) {
+    const [dx, dy] = [event.clientX - drag.at[0], event.clientY - drag.at[1]];
+    drag.moved += Math.hypot(dx, dy);
+    drag.at = [event.clientX, event.clientY];
+    if (drag.moved > 4 && !(stage.isFitted && drag.moved < 12)) {
+      stage.pan(dx, dy);
+      $("fit").hidden = false;
+    }
+    return;
+  }
+  const found = stage.pick(...local(event));
+  const tip = $("tip");
+  if (found !== state.hovered) {
+    state.hovered = found;
+    stage.hovered = found;
+    stage.draw();
+    tip.hidden = found === null;
+    if (found !== null) tip.replaceChildren(...describe(state.frame, found, false));
+  }
+  if (found !== null) {
+    const right = event.clientX + 16 + 280 > window.innerWidth;
+    tip.style.left = `${event.clientX + (right ? -16 - tip.offsetWidth : 16)}px`;
+    tip.style.top = `${Math.min(event.clientY + 12, window.innerHeight - tip.offsetHeight - 8)}px`;
+  }
+});
+plane.addEventListener("pointerleave", () => {
+  state.hovered = stage.hovered = null;
+  $("tip").hidden = true;
+  stage.draw();
+});
+plane.addEventListener("click", (event) => {
+  if (drag && drag.moved > 4) return;
+  click(stage.pick(...local(event)));
+});
+plane.addEventListener("dblclick", () => { stage.fit(); redraw(); });
+plane.addEventListener("wheel", (event) => {
+  event.preventDefault();
+  stage.zoomAt(...local(event), Math.exp(-event.deltaY / 400));
+  $("fit").hidden = stage.isFitted;
+}, { passive: false });
+cards.onClick = click;
+
+function click(index) {
+  if (index !== null && chooser.isAsking && chooser.frame === state.frame && chooser.click(index)) return;
+  state.selected = index === state.selected ? null : index;
+  redraw();
+}
+
+// The beginning
+
+const prefersDark = window.matchMedia("(prefers-color-scheme: dark)").matches;
+document.documentElement.dataset.theme = prefersDark ? "dark" : "light";
+document.title = about.title;
+$("title").textContent = about.title;
+$("kind").textContent = isLive ? `${hasPeople ? "against" : "played by"} ${about.who}` : about.kind;
+if (isLive && hasPeople && !about.seats.length) $("kind").textContent = "played by you";
+showSeats();
+notice(about.notice);
+await open(isLive ? -1 : 0);
+if (hasPeople) play();
+// For tests, and for whoever looks at the page from outside.
+window.viewer = { about, state, stage, open, show, forward };
+document.body.dataset.ready = "yes";

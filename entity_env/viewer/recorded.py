@@ -1,0 +1,264 @@
+"""Recordings in the viewer: read where somebody looks, never as a whole."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.agent import Decision
+from entity_env.environment import YAxis
+from entity_env.errors import EntityEnvError, RecordingError, SettingError
+from entity_env.kinds.answers import flat_answers
+from entity_env.kinds.table import answer_forms
+from entity_env.recording import RecordedStep, Recording
+from entity_env.recording.outline import Outline
+from entity_env.viewer.frames import frame_json, frame_of, number, spaces_json
+from entity_env.viewer.source import Source, curve_json
+
+__all__ = ["RecordedSource"]
+
+
+_Line: TypeAlias = tuple[tuple[int, int, int], npt.NDArray[np.int64], npt.NDArray[np.float64]]
+"""An episode with the steps of its decisions and its rewards."""
+
+
+@dataclass
+class _Episode:
+    """The place of an episode of one row: from step ``first`` up to, not including, ``end``."""
+
+    row: int
+    first: int
+    end: int
+    is_whole: bool
+    done: bool = False
+    truncated: bool = False
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+
+class RecordedSource(Source):
+    """The episodes of a recording.
+
+    A thread reads the outlines of the file from its beginning, while the first episodes are looked
+    at already.
+
+    Args:
+        path: The file.
+        y_axis: Where greater values of y are.
+    """
+
+    def __init__(self, path: str | Path, y_axis: YAxis = "up") -> None:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            self._recording = Recording(path)
+        self._notice = "; ".join(str(one.message) for one in caught)
+        if not self._recording.num_steps:
+            raise RecordingError(f"{path} holds no steps", hint="its recorder has written none yet")
+        self._y_axis = y_axis
+        self._forms = answer_forms(self._recording.action_space)
+        # In the order in which they begin: so their numbers stay while the file is read.
+        self._episodes: list[_Episode] = []
+        self._open: dict[int, _Episode | None] = {}
+        self._parts: list[Outline] = []
+        self._changed = threading.Condition()
+        self._is_read = False
+        self._last_line: _Line | None = None
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def about(self) -> dict[str, Any]:
+        """Return the file, its spaces, and what is damaged in it."""
+        recording = self._recording
+        return {
+            "kind": "recording",
+            "title": recording.path.name,
+            "notice": self._notice,
+            "seats": [],
+            "people": [],
+            **spaces_json(recording.obs_space, recording.action_space, self._y_axis),
+        }
+
+    def episode(self, number: int) -> dict[str, Any]:
+        """Return how long an episode is, and how many have been found so far."""
+        with self._changed:
+            episode = self._find(number)
+            count = len(self._episodes)
+            return {
+                "number": number % count,
+                "count": count,
+                "is_growing": not self._is_read,
+                "length": len(self._line(episode)[0]) + episode.truncated,
+                "row": episode.row,
+                "done": episode.done,
+                "truncated": episode.truncated,
+                "metrics": _numbers(episode.metrics),
+            }
+
+    def frame(self, episode: int, step: int, seat: int) -> dict[str, Any]:
+        """Return the frame of a step, with what was chosen in it."""
+        with self._changed:
+            own = self._find(episode)
+            steps, rewards = self._line(own)
+        if not len(steps):
+            return _unasked(own)
+        at = max(0, min(step, len(steps) - 1 + own.truncated))
+        if at == len(steps):  # the last observation of an episode that a limit ended
+            taken = self._recording.step(own.end - 1)
+            final = taken.final
+            place = int(taken.truncated[: own.row].sum())
+            shown = None if final is None else frame_of(final, place)
+            decision = None
+        else:
+            taken = self._recording.step(int(steps[at]))
+            place = int(np.searchsorted(taken.obs.rows, own.row))
+            shown = frame_of(taken.obs, place)
+            decision = self._decision(taken, place)
+        if shown is None:
+            raise RecordingError("the last observation of the episode is not in the recording")
+        given = frame_json(shown, decision)
+        given |= {"reward": number(rewards[at]), "truncated": False, "ends": False}
+        if at == len(steps) - 1 + own.truncated:
+            given |= {
+                "ends": own.done,
+                "last_reward": number(rewards[at + 1 :].sum()),
+                "truncated": own.truncated,
+                "metrics": _numbers(own.metrics),
+            }
+        return {**given, "step": at, "total": number(float(rewards[: at + 1].sum()))}
+
+    def curve(self, episode: int, seat: int) -> dict[str, Any]:
+        """Return reward and return along an episode."""
+        with self._changed:
+            own = self._find(episode)
+            _, rewards = self._line(own)
+        return curve_json(rewards, np.cumsum(rewards, dtype=np.float64), [None] * len(rewards))
+
+    def _read(self) -> None:
+        """Read the outlines, one after the other."""
+        try:
+            for outline in self._recording.outlines():
+                with self._changed:
+                    self._add(outline)
+                    self._changed.notify_all()
+        except EntityEnvError as error:
+            self._notice = f"{self._notice}; {error}".removeprefix("; ")
+        with self._changed:
+            self._is_read = True
+            self._changed.notify_all()
+
+    def _add(self, outline: Outline) -> None:
+        """Note the episodes that begin and end in some steps."""
+        self._parts.append(outline)
+        count, rows = outline.done.shape
+        begins_anew = not outline.continues or len(self._open) != rows
+        if begins_anew:
+            self._open = dict.fromkeys(range(rows))
+        for row, own in self._open.items():
+            if own is None:
+                is_whole = outline.after_reset or not begins_anew
+                self._open[row] = self._begin(row, outline.first, is_whole)
+        for step, row in np.argwhere(outline.done).tolist():
+            ended, end = self._open[row], outline.first + step + 1
+            assert ended is not None
+            ended.end, ended.done = end, True
+            ended.truncated = bool(outline.truncated[step, row])
+            metrics = {n: float(line[row]) for n, line in outline.metrics.get(step, {}).items()}
+            ended.metrics = {name: value for name, value in metrics.items() if value == value}
+            self._open[row] = self._begin(row, end, True) if step + 1 < count else None
+        for own in self._open.values():
+            if own is not None:
+                own.end = outline.first + count
+
+    def _begin(self, row: int, first: int, is_whole: bool) -> _Episode:
+        self._episodes.append(_Episode(row, first, first, is_whole))
+        return self._episodes[-1]
+
+    def _find(self, place: int) -> _Episode:
+        """Return an episode by its number; wait for it while the file is read."""
+        while not -len(self._episodes) <= place < len(self._episodes):
+            if self._is_read:
+                expected = f"0 to {len(self._episodes) - 1}"
+                raise SettingError("there is no such episode", expected=expected, received=place)
+            self._changed.wait(1.0)
+        return self._episodes[place]
+
+    def _line(self, episode: _Episode) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+        """Return the numbers of the steps in which the row decided, (L,), and its rewards.
+
+        These are what it was paid before each decision, and after the last one. Shape: (L + 1,).
+        """
+        key = episode.row, episode.first, episode.end
+        if self._last_line is None or self._last_line[0] != key:
+            numbers: list[npt.NDArray[Any]] = [np.zeros(0, np.int64)]
+            rewards: list[npt.NDArray[Any]] = [np.zeros(1)]
+            for part, start, end in self._span(episode):
+                own = slice(start - part.first, end - part.first), episode.row
+                steps = np.arange(start, end)
+                numbers.append(steps if part.asked is None else steps[part.asked[own]])
+                rewards.append(part.reward[own])
+            steps = np.concatenate(numbers)
+            paid = np.cumsum(np.concatenate(rewards), dtype=np.float64)
+            until = paid[np.append(steps, episode.end) - episode.first]
+            self._last_line = key, steps, np.diff(until, prepend=0.0)
+        return self._last_line[1:]
+
+    def _span(self, episode: _Episode) -> list[tuple[Outline, int, int]]:
+        """Return the parts that an episode lies in, each with its first step and its end there."""
+        found = []
+        for part in self._parts:
+            start = max(part.first, episode.first)
+            end = min(part.first + len(part.done), episode.end)
+            if start < end:
+                found.append((part, start, end))
+        return found
+
+    def _decision(self, taken: RecordedStep, place: int) -> Decision:
+        """Return what was chosen in one frame, with its probabilities where they are known."""
+        chosen, probs, normal = {}, {}, {}
+        for name, form in self._forms.items():
+            mask: Any = taken.obs.action_masks[name]
+            lengths = mask.actors.size1()
+            start = int(lengths[:place].sum())
+            chosen[name] = flat_answers(taken.actions[name], form)[start : start + lengths[place]]
+            logits = None if taken.logits is None else taken.logits[name]
+            if logits is None or not lengths[place]:
+                continue
+            first = int(logits.size1()[:place].sum())
+            values = logits.as_array()[first : first + logits.size1()[place]]
+            values = values.reshape(int(lengths[place]), -1)
+            if form.is_real:
+                normal[name] = tuple(np.split(values, 2, axis=1))
+            else:
+                probs[name] = _softmax(values)
+        return Decision(chosen, probs, None, normal)
+
+
+def _unasked(episode: _Episode) -> dict[str, Any]:
+    """Return the frame of a row that was out before it had been asked."""
+    own: dict[str, Any] = {"ends": episode.done, "truncated": episode.truncated}
+    own |= {"metrics": _numbers(episode.metrics)}
+    nothing: dict[str, Any] = {
+        "entities": {},
+        "globals": [],
+        "actions": {},
+        "value": None,
+        "reward": 0.0,
+    }
+    return {**nothing, **own, "step": 0, "total": 0.0}
+
+
+def _softmax(logits: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    with np.errstate(all="ignore"):  # a forged file may hold anything
+        powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+        probs = powers / powers.sum(axis=1, keepdims=True)
+    known: npt.NDArray[np.float32] = np.nan_to_num(probs).astype(np.float32)
+    return known
+
+
+def _numbers(metrics: Mapping[str, float]) -> dict[str, float | None]:
+    return {name: number(value) for name, value in metrics.items()}

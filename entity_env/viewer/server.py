@@ -1,0 +1,226 @@
+"""The server of the page: for this computer alone, and for those who know its address."""
+
+from __future__ import annotations
+
+import hmac
+import json
+import secrets
+import threading
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.resources import files
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from entity_env.errors import FAILURES, EntityEnvError, SettingError, shorten
+from entity_env.viewer.source import Source
+
+__all__ = ["Viewer"]
+
+_HERE = "127.0.0.1"
+_MOST_BYTES = 1 << 20
+"""Of what the page sends: the choices of a person."""
+_TYPES = {
+    "html": "text/html; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+}
+_HEADERS = {
+    # Nothing from elsewhere, nothing written into the page itself: names of entities are text.
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'",
+    "Cache-Control": "no-store",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+class Viewer:
+    """Shows a source to a browser on this computer.
+
+    with Viewer(open_source("minesweeper")) as viewer:
+        print(viewer.address)
+
+    Args:
+        source: What is shown; it is closed with the viewer.
+        port: Of the address; 0 takes a free one.
+
+    Attributes:
+        address: What the browser opens. A random word in it keeps others out: pages from elsewhere,
+            and other users of this computer.
+    """
+
+    def __init__(self, source: Source, port: int = 0) -> None:
+        self.source = source
+        self._lock = threading.Lock()
+        self._token = secrets.token_urlsafe(18)
+        handler = type("Handler", (_Handler,), {"viewer": self})
+        try:
+            self._server = ThreadingHTTPServer((_HERE, port), handler)
+        except OSError as error:
+            raise SettingError(f"no server can be started on port {port}: {error}") from error
+        self._server.daemon_threads = True
+        self.port = int(self._server.server_address[1])
+        self.address = f"http://{_HERE}:{self.port}/{self._token}/"
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> Viewer:
+        """Use as a context manager that closes at the end."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Close."""
+        self.close()
+
+    def close(self) -> None:
+        """Stop the server, and close what it shows."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+        with self._lock:
+            self.source.close()
+
+    def is_for_us(self, host: str | None, origin: str | None) -> bool:
+        """Return True for the headers of a request that this computer itself has sent.
+
+        A page from elsewhere may reach the port under a name of its own; then the host is that.
+        """
+        hosts = {f"{name}:{self.port}" for name in (_HERE, "localhost")}
+        return host in hosts and (origin is None or origin in {f"http://{own}" for own in hosts})
+
+    def knows(self, token: str) -> bool:
+        """Return True for the word of the address."""
+        return hmac.compare_digest(token.encode(), self._token.encode())
+
+    def answer(self, name: str, given: Mapping[str, Any]) -> Any:
+        """Return the answer to a question of the page, one at a time.
+
+        Raises:
+            KeyError: There is no such question.
+        """
+        question: Callable[[Source, Mapping[str, Any]], Any] = _QUESTIONS[name]
+        with self._lock:
+            return question(self.source, given)
+
+
+def _whole(given: Mapping[str, Any], name: str) -> int:
+    """Return a number of the request."""
+    try:
+        return int(given.get(name, 0))
+    except (TypeError, ValueError, OverflowError):
+        raise SettingError(f"{name} is no number", received=shorten(given[name])) from None
+
+
+_READS: dict[str, Callable[[Source, Mapping[str, Any]], Any]] = {
+    "about": lambda source, given: source.about(),
+    "episode": lambda source, given: source.episode(_whole(given, "episode")),
+    "frame": lambda source, given: source.frame(
+        _whole(given, "episode"), _whole(given, "step"), _whole(given, "seat")
+    ),
+    "curve": lambda source, given: source.curve(_whole(given, "episode"), _whole(given, "seat")),
+}
+_CHANGES: dict[str, Callable[[Source, Mapping[str, Any]], Any]] = {
+    "advance": lambda source, given: source.advance(given.get("chosen") or {}),
+    "restart": lambda source, given: source.restart(),
+}
+_QUESTIONS = _READS | _CHANGES
+
+
+class _Handler(BaseHTTPRequestHandler):
+    viewer: Viewer
+    protocol_version = "HTTP/1.1"
+    timeout = 60
+    server_version = "viewer"
+    sys_version = ""
+
+    def do_GET(self) -> None:
+        """Send a file of the page, or what it asks for."""
+        self._handle(_READS, {})
+
+    def do_POST(self) -> None:
+        """Play."""
+        try:
+            length = int(self.headers.get("Content-Length", ""))
+        except ValueError:
+            length = -1
+        if not 0 <= length <= _MOST_BYTES:
+            self.close_connection = True
+            self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+            return
+        body = self.rfile.read(length)
+        # A form of another page cannot send JSON unasked.
+        if self.headers.get_content_type() != "application/json":
+            self._refuse(HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
+            return
+        try:
+            given = json.loads(body or b"{}")
+        except (ValueError, RecursionError):
+            given = None
+        if not isinstance(given, dict):
+            self._refuse(HTTPStatus.BAD_REQUEST)
+            return
+        self._handle(_CHANGES, given)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing: the terminal belongs to the user."""
+
+    def _handle(self, questions: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+        headers = self.headers
+        if not self.viewer.is_for_us(headers.get("Host"), headers.get("Origin")):
+            self._refuse(HTTPStatus.FORBIDDEN)
+            return
+        parts = urlsplit(self.path)
+        token, slash, path = parts.path.removeprefix("/").partition("/")
+        if not slash or not self.viewer.knows(token):
+            self._refuse(HTTPStatus.NOT_FOUND)
+            return
+        kind, _, name = path.rpartition("/")
+        if kind == "api" and name in questions:
+            query = {key: values[-1] for key, values in parse_qs(parts.query).items()}
+            self._answer(name, {**query, **given})
+        elif kind == "" and questions is _READS:
+            self._send_file(name or "index.html")
+        else:
+            self._refuse(HTTPStatus.NOT_FOUND)
+
+    def _answer(self, name: str, given: Mapping[str, Any]) -> None:
+        try:
+            status, found = HTTPStatus.OK, self.viewer.answer(name, given)
+        except EntityEnvError as error:
+            status, found = HTTPStatus.BAD_REQUEST, {"error": str(error)}
+        except FAILURES as error:  # an environment or an agent may raise anything
+            what = f"{type(error).__name__}: {error}"
+            status, found = HTTPStatus.INTERNAL_SERVER_ERROR, {"error": what}
+        text = json.dumps(found, allow_nan=False, separators=(",", ":"))
+        self._send(status, "application/json", text.encode())
+
+    def _send_file(self, name: str) -> None:
+        ending = name.rpartition(".")[2]
+        page = next(
+            (own for own in files(__package__).joinpath("pages").iterdir() if own.name == name),
+            None,
+        )
+        if page is None or ending not in _TYPES:
+            self._refuse(HTTPStatus.NOT_FOUND)
+            return
+        self._send(HTTPStatus.OK, _TYPES[ending], page.read_bytes())
+
+    def _refuse(self, status: HTTPStatus) -> None:
+        self._send(status, "text/plain; charset=utf-8", status.phrase.encode())
+
+    def _send(self, status: HTTPStatus, kind: str, body: bytes) -> None:
+        try:
+            self.send_response(status)
+            for name, value in _HEADERS.items():
+                self.send_header(name, value)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+        except (BrokenPipeError, ConnectionResetError):  # the page has gone on
+            self.close_connection = True

@@ -1,0 +1,101 @@
+"""The interface of what the viewer shows: episodes, each a line of frames."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.errors import SettingError
+from entity_env.viewer.frames import packed
+
+__all__ = ["Source", "curve_json"]
+
+_MOST_POINTS = 1500
+"""Of a curve: more than a screen has pixels across would not be seen."""
+
+
+class Source(ABC):
+    """Episodes to be shown; its methods are called one at a time.
+
+    Attributes:
+        is_live: True if it plays: ``advance`` makes the next frame.
+    """
+
+    is_live = False
+
+    @abstractmethod
+    def about(self) -> dict[str, Any]:
+        """Return what stays the same: the title, the spaces, the seats."""
+
+    @abstractmethod
+    def episode(self, number: int) -> dict[str, Any]:
+        """Return how long an episode is, and how many there are.
+
+        Args:
+            number: Counts from 0; -1 is the newest one.
+        """
+
+    @abstractmethod
+    def frame(self, episode: int, step: int, seat: int) -> dict[str, Any]:
+        """Return the frame of a step, which counts from 0.
+
+        Args:
+            episode: The episode.
+            step: The step; beyond the last one it is the last one.
+            seat: Of a game of several players the seat that looks.
+        """
+
+    @abstractmethod
+    def curve(self, episode: int, seat: int) -> dict[str, Any]:
+        """Return reward, return so far and value along an episode."""
+
+    def advance(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
+        """Play one step of the newest episode; at its end, begin another one.
+
+        Args:
+            chosen: By the number of the seat what a person chooses: for each action a list with
+                the answer of each actor.
+        """
+        raise SettingError("this is not played, only shown")
+
+    def restart(self) -> dict[str, Any]:
+        """Begin another episode."""
+        raise SettingError("this is not played, only shown")
+
+    def close(self) -> None:  # noqa: B027  (most sources hold nothing)
+        """Let go of what it holds."""
+
+
+def curve_json(
+    reward: npt.NDArray[Any], total: npt.NDArray[Any], value: Sequence[float | None]
+) -> dict[str, Any]:
+    """Return the curves of an episode, thinned out where it has many steps.
+
+    Args:
+        reward: The reward that led to each frame. Shape: (L,).
+        total: The return until then. Shape: (L,).
+        value: The value of each frame, NaN or None where nobody knows it. Shape: (L,).
+    """
+    length = len(reward)
+    places = np.unique(np.linspace(0, max(length - 1, 0), min(length, _MOST_POINTS)).astype(int))
+    known = np.array([np.nan if own is None else own for own in value], np.float64)
+    return {
+        "length": length,
+        "steps": packed(places),
+        "reward": packed(_largest(np.asarray(reward, np.float64), places)),
+        "total": packed(np.asarray(total, np.float64)[places]),
+        "value": packed(known[places]) if np.isfinite(known).any() else None,
+    }
+
+
+def _largest(values: npt.NDArray[np.float64], places: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Return of the values up to each place the largest in size: no reward falls out."""
+    if not len(places):
+        return values
+    starts = np.concatenate([[0], places[:-1] + 1])
+    low, high = np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts)
+    return np.where(-low > high, low, high)

@@ -1,0 +1,394 @@
+"""The viewer: what a frame is, where frames come from, and who may see them."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from support.recorded import RandomFrames, random_notes
+from support.seat_games import Played, asked, told
+from support.turn_rows import TurnRows
+from support.walkers import EVIL, Walkers
+
+from entity_env import ListEnv
+from entity_env.agent import RandomAgent, random_policy
+from entity_env.errors import (
+    ActionShapeError,
+    EntityEnvError,
+    MaskedActionError,
+    RecordingError,
+    SettingError,
+)
+from entity_env.recording import RecordEpisodes, Recording
+from entity_env.viewer import Viewer, open_source
+from entity_env.viewer.recorded import RecordedSource
+from entity_env.viewer.sources import live_source
+
+
+def numbers(given):
+    """The array that the page reads."""
+    kinds = {"f4": "<f4", "i4": "<i4", "u1": "|u1"}
+    data = np.frombuffer(base64.b64decode(given["data"]), kinds[given["type"]])
+    return data.reshape(given["shape"])
+
+
+def record(path, create_env, rows=1, steps=30, notes=False, **settings):
+    with RecordEpisodes(ListEnv(create_env, rows, seed=5), path, **settings) as env:
+        policy, rng = random_policy(3), np.random.default_rng(4)
+        obs = env.reset()
+        for _ in range(steps):
+            given = random_notes(obs, rng) if notes else {}
+            obs = env.act(policy(obs), **given)
+    return str(path)
+
+
+# What a frame is
+
+
+def test_a_frame_has_entities_actions_and_choices():
+    source = live_source(Walkers(), "walkers", agent=_go_right, seed=1)
+    about, frame = source.about(), source.frame(0, 0, 0)
+    assert [own["name"] for own in about["types"]] == ["Walker", "Tree", EVIL]
+    walker = about["types"][0]
+    assert (walker["x"], walker["y"], walker["owner"]) == (0, 1, 2)
+    assert walker["features"][2]["names"] == ["mine", "<i>yours</i>"]
+    assert about["types"][2]["x"] is None
+    walkers = frame["entities"]["Walker"]
+    assert numbers(walkers["features"]).tolist() == [[0, 0, 0], [0, 1, 1]]
+    assert walkers["ids"] == ["Walker 0", "Walker 1"]
+    assert frame["entities"]["Tree"]["first"] == 2
+    go, look = frame["actions"]["Go"], frame["actions"]["Look"]
+    assert numbers(go["actors"]).tolist() == [0, 1]
+    assert numbers(go["chosen"]).tolist() == [1, 1]
+    assert numbers(go["mask"]).tolist() == [[1, 1], [1, 1]]
+    assert numbers(look["actees"]).tolist() == [2, 3, 4]
+    assert numbers(look["chosen"]).tolist() == [4]
+    json.dumps(frame, allow_nan=False)
+
+
+def _go_right(observation):
+    """Walk where the mask allows it, and look at the last tree; by the ids of the game itself."""
+    from entity_env import CategoricalAction, SelectEntityAction
+
+    allowed = observation.actions["Go"].mask[:, 1].astype(int)
+    ids = observation.ids
+    return {
+        "Go": CategoricalAction(ids["Walker"], allowed, ["stay", "<b>right</b>"]),
+        "Look": SelectEntityAction([("Walker", 0)], [ids["Tree"][-1]]),
+    }
+
+
+# Games that are played
+
+
+def test_a_game_is_played_step_by_step_and_can_be_gone_back_in():
+    source = live_source(Walkers(length=4), "walkers", agent=_go_right, seed=1)
+    assert source.episode(-1)["length"] == 1
+    ends = [source.advance({})["done"] for _ in range(4)]
+    assert ends == [False, False, False, True]
+    for step in (0, 1, 2, 3, 4):
+        frame = source.frame(0, step, 0)
+        assert (frame["step"], frame["globals"], frame["reward"]) == (step, [step], step)
+        assert frame["total"] == sum(range(step + 1))
+        # The second walker goes at each step, the first in every other one.
+        places = numbers(frame["entities"]["Walker"]["features"])[:, 0].tolist()
+        assert places == [(step + 1) // 2, step]
+    assert source.frame(0, 4, 0)["ends"]
+    assert source.frame(0, 99, 0)["step"] == 4
+    assert source.episode(0)["metrics"] == {
+        EVIL: 7.0,
+        "episodic_reward": 10.0,
+        "episodic_length": 4.0,
+    }
+    curve = source.curve(0, 0)
+    assert numbers(curve["total"]).tolist() == [0, 1, 3, 6, 10]
+    assert numbers(curve["reward"]).tolist() == [0, 1, 2, 3, 4]
+    # The next step is the next episode.
+    after = source.advance({})
+    assert (after["number"], after["count"], after["length"]) == (1, 2, 1)
+    assert source.frame(0, 2, 0)["globals"] == [2]
+    with pytest.raises(SettingError, match="no such episode"):
+        source.episode(5)
+
+
+def test_a_person_plays_what_is_clicked_and_a_mask_forbids():
+    source = live_source(Walkers(), "walkers", people="you", seed=1)
+    assert source.episode(-1)["waits_for"] == [0]
+    assert "chosen" not in source.frame(0, 0, 0)["actions"]["Go"]
+    source.advance({"0": {"Go": [1, 0], "Look": [3]}})
+    assert source.table.game.at.tolist() == [1, 0]
+    assert source.table.game.looked == [("Tree", 1)]
+    # What was chosen belongs to the frame before; the next one is open.
+    assert numbers(source.frame(0, 0, 0)["actions"]["Go"]["chosen"]).tolist() == [1, 0]
+    assert "chosen" not in source.frame(0, 1, 0)["actions"]["Go"]
+    with pytest.raises(MaskedActionError):
+        source.advance({"0": {"Go": [1, 0], "Look": [3]}})
+    for wrong in ({}, {"0": {}}, {"0": {"Go": [0]}}, {"0": {"Go": ["a", 0], "Look": [3]}}):
+        with pytest.raises((SettingError, ActionShapeError)):
+            source.advance(wrong)
+    assert source.episode(-1)["length"] == 2
+    source.advance({"0": {"Go": [0, 1], "Look": [4]}})
+    assert source.table.game.at.tolist() == [1, 1]
+
+
+def test_each_seat_sees_its_own_and_waits_between_its_turns():
+    game = Played(
+        {"a": asked(1.0)},
+        {"b": asked(2.0, reward=3.0)},
+        {"a": told(0.5, done=True), "b": told(-0.5, done=True)},
+        seats=("a", "b"),
+    )
+    source = live_source(game, "played", people="b", seed=1)
+    assert (source.about()["seats"], source.about()["people"]) == (["a", "b"], [1])
+    assert source.frame(0, 0, 1)["waits"]
+    assert source.frame(0, 0, 1)["entities"] == {}
+    assert source.advance({})["waits_for"] == [1]
+    assert game.heard[0].keys() == {"a"}
+    frame = source.frame(0, 1, 1)
+    assert numbers(frame["entities"]["Card"]["features"]).tolist() == [[2.0]]
+    assert frame["total"] == 3.0
+    # Seat a still has what it saw last, and cannot act.
+    waiting = source.frame(0, 1, 0)
+    assert waiting["waits"]
+    assert waiting["actions"] == {}
+    assert numbers(waiting["entities"]["Card"]["features"]).tolist() == [[1.0]]
+    ended = source.advance({"1": {"Go": [1]}})
+    assert game.heard[1] == {"b": "right"}
+    assert ended["done"]
+    assert ended["metrics"] == {"return of a": 0.5, "return of b": 2.5}
+    with pytest.raises(SettingError, match="no such seat"):
+        source.frame(0, 0, 2)
+
+
+def test_an_agent_is_asked_once_for_each_frame():
+    class Counting(RandomAgent):
+        asked = 0
+
+        def decide(self, obs):
+            self.asked += 1
+            return super().decide(obs)
+
+    game = Walkers(length=3)
+    agent = Counting(game.obs_space(), game.action_space(), 1)
+    source = live_source(game, "walkers", agent=agent, seed=1)
+    for _ in range(3):
+        source.frame(0, 0, 0)
+        source.advance({})
+    assert agent.asked == 3
+
+
+# Recordings
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_a_recording_is_read_by_seeking_as_it_is_read_whole(tmp_path, rows):
+    path = record(tmp_path / "a.episodes", RandomFrames, rows, 40, notes=True, chunk_steps=7)
+    source = RecordedSource(path)
+    whole = sorted(Recording(path).episodes(), key=lambda own: own.row)
+    count = _read_to_the_end(source)
+    assert count == len(whole)
+    shown = sorted((source.episode(i) for i in range(count)), key=lambda own: own["row"])
+    assert [own["row"] for own in shown] == [own.row for own in whole]
+    for episode, own in zip(shown, whole, strict=True):
+        assert episode["length"] == len(own) + own.truncated
+        assert (episode["done"], episode["truncated"]) == (own.done, own.truncated)
+        assert episode["metrics"] == pytest.approx(dict(own.metrics))
+        paid = [0.0, *own.steps.reward.tolist()]
+        for step in range(episode["length"]):
+            frame = source.frame(episode["number"], step, 0)
+            obs, place = own.steps.obs, step
+            if step == len(own):
+                obs, place = own.next_obs, 0
+            for name, rows_of in obs.features.items():
+                expected = np.asarray(rows_of[place].as_array())
+                if len(expected):
+                    given = numbers(frame["entities"][name]["features"])
+                    np.testing.assert_array_equal(given, expected)
+                else:
+                    assert name not in frame["entities"]
+            assert frame["reward"] == pytest.approx(paid[step])
+            if step < len(own):
+                for name, given in frame["actions"].items():
+                    expected = own.steps.actions[name][step].as_array().ravel()
+                    assert numbers(given["chosen"]).ravel().tolist() == expected.tolist()
+                    probs = numbers(given["probs"])
+                    np.testing.assert_allclose(probs.sum(axis=1), 1, rtol=1e-5)
+        last = source.frame(episode["number"], episode["length"], 0)
+        assert last["ends"] == own.done
+        assert last["total"] + last["last_reward"] == pytest.approx(sum(paid))
+
+
+def _read_to_the_end(source):
+    with source._changed:
+        assert source._changed.wait_for(lambda: source._is_read, 30)
+    return source.episode(0)["count"]
+
+
+def test_rows_that_wait_have_the_steps_in_which_they_decided(tmp_path):
+    path = tmp_path / "turns.episodes"
+    with RecordEpisodes(TurnRows(4), path, chunk_steps=3) as env:
+        policy, obs = random_policy(1), env.reset()
+        for _ in range(20):
+            obs = env.act(policy(obs))
+    source = RecordedSource(path)
+    whole = sorted(Recording(path).episodes(), key=lambda own: own.row)
+    count = _read_to_the_end(source)
+    shown = sorted((source.episode(i) for i in range(count)), key=lambda own: own["row"])
+    assert [own["length"] for own in shown if own["length"]] == [
+        len(own) + own.truncated for own in whole if len(own)
+    ]
+    total = 0.0
+    for own in shown:
+        last = source.frame(own["number"], own["length"], 0)
+        total += last["total"] + last.get("last_reward", 0.0)
+    assert total == pytest.approx(sum(own.steps.reward.sum() for own in whole))
+
+
+def test_a_long_recording_is_not_read_whole(tmp_path, monkeypatch):
+    path = record(tmp_path / "a.episodes", Walkers, 1, 60, chunk_steps=5)
+    read = []
+    load = Recording._load
+    monkeypatch.setattr(Recording, "_load", lambda own, part: read.append(part) or load(own, part))
+    source = RecordedSource(path)
+    _read_to_the_end(source)
+    for step in (7, 8, 9, 8):
+        assert source.frame(4, step, 0)["globals"] == [step]
+    # Steps 40 to 49 of the file: the tenth of its twelve parts.
+    assert len(read) == 1
+    assert source.frame(0, 0, 0)["globals"] == [0]
+    assert len(read) == 2
+
+
+def test_a_damaged_recording_says_so_and_shows_the_rest(tmp_path):
+    path = tmp_path / "a.episodes"
+    record(path, Walkers, 1, 60, chunk_steps=5)
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 255
+    path.write_bytes(data)
+    source = RecordedSource(path)
+    assert "is damaged" in source.about()["notice"]
+    assert 1 < _read_to_the_end(source) <= 7
+    assert source.frame(0, 3, 0)["globals"] == [3]
+
+
+@pytest.mark.parametrize("data", [b"", b"GIF89a", b"\x89EPS\r\n\x1a\n\x07\0\0\0\0\0\0\0\0\0\0\0"])
+def test_what_is_no_recording_is_refused(tmp_path, data):
+    path = tmp_path / "a.episodes"
+    path.write_bytes(data)
+    with pytest.raises(RecordingError):
+        open_source(str(path))
+
+
+def test_what_is_not_there_is_refused():
+    with pytest.raises(EntityEnvError, match="unknown environment"):
+        open_source("no_such_thing")
+    with pytest.raises(EntityEnvError):
+        open_source("no.episodes")
+
+
+# The server
+
+
+@pytest.fixture(scope="module")
+def viewer():
+    with Viewer(live_source(Walkers(), "walkers", seed=1)) as viewer:
+        yield viewer
+
+
+def send(viewer, path="", method="GET", body=None, token=None, **headers):
+    connection = http.client.HTTPConnection("127.0.0.1", viewer.port, timeout=10)
+    own = viewer.address.rsplit("/", 2)[1] if token is None else token
+    given = {name.replace("_", "-"): value for name, value in headers.items()}
+    connection.request(method, f"/{own}/{path}", body, given)
+    response = connection.getresponse()
+    data = response.read()
+    connection.close()
+    return response, data
+
+
+def test_the_page_and_its_files_are_sent_with_a_strict_policy(viewer):
+    response, data = send(viewer)
+    assert response.status == 200
+    policy = response.headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert b"<script>" not in data
+    assert b"style=" not in data
+    for name in (b"main.js", b"viewer.css", b"icon.svg"):
+        assert name in data
+        assert send(viewer, name.decode())[0].status == 200
+
+
+def test_only_who_knows_the_address_gets_an_answer(viewer):
+    assert send(viewer, "api/about")[0].status == 200
+    for token in ("", "x", "x" * 24, viewer.address.rsplit("/", 2)[1][:-1]):
+        assert send(viewer, "api/about", token=token)[0].status == 404
+    connection = http.client.HTTPConnection("127.0.0.1", viewer.port, timeout=10)
+    connection.request("GET", "/")
+    assert connection.getresponse().status == 404
+
+
+def test_foreign_hosts_and_pages_are_refused(viewer):
+    assert send(viewer, "api/about", Host=f"localhost:{viewer.port}")[0].status == 200
+    for host in ("evil.example", f"evil.example:{viewer.port}", "127.0.0.1", ""):
+        assert send(viewer, "api/about", Host=host)[0].status == 403
+    assert send(viewer, "api/about", Origin="http://evil.example")[0].status == 403
+    kind = {"Content_Type": "application/json"}
+    foreign = send(viewer, "api/restart", "POST", "{}", Origin="null", **kind)
+    assert foreign[0].status == 403
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["../server.py", "pages/../../server.py", "..%2fserver.py", "server.py", "api/close", "api/"],
+)
+def test_nothing_else_is_sent(viewer, path):
+    assert send(viewer, path)[0].status == 404
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("api/frame?episode=0&step=0&seat=0", 200),
+        ("api/frame?episode=x", 400),
+        ("api/frame?episode=99", 400),
+        ("api/frame?seat=-1", 400),
+        (f"api/frame?step={'9' * 5000}", 400),
+    ],
+)
+def test_wrong_questions_are_answered_with_what_is_wrong(viewer, path, status):
+    response, data = send(viewer, path)
+    assert response.status == status
+    assert ("error" in json.loads(data)) == (status != 200)
+
+
+def test_playing_takes_json_of_a_sensible_size(viewer):
+    def post(body, kind="application/json", **headers):
+        return send(viewer, "api/advance", "POST", body, Content_Type=kind, **headers)[0].status
+
+    before = json.loads(send(viewer, "api/episode?episode=-1")[1])["length"]
+    assert post("{}") == 200
+    assert post("{}", kind="text/plain") == 415
+    assert post("[1]") == 400
+    assert post("{") == 400
+    assert post("[" * 100_000) == 400
+    assert post("", Content_Length=str(1 << 40)) == 413
+    assert json.loads(send(viewer, "api/episode?episode=-1")[1])["length"] == before + 1
+    assert send(viewer, "api/advance")[0].status == 404  # reading changes nothing
+
+
+def test_the_command_says_what_is_wrong_in_a_line():
+    done = subprocess.run(
+        [sys.executable, "-m", "entity_env.viewer", "minesweper", "--no-browser"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert "minesweeper" in done.stderr
+    assert "Traceback" not in done.stderr
