@@ -41,6 +41,7 @@ __all__ = [
     "registered_packages",
     "resolve",
     "seated",
+    "with_defaults",
 ]
 
 Factory: TypeAlias = Callable[..., Environment | MultiPlayerEnvironment | VecEnv]
@@ -48,12 +49,20 @@ Factory: TypeAlias = Callable[..., Environment | MultiPlayerEnvironment | VecEnv
 function ``-> VecEnv``."""
 
 _FACTORIES: dict[str, str] = {}
+_OLDER_DEFAULTS: dict[str, Mapping[str, Any]] = {}
+"""By dotted path."""
 
 
-def register(name: str, path: str) -> None:
+def register(name: str, path: str, older_defaults: Mapping[str, Any] | None = None) -> None:
     """Give the environment at a dotted path, such as ``my_pkg.my_env.MyEnv``, a short name.
 
     The path may also lead to a subclass of ``VecEnv``. Nothing is imported until the name is used.
+
+    Args:
+        name: The short name.
+        path: The dotted path.
+        older_defaults: The settings that came later, or have another default than they had, each
+            with what it was before: that is what older runs and replays mean, which do not hold it.
     """
     if not (type(name) is str and type(path) is str and name):
         raise UnknownEnvironmentError(
@@ -66,6 +75,7 @@ def register(name: str, path: str) -> None:
             f"the name {name!r} is taken", received=path, expected=f"not {_FACTORIES[name]}"
         )
     _FACTORIES[name] = path
+    _OLDER_DEFAULTS[_dotted(path)] = dict(older_defaults or {})
 
 
 def registered() -> tuple[str, ...]:
@@ -321,6 +331,22 @@ def needing_consent(factory: Factory, settings: Mapping[str, Any]) -> Iterator[t
             for one in value if isinstance(value, list | tuple) else [value]:
                 if one is not None and not (is_harmless and is_harmless(one)):
                     yield setting, one
+
+
+def with_defaults(name: str, settings: Mapping[str, Any], *, older: bool) -> dict[str, Any]:
+    """Return settings with those whose defaults have changed, which files written since then hold.
+
+    Args:
+        name: The short name or dotted path.
+        settings: The settings that are known.
+        older: Take the values of before for those that are missing, not the defaults of today.
+    """
+    load_plugins(ENVIRONMENTS)
+    found = _OLDER_DEFAULTS.get(_dotted(_FACTORIES.get(name, name)), {})
+    if found and not older:
+        today = inspect.signature(resolve(name)).parameters
+        found = {key: today[key].default for key in found}
+    return {**found, **settings}
 
 
 def make(name: str, **settings: Any) -> Environment:

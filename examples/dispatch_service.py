@@ -8,10 +8,12 @@
       "jobs": [{"name": "chair", "operations": [["saw", 3], ["drill", 2]]},
                {"name": "stool", "operations": [["saw", 5]], "done": 0, "ready_at": 7}]}'
 
-The answer names the job, how likely the network finds each that can start, and, if none can, when
-one can. Nothing is kept between two questions: the plan is told with each, and jobs that are done
-belong to it. Jobs may have a "release", the time from which on they can start, and, all of them, a
-time when they are "due" and a "weight".
+The answer names the job, its machine, when it starts there, and how likely the network finds each
+job to choose from; if none can start now, when one can. A start later than now keeps the machine
+free for that job: tell the next question that its operation is done, and its job and machine free
+again at its end. Nothing is kept between two questions: the plan is told with each, and jobs that
+are done belong to it. Jobs may have a "release", the time from which on they can start, and, all of
+them, a time when they are "due" and a "weight".
 """
 
 from __future__ import annotations
@@ -118,10 +120,12 @@ class Plan(BaseModel):
 def make_app(run: str) -> FastAPI:
     """Return the service that asks the network of a run folder."""
     agent = load_agent(run, seed=0, greedy=True)
+    # Another game stops here.
     seen = agent.obs_space.entities.get("Job")
     labels = seen is not None and "machine" in seen.features
-    fit_environment(JobShop(labels=labels), agent)  # another game stops here
-    JobShopRows(None, labels=labels).reset()  # compiles, so that the first question need not wait
+    fit_environment(JobShop(labels=labels), agent)
+    rules = {"labels": labels, "waiting": agent.loaded.config.env["waiting"]}
+    JobShopRows(None, **rules).reset()  # compiles, so that the first question need not wait
     app = FastAPI(title="Which job next?")
 
     @app.exception_handler(RequestValidationError)
@@ -133,21 +137,24 @@ def make_app(run: str) -> FastAPI:
     @app.post("/next")
     def next_job(plan: Plan) -> dict[str, Any]:
         try:
-            shop = JobShopRows(None, instance=_instance(plan), labels=labels)
+            shop = JobShopRows(None, instance=_instance(plan), **rules)
             observation = _observed(shop, plan)
         except (EntityEnvError, ValueError) as error:
             raise HTTPException(422, str(error)) from error
         left = [job for job in plan.jobs if job.done < len(job.operations)]
         if not left:
             return {"job": None, "reason": "all jobs are done"}
-        ready: Any = observation.actions.get("Dispatch")
-        if ready is None or not ready.actee_ids:
-            return {"job": None, "next_time": min(map(plan.start_of, left))}
+        if (soonest := min(map(plan.start_of, left))) > plan.now:
+            return {"job": None, "next_time": soonest}
+        ready: Any = observation.actions["Dispatch"]
         action: Any = agent.act(observation)["Dispatch"]
-        # One column for each job that can start; they are numbered as those that are left.
+        # One column for each job to choose from; they are numbered as those that are left.
         probs = zip(ready.actee_ids, action.probs[0].tolist(), strict=True)
+        chosen = left[action.actees[0][1]]
         return {
-            "job": left[action.actees[0][1]].name,
+            "job": chosen.name,
+            "machine": chosen.operations[chosen.done][0],
+            "start": max(plan.now, plan.start_of(chosen)),
             "probabilities": {left[job].name: round(prob, 4) for (_, job), prob in probs},
         }
 

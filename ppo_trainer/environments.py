@@ -34,6 +34,7 @@ from entity_env.registry import (
     path_of,
     resolve,
     seated,
+    with_defaults,
 )
 from entity_env.seats.table import seats_of
 from entity_env.wrappers import StaggeredStart, VecFeatureFilter
@@ -246,7 +247,8 @@ def with_kept_files(config: TrainConfig, env: Factory | None = None) -> TrainCon
     """
     kept = getattr(make_factory(config, env).factory, "kept_settings", dict)
     scored = replace(config.eval, env=kept(config.eval.env))
-    return replace(config, env=kept(config.env), eval=scored)
+    own = with_defaults(config.env["_target_"], kept(config.env), older=False)
+    return replace(config, env=own, eval=scored)
 
 
 def evaluated(config: TrainConfig) -> TrainConfig:

@@ -124,16 +124,24 @@ def test_the_service_answers_as_the_network_does_in_the_game(client, folder):
             assert list(answer["probabilities"].values()) == pytest.approx(
                 decided["Dispatch"].probs[0].tolist(), abs=1e-4
             )
+            chosen, op = int(answer["job"][4:]), own["op"][int(answer["job"][4:])]
             seen = shop.act(decided)
+            assert answer["start"] == shop.fields()["starts"][chosen][op]
+            assert answer["machine"] == f"m{shop.fields()['places'][chosen][op]}"
 
 
-def test_a_job_that_waits_may_stand_before_one_that_can_start(client):
+def test_a_machine_waits_only_for_a_job_that_comes_before_another_could_end(client):
     jobs = [
         {"name": "late", "operations": [["saw", 5]], "ready_at": 50},
-        {"name": "stool", "operations": [["saw", 55]]},
+        {"name": "stool", "operations": [["saw", 51]]},
     ]
     answer = client.post("/next", json={"jobs": jobs}).json()
-    assert answer == {"job": "stool", "probabilities": {"stool": 1.0}}
+    assert set(answer["probabilities"]) == {"late", "stool"}
+    assert (answer["machine"], answer["start"]) == ("saw", 50 if answer["job"] == "late" else 0)
+    jobs[1]["operations"] = [["saw", 50]]
+    answer = client.post("/next", json={"jobs": jobs}).json()
+    expected = {"job": "stool", "machine": "saw", "start": 0, "probabilities": {"stool": 1.0}}
+    assert answer == expected
 
 
 SAW = {"name": "a", "operations": [["saw", 1]]}

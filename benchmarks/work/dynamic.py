@@ -14,7 +14,7 @@ import yaml
 from ragged_envs.industry.job_shop import JobShopRows
 from ragged_envs.industry.job_shop_scripts import RULES
 
-from benchmarks.work.play import load_runs, spread, values_by, values_of
+from benchmarks.work.play import load_runs, rules_of, spread, values_by, values_of
 
 __all__ = ["add_arguments", "run"]
 
@@ -42,8 +42,8 @@ def run(given: argparse.Namespace) -> None:
     }
     settings: dict[str, Any] = {"jobs": given.jobs, "machines": given.machines, **changes}
 
-    def streams() -> JobShopRows:
-        return JobShopRows(given.streams, seed=4242, arrivals=True, **settings)
+    def streams(**rules: bool) -> JobShopRows:
+        return JobShopRows(given.streams, seed=4242, arrivals=True, **rules, **settings)
 
     print("player | weighted tardiness")
     best = np.inf
@@ -52,7 +52,7 @@ def run(given: argparse.Namespace) -> None:
         best = min(best, found.mean())
         print(f"{name} | {spread(found)}", flush=True)
     for own in load_runs(given.runs):
-        found = values_of(own, streams(), "tardiness", greedy=True)
+        found = values_of(own, streams(**rules_of(own)), "tardiness", greedy=True)
         less = 100 * (1 - found.mean() / best)
         print(
             f"{own.run.path.name}, greedy | {spread(found)} | {less:.1f}% less than the best rule"

@@ -19,7 +19,15 @@ from ragged_envs.industry.job_shop_instances import find_instances
 from ragged_envs.industry.job_shop_scripts import RULES
 from ragged_envs.industry.taillard import TAILLARD
 
-from benchmarks.work.play import F64, MOST_ROWS, load_runs, spread, values_by, values_of
+from benchmarks.work.play import (
+    F64,
+    MOST_ROWS,
+    load_runs,
+    rules_of,
+    spread,
+    values_by,
+    values_of,
+)
 from ppo_trainer.runs.load_run import LoadedRun
 
 __all__ = ["add_arguments", "run"]
@@ -79,9 +87,8 @@ def _solve(own: LoadedRun, names: Sequence[str], samples: int) -> F64:
     found = []
     for first in range(0, len(names), at_once):
         some = list(names[first : first + at_once])
-        labels = bool(own.config.env.get("labels"))
         rows = JobShopRows(
-            len(some) * samples, seed=1, copies=samples, instance=some, labels=labels
+            len(some) * samples, seed=1, copies=samples, instance=some, **rules_of(own)
         )
         gaps = values_of(own, rows, _measured(some), greedy=samples == 1)
         found.append(gaps.reshape(len(some), samples).min(1))

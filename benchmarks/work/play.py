@@ -14,9 +14,9 @@ from entity_env import VecEnv, VecObs
 from entity_env.player.episodes import Policy
 from entity_env.player.scripted_agent import ScriptedAgent
 from ppo_trainer.players.network_agent import NetworkAgent
-from ppo_trainer.runs.load_run import LoadedRun, load_policy
+from ppo_trainer.runs.load_run import LoadedNet, LoadedRun, load_policy
 
-__all__ = ["MOST_ROWS", "load_runs", "spread", "values_by", "values_of"]
+__all__ = ["MOST_ROWS", "load_runs", "rules_of", "spread", "values_by", "values_of"]
 
 MOST_ROWS = 640
 """So many rows play at once."""
@@ -27,6 +27,11 @@ F64 = npt.NDArray[np.float64]
 def load_runs(paths: Sequence[str]) -> list[LoadedRun]:
     """The networks of run folders."""
     return [load_policy(path, device="cpu", trust=True) for path in paths]
+
+
+def rules_of(own: LoadedNet) -> dict[str, bool]:
+    """The rules of the job shops that a run was trained in."""
+    return {name: own.config.env.get(name, False) for name in ("labels", "waiting")}
 
 
 def spread(numbers: npt.ArrayLike) -> str:

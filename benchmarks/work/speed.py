@@ -16,6 +16,7 @@ import numpy as np
 from ragged_envs.industry.job_shop import JobShopRows
 from ragged_envs.industry.job_shop_instances import Instance
 
+from benchmarks.work.play import rules_of
 from entity_env.player.scripted_agent import ScriptedAgent
 from ppo_trainer.agent import load_agent
 
@@ -72,7 +73,7 @@ def _rows(
 ) -> tuple[float, int]:
     """CPU seconds for one greedy schedule of each instance, and how many decisions that took."""
     agent: Any = load_agent(run, device="cpu", greedy=True)
-    rows = JobShopRows(len(instances), instance=instances)
+    rows = JobShopRows(len(instances), instance=instances, **rules_of(agent.loaded))
     over, decisions = np.zeros(len(instances), bool), 0
     obs = rows.reset()
     agent.reset()

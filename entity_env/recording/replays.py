@@ -54,6 +54,7 @@ from entity_env.registry import (
     registered_packages,
     resolve,
     seated,
+    with_defaults,
 )
 from entity_env.rows.list_env import ListEnv
 from entity_env.rows.vec_env import VecEnv
@@ -285,14 +286,15 @@ class Replay:
                 f"the replay names code or files: {setting}={shorten(value)}",
                 expected="consent to import or read them: trust=True, or --trust",
             )
-        check_settings(factory, dict(self.settings))
+        settings = with_defaults(self.env, self.settings, older=True)
+        check_settings(factory, settings)
         try:
             if self.rows == 0:
                 make: Any = (seated(factory) if self.table else None) or alone(factory)
-                game = make(**self.settings)
+                game = make(**settings)
                 game = game if self.shown is None else FeatureFilter(game, self.shown)
                 return TableRows(game, self.seed)
-            return make_rows(factory, self.settings, self.rows, self.seed, self.shown)
+            return make_rows(factory, settings, self.rows, self.seed, self.shown)
         except EntityEnvError:
             raise
         except Exception as error:  # of settings of others: no memory for them, wrong types
@@ -354,7 +356,7 @@ class RecordReplay(VecWrapper):
         shown: ObsSpace | None = None,
     ) -> None:
         super().__init__(rows)
-        own = {} if settings is None else dict(settings)
+        own = with_defaults(env, settings or {}, older=False)
         try:
             json.dumps(own, allow_nan=False)
         except (TypeError, ValueError) as error:

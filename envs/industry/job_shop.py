@@ -50,7 +50,7 @@ class JobShopRows(CompiledRows):
             compare several solutions of one.
         threads: How many threads share the rows.
         jobs, machines, instance, arrivals, load, tightness, breakdowns, repair, setups, families,
-            flexible, labels: See ``JobShop``.
+            flexible, labels, waiting: See ``JobShop``.
 
     Raises:
         EnvConfigError: A setting that is refused.
@@ -76,6 +76,7 @@ class JobShopRows(CompiledRows):
         families: int = 3,
         flexible: int = 1,
         labels: bool = False,
+        waiting: bool = True,
         copies: int = 1,
         threads: int = 1,
     ) -> None:
@@ -83,7 +84,7 @@ class JobShopRows(CompiledRows):
         settings = _checked(
             self.instances, jobs, machines, arrivals=arrivals, load=load, tightness=tightness,
             breakdowns=breakdowns, repair=repair, setups=setups, families=families,
-            flexible=flexible, labels=labels,
+            flexible=flexible, labels=labels, waiting=waiting,
         )  # fmt: skip
         game = _game(self.instances, settings)
         super().__init__(game, num_envs, seed, threads=threads, copies=copies)
@@ -137,8 +138,10 @@ class JobShopRows(CompiledRows):
 
     def load_game(self, saved: Mapping[str, Any]) -> dict[str, Any]:
         """Return the fields, or StateError, also for an instance that is not among the given."""
-        # Runs from before do not say which instance it is.
-        fields = super().load_game({"instance": 0, **saved})
+        # Runs from before do not say which instance it is, and nothing waited in them.
+        now = saved.get("now")
+        since = {"instance": 0, "asked": -1, "until": now + 1 if type(now) is int else now}
+        fields = super().load_game({**since, **saved})
         if self._given:
             fits = [
                 number
@@ -269,6 +272,7 @@ def _checked(
         "families": families,
         "flexible": flexible,
         "labels": check_flag("labels", given["labels"]),
+        "waiting": check_flag("waiting", given["waiting"]),
         "loosest": loosest,
         "tightest": tightest,
         "least_jobs": jobs[0],
@@ -339,6 +343,8 @@ def _game(instances: Sequence[Instance], settings: dict[str, Any]) -> CompiledGa
             "num_here": Field(least=1, most=jobs),
             "come": Field(least=0, most=jobs),
             "now": Field(least=0, most=_LATEST),
+            "asked": Field(least=-1, most=machines - 1),
+            "until": Field(least=0, most=NEVER),
             "instance": Field(least=0, most=max(len(instances) - 1, 0)),
             "best": Field(least=0, most=_LATEST),
             **{
@@ -368,34 +374,41 @@ def _game(instances: Sequence[Instance], settings: dict[str, Any]) -> CompiledGa
 
 
 class JobShop(CompiledEnvironment):
-    """Time stands where some operation can start; a job that can is chosen, and starts.
+    """A shop that asks for the next job of the machine on which an operation can end first.
 
-    When no further operation can start, time moves on to where one can. Where a single one can,
-    it starts by itself, so that what is asked is a choice (but for the first one of an episode).
+    To choose from are all jobs whose next operation could start there before that end: the machine
+    may wait for one of them. Such choices lead to all active schedules, and a best one is among
+    these (Giffler and Thompson 1960). Where jobs arrive or machines break down only operations that
+    can start now tell the machine; it can wait for a job whose operation before has been started.
+    Without ``waiting`` the jobs that can start now are to choose from, on whichever machine.
+
+    Time is the earliest at which some operation can start. Where there is a single choice, it is
+    taken by itself, so that what is asked is a choice (but for the first one of an episode).
 
     Entities:
         Job: each that is here and not finished. ``work`` is left of it, in parts of the first
         bound; ``operations`` are left, in parts of the machines. Of its next operation:
-        ``duration``, whether it is ``ready`` to start, the ``wait`` until it can be, its machine's
-        ``machine wait`` and ``machine work`` left, how many other jobs (``rivals``, in parts of
-        the jobs) wait for the same machine. The same of the operation after it: ``next duration``,
-        ``next machine wait``, ``next machine work``; 0 where there is none. ``flow``: the work up
-        to and with the next operation over the work that is left. ``rank`` by the work left, 0 for
-        the most. ``path``: how long it takes at least, in parts of the bound that is left.
+        ``duration``, whether it is a choice (``ready``), the ``wait`` until it can start, its
+        machine's ``machine wait`` and ``machine work`` left, how many other jobs (``rivals``, in
+        parts of the jobs) wait for the same machine. The same of the operation after it: ``next
+        duration``, ``next machine wait``, ``next machine work``; 0 where there is none. ``flow``:
+        the work up to and with the next operation over the work that is left. ``rank`` by the work
+        left, 0 for the most. ``path``: how long it takes at least, in parts of the bound that is
+        left.
         ``slack`` to its due date, ``weight`` and ``age`` are 0 without due dates. ``job work``: all
         of it, in parts of the first bound; ``setup``: the part of ``duration`` that its machine
         is set up for; ``urgency``: weight over duration, less the more slack there is (Vepsalainen
-        and Morton 1987), 0 without due dates; ``turn``: of jobs that are ready, 1 for the one of
-        those for its machine that the best rule starts first (flow due date over work left; the
-        most urgent with due dates), 1/2 for the second, and so on; 0 for others. Times are in mean
-        durations of an operation.
+        and Morton 1987), 0 without due dates; ``turn``: of jobs that can start before that end, 1
+        for the one that can start on its machine first, of equals the one that the best rule takes
+        (flow due date over work left; the most urgent with due dates), 1/2 for the second, and so
+        on; 0 for others. Times are in mean durations of an operation.
         Machine: ``wait`` until it is free, ``work`` left to come to it, in parts of the first
         bound, ``queue`` of jobs whose next operation needs it, in parts of the jobs, and ``path``
         as for jobs.
         Clock: what is ``left`` of the bound, in parts of the first one; ``jobs`` here and
         ``ready`` in tens, ``machines`` in tens.
     Actions:
-        Dispatch: the clock selects a job that is ready.
+        Dispatch: the clock selects a job that is ready; its next operation starts when it can.
     Reward:
         Minus what the choice adds to a lower bound of the makespan, times 10 / the first bound.
         With due dates minus what is added to the weighted tardiness that can no longer be
@@ -435,6 +448,7 @@ class JobShop(CompiledEnvironment):
             operation, and how fast; what is shown of work and queues is then that of all machines.
         labels: Show the numbers of machines, for ``net.relations``: ``machine`` and ``next
             machine`` of a job (-1 for none), ``number`` of a machine.
+        waiting: A machine may wait for a job that comes soon. False: what can start, starts.
         copies: Of many rows, so many neighbours get the same instance; alone it changes nothing.
         threads: Of many rows, how many threads share them.
 

@@ -14,6 +14,7 @@ from entity_env.rows.compiled import compiled, random_float, random_int
 __all__ = [
     "BREAKDOWNS",
     "NEVER",
+    "can_start",
     "centre_of",
     "centre_share",
     "machine_of",
@@ -79,7 +80,7 @@ def step(g: Any, game: int, chosen: npt.NDArray[np.int64]) -> tuple[float, bool]
     while True:
         ready, only = 0, 0
         for i in range(g.num_here[game]):
-            if start_of(g, game, g.here[game, i]) <= g.now[game]:
+            if can_start(g, game, g.here[game, i]):
                 ready, only = ready + 1, g.here[game, i]
         if ready != 1:
             break
@@ -109,6 +110,7 @@ def resume(
     for name, own in _following(g, game).items():
         getattr(g, name)[game, : len(own)] = own
     g.num_here[game] = np.sum(g.op[game, :jobs] < g.ops[game, :jobs])
+    _ask(g, game)
     _measure_left(g, game)
     g.bound[game] = _bound_of(g, game)
 
@@ -151,7 +153,7 @@ def problems(g: Any, game: int) -> dict[str, bool]:
             np.array_equal(own, getattr(g, name)[game, : len(own)])
             for name, own in following.items()
         ),
-        "no job that can start": not any(start_of(g, game, job) <= now for job in here),
+        "no job that can start": not any(can_start(g, game, job) for job in here),
         "a breakdown in the past": (g.next_break[game, :machines] <= now).any(),
         "a repair without end": g.breakdowns > 0
         and min(g.ups[game, :machines].min(), g.downs[game, :machines].min()) < 1,
@@ -278,14 +280,49 @@ def start_of(g: Any, game: int, job: int) -> int:
 
 
 @compiled
+def can_start(g: Any, game: int, job: int) -> bool:
+    """Return True if a job's next operation is among those that are asked about."""
+    asked = g.asked[game]
+    is_asked: bool = asked < 0 or machine_of(g, game, job) == asked
+    return is_asked and start_of(g, game, job) < g.until[game]
+
+
+@compiled
+def _ask(g: Any, game: int) -> None:
+    """Write between which operations is to be chosen: on which machine, and when they start.
+
+    They are those of the machine on which one can end first, which could start before that end,
+    also later than now (Giffler and Thompson, "Algorithms for solving production scheduling
+    problems", Operations Research 8, 1960): some choice among them leads to a best schedule. Where
+    time brings what nobody knows yet, only what can start now says which machine is asked.
+    Without ``waiting`` they are all that can start now.
+    """
+    now = g.now[game]
+    g.asked[game], g.until[game] = -1, now + 1
+    if not g.waiting:
+        return
+    is_known = not g.arrivals and g.breakdowns <= 0
+    first = NEVER
+    for i in range(g.num_here[game]):
+        job = g.here[game, i]
+        machine = machine_of(g, game, job)
+        start = max(start_of(g, game, job), now)
+        end = start + setup_of(g, game, job, machine) + time_of(g, game, job, machine)
+        if end < first and (is_known or start == now):
+            # One that takes no time is among them, too.
+            g.asked[game], g.until[game], first = machine, max(end, start + 1), end
+
+
+@compiled
 def _dispatch(g: Any, game: int, job: int) -> None:
-    """Start the next operation of a job, now."""
+    """Start the next operation of a job, as soon as it can."""
     op = g.op[game, job]
     route, duration = g.route[game, job, op], g.durations[game, job, op]
     machine = machine_of(g, game, job)
-    end = g.now[game] + setup_of(g, game, job, machine) + time_of(g, game, job, machine)
+    start = max(start_of(g, game, job), g.now[game])
+    end = start + setup_of(g, game, job, machine) + time_of(g, game, job, machine)
     g.set_for[game, machine], g.last_job[game, machine] = g.family[game, job], job
-    g.starts[game, job, op], g.ends[game, job, op] = g.now[game], end
+    g.starts[game, job, op], g.ends[game, job, op] = start, end
     g.places[game, job, op] = machine
     g.job_free[game, job] = g.machine_free[game, machine] = end
     g.machine_work[game, route] -= duration
@@ -319,9 +356,11 @@ def _move_on(g: Any, game: int) -> None:
             for op in range(g.ops[game, job]):
                 g.machine_work[game, g.route[game, job, op]] += g.durations[game, job, op]
             g.queue[game, g.route[game, job, 0]] += 1
-        _break_down(g, game, False)
+        for machine in range(g.machines[game]):
+            while g.next_break[game, machine] <= g.now[game]:
+                _repair(g, game, machine)
         if g.num_here[game] == 0 and g.come[game] == jobs:
-            _break_down(g, game, True)
+            _work_off(g, game)
             break
         earliest = NEVER
         for i in range(g.num_here[game]):
@@ -334,6 +373,7 @@ def _move_on(g: Any, game: int) -> None:
             for machine in range(g.machines[game]):
                 earliest = min(earliest, g.next_break[game, machine])
         g.now[game] = earliest
+    _ask(g, game)
     _measure_left(g, game)
 
 
@@ -355,25 +395,50 @@ def _measure_left(g: Any, game: int) -> None:
 
 
 @compiled
-def _break_down(g: Any, game: int, until_done: bool) -> None:
-    """Machines whose time has come are repaired, and what they work on ends later."""
-    if g.breakdowns <= 0:
+def _work_off(g: Any, game: int) -> None:
+    """Repair what breaks down, in the order of time, until all that has been started is done."""
+    while g.breakdowns > 0:
+        at, machine = NEVER, -1
+        for one in range(g.machines[game]):
+            own = g.next_break[game, one]
+            if own < g.machine_free[game, one] and own < at:
+                at, machine = own, one
+        if machine < 0:
+            break
+        _repair(g, game, machine)
+
+
+@compiled
+def _repair(g: Any, game: int, machine: int) -> None:
+    """Repair a machine that breaks down: what it works on ends later, what it waits for starts so.
+
+    So do the operations of that job that other machines wait for.
+    """
+    at, free = g.next_break[game, machine], g.machine_free[game, machine]
+    again = at + g.downs[game, machine, g.broken[game, machine] % BREAKDOWNS]
+    g.broken[game, machine] += 1
+    g.next_break[game, machine] = again + g.ups[game, machine, g.broken[game, machine] % BREAKDOWNS]
+    if free <= at:
+        g.machine_free[game, machine] = again
         return
-    for machine in range(g.machines[game]):
-        while True:
-            at, free = g.next_break[game, machine], g.machine_free[game, machine]
-            if at > g.now[game] and not (until_done and at < free):
-                break
-            repair = g.downs[game, machine, g.broken[game, machine] % BREAKDOWNS]
-            g.broken[game, machine] += 1
-            if free > at:
-                job = g.last_job[game, machine]
-                g.ends[game, job, g.op[game, job] - 1] = free + repair
-                g.machine_free[game, machine] = g.job_free[game, job] = free + repair
-            else:
-                g.machine_free[game, machine] = at + repair
-            up = g.ups[game, machine, g.broken[game, machine] % BREAKDOWNS]
-            g.next_break[game, machine] = at + repair + up
+    job = g.last_job[game, machine]
+    last = g.op[game, job] - 1
+    op = last
+    while op > 0 and (g.places[game, job, op] != machine or g.ends[game, job, op] != free):
+        op -= 1
+    delay = again - at
+    if g.starts[game, job, op] > at:
+        delay = max(again - g.starts[game, job, op], 0)
+        g.starts[game, job, op] += delay
+    while True:
+        g.ends[game, job, op] += delay
+        g.machine_free[game, g.places[game, job, op]] = g.ends[game, job, op]
+        if op == last:
+            break
+        delay = max(g.ends[game, job, op] - g.starts[game, job, op + 1], 0)
+        op += 1
+        g.starts[game, job, op] += delay
+    g.job_free[game, job] = g.ends[game, job, last]
 
 
 @compiled

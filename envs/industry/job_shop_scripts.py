@@ -1,6 +1,7 @@
 """Dispatching rules for job shops, as scripted players: they see what the network sees.
 
-Each gives every job a number; the ready one with the smallest starts, of equals the first.
+Each gives every job a number; of the ready ones that can start first the one with the smallest
+starts, of equals the first. No machine waits, as where the rules have been studied.
 """
 
 from __future__ import annotations
@@ -65,7 +66,8 @@ class Rule:
         jobs["work left"] = jobs["work"] * len(seen.features["Machine"])
         mean = (jobs["ready"] * jobs["duration"]).sum() / max(jobs["ready"].sum(), 1)
         jobs["mean ready"] = np.full(len(features), mean)
-        numbers = np.where(jobs["ready"] > 0, self.priority(jobs), np.inf)
+        soonest = jobs["wait"] == jobs["wait"][jobs["ready"] > 0].min()
+        numbers = np.where((jobs["ready"] > 0) & soonest, self.priority(jobs), np.inf)
         chosen = list(seen.ids["Job"])[int(numbers.argmin())]
         return {"Dispatch": SelectEntityAction(actors=list(seen.ids["Clock"]), actees=[chosen])}
 

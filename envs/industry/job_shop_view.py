@@ -12,6 +12,8 @@ from entity_env.rows.compiled import compiled
 from entity_env.spaces import ActionName, ActionSpace, Entity, ObsSpace, SelectEntityActionSpace
 
 from .job_shop_engine import (
+    NEVER,
+    can_start,
     centre_of,
     centre_share,
     machine_of,
@@ -59,9 +61,9 @@ ACTION_SPACE: dict[ActionName, ActionSpace] = {"Dispatch": SelectEntityActionSpa
 
 
 def ready_jobs(g: Any, game: int, clock: int, allowed: npt.NDArray[np.bool_]) -> None:
-    """Allow the jobs that can start now."""
+    """Allow the jobs that can be chosen."""
     for i in range(g.num_here[game]):
-        allowed[i] = start_of(g, game, g.here[game, i]) <= g.now[game]
+        allowed[i] = can_start(g, game, g.here[game, i])
 
 
 def job_features(g: Any, game: int, i: int, out: npt.NDArray[np.float32]) -> None:
@@ -79,7 +81,7 @@ def job_features(g: Any, game: int, i: int, out: npt.NDArray[np.float32]) -> Non
     out[0] = own / first
     out[1] = (g.ops[game, job] - op) / count
     out[2] = (time_of(g, game, job, machine) + setup) / unit
-    out[3] = start == 0
+    out[3] = can_start(g, game, job)
     out[4] = start / unit
     share, queue = centre_share(g, game, machine)
     out[5] = share / first
@@ -105,7 +107,7 @@ def job_features(g: Any, game: int, i: int, out: npt.NDArray[np.float32]) -> Non
     out[17] = (done + own) / first
     out[18] = setup / unit
     out[19] = _urgency(g, game, job) if g.dated else 0.0
-    out[20] = _turn(g, game, i) if start == 0 else 0.0
+    out[20] = _turn(g, game, i) if start_of(g, game, job) < g.until[game] else 0.0
     if g.labels:
         out[21], out[22] = machine, following
 
@@ -126,7 +128,7 @@ def clock_features(g: Any, game: int, _: int, out: npt.NDArray[np.float32]) -> N
     """Write the features of the clock: the work that is left."""
     ready = 0
     for i in range(g.num_here[game]):
-        ready += start_of(g, game, g.here[game, i]) <= g.now[game]
+        ready += can_start(g, game, g.here[game, i])
     out[0] = g.left[game] / _first(g, game)
     out[1], out[2], out[3] = g.num_here[game] / 10, ready / 10, g.machines[game] / 10
 
@@ -156,18 +158,21 @@ def _haste(g: Any, game: int, job: int) -> float:
 
 @compiled
 def _turn(g: Any, game: int, i: int) -> float:
-    """One over the place of the i-th job, which is ready, among those ready for its machine."""
+    """Return one over the place of the i-th job at its machine: by start, then by the best rule."""
     job, place = g.here[game, i], 1
     begin, end = centre_of(g, game, g.route[game, job, g.op[game, job]])
-    haste = _haste(g, game, job)
+    haste, start = _haste(g, game, job), max(start_of(g, game, job), g.now[game])
     for k in range(g.num_here[game]):
         other = g.here[game, k]
         is_rival = begin <= g.route[game, other, g.op[game, other]] < end
         if g.has_times:
             is_rival = machine_of(g, game, other) == machine_of(g, game, job)
-        if is_rival and k != i and start_of(g, game, other) <= g.now[game]:
+        begins = max(start_of(g, game, other), g.now[game]) if is_rival and k != i else NEVER
+        if begins == start:
             own = _haste(g, game, other)
             place += own > haste or (own == haste and k < i)
+        else:
+            place += begins < start
     return 1.0 / place
 
 

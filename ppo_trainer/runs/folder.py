@@ -19,6 +19,7 @@ import yaml
 
 from entity_env import ActionSpace, ObsSpace
 from entity_env.errors import SpaceError, shorten
+from entity_env.registry import with_defaults
 from entity_env.storage.bounded_json import count_values, parse_json
 from entity_env.storage.files import lock, read_file, remove_leftovers, write_file
 from entity_env.storage.space_json import spaces_from_json, spaces_to_json
@@ -185,6 +186,8 @@ class RunFolder:
         for group, settings in _OF_OLDER_RUNS.items():
             if isinstance(own := values.get(group), dict):
                 values[group] = {**settings, **own}
+        if isinstance(env := values.get("env"), dict) and isinstance(env.get("_target_"), str):
+            values["env"] = with_defaults(env["_target_"], env, older=True)
         try:
             return config_from_dict(values)
         except ConfigError as error:

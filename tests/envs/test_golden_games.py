@@ -76,6 +76,16 @@ SCENES = {
             **{"breakdowns": 0.1, "load": 1.2},
         },
     ),
+    "job_shop without waiting": ("job_shop", 3, 250, {"waiting": False}),
+    "job_shop with everything but waiting": (
+        "job_shop",
+        4,
+        60,
+        {
+            **{**SHOP, "arrivals": True, "flexible": 3, "setups": 1},
+            **{"breakdowns": 0.1, "load": 1.2, "waiting": False},
+        },
+    ),
     "minesweeper": ("minesweeper", 40, 50, {}),
     "minirts": ("minirts", 1, 10, {}),
     "minirts by units": (

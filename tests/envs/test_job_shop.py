@@ -1,6 +1,7 @@
 """Job shops: rules by hand, instances, and how episodes begin."""
 
 import contextlib
+import itertools
 import json
 from dataclasses import replace
 
@@ -113,7 +114,7 @@ def test_a_schedule_by_hand():
     At 2 job 0 starts by itself on M0 (2 to 5); M1 is free at 4, where only job 1 waits (4 to 8); at
     5 job 2 on M0 (5 to 6); at 8 job 0 on M1 (8 to 10). Nothing was asked but the first.
     """
-    env = JobShop(instance=TINY)
+    env = JobShop(instance=TINY, waiting=False)
     seen = env.reset()
     assert feature(seen, "ready") == [1, 1, 1]
     assert (env.fields()["first"], env.fields()["now"]) == (10, 0)
@@ -125,20 +126,171 @@ def test_a_schedule_by_hand():
     assert (seen.reward, seen.metrics) == (0, {"makespan": 10, "ratio": 1.0})
 
 
+LATECOMER = Instance.of([[100], [10, 10, 100]], [[0], [1, 0, 1]], 2)
+"""Job 0: M0 100. Job 1: M1 10, M0 10, M1 100. No schedule is shorter than job 1, 120."""
+
+
+def test_it_pays_to_wait():
+    """Job 1 ends first, on M1 at 10, and starts. Then it would end first on M0, at 20, if M0 waits.
+
+    If so, job 0 follows at 20, and both end at 120. If not, job 1 is on M0 from 100, and ends at
+    210: 90 of the bound of 120 are lost. Nobody could choose where all starts that can start.
+    """
+    env = JobShop(instance=LATECOMER)
+    assert feature(env.reset(), "ready") == [0, 1]
+    seen = dispatch(env, 1)
+    assert (feature(seen, "ready"), env.fields()["now"], env.fields()["until"]) == ([1, 1], 0, 20)
+    seen = dispatch(env, 1)
+    assert (seen.done, seen.reward, seen.metrics["makespan"]) == (True, 0, 120)
+    assert bars(env) == [(1, 1, 0, 10), (0, 1, 10, 20), (0, 0, 20, 120), (1, 1, 20, 120)]
+    env.reset()
+    dispatch(env, 1)
+    seen = dispatch(env, 0)
+    assert (seen.done, seen.reward, seen.metrics["makespan"]) == (True, -7.5, 210)
+    env = JobShop(instance=LATECOMER, waiting=False)
+    for first in (0, 1):
+        env.reset()
+        assert dispatch(env, first).metrics["makespan"] == 210
+
+
+def schedules(env, seen, path=()):
+    """Return the starts of all schedules that can be played on, as a set."""
+    if seen.done:
+        return {tuple(env.fields()["starts"][job][op] for job in range(3) for op in range(3))}
+    found, state = set(), env.get_state()
+    for _, place in seen.actions["Dispatch"].actee_ids:
+        env.set_state(state)
+        action = SelectEntityAction(actors=[("Clock", 0)], actees=[("Job", place)])
+        found |= schedules(env, env.act({"Dispatch": action}))
+    return found
+
+
+def orders(times, routes):
+    """Return the starts of all active schedules of 3 jobs on 3 machines, from all orders of jobs.
+
+    In an active one nothing can start earlier, whatever the order, unless something starts later.
+    """
+    found = set()
+    for order in itertools.product(itertools.permutations(range(3)), repeat=3):
+        starts = {}
+        for _ in range(9):
+            for job, op in itertools.product(range(3), range(3)):
+                machine = routes[job][op]
+                before = [(j, routes[j].index(machine)) for j in order[machine]]
+                before = [*before[: before.index((job, op))], *([(job, op - 1)] if op else [])]
+                if all(one in starts for one in before):
+                    ends = [starts[j, k] + times[j][k] for j, k in before]
+                    starts[job, op] = max(ends, default=0)
+        if len(starts) == 9 and not any(
+            starts[job, op] > begin >= (starts[job, op - 1] + times[job][op - 1] if op else 0)
+            and all(
+                begin + times[job][op] <= starts[j, routes[j].index(machine)]
+                or starts[j, routes[j].index(machine)] + times[j][routes[j].index(machine)] <= begin
+                for j in range(3)
+                if j != job
+            )
+            for (job, op), machine in (((j, k), routes[j][k]) for j, k in starts)
+            for begin in range(starts[job, op])
+        ):
+            found.add(tuple(starts[job, op] for job in range(3) for op in range(3)))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_active_schedules_can_be_played_and_no_others(seed):
+    """One of them is a best schedule of any instance; without waiting some are out of reach."""
+    rng = np.random.default_rng(seed)
+    times = rng.integers(1, 9, (3, 3)).tolist()
+    routes = [rng.permutation(3).tolist() for _ in range(3)]
+    expected, instance = orders(times, routes), Instance.of(times, routes, 3)
+    env = JobShop(instance=instance)
+    assert schedules(env, env.reset()) == expected
+    env = JobShop(instance=instance, waiting=False)
+    assert schedules(env, env.reset()) < expected
+
+
+TROUBLES = {"breakdowns": 0.1, "repair": 5}
+
+
+def test_a_machine_waits_for_what_has_been_started_where_nobody_knows_what_comes():
+    """M0 and M1 are idle at 0, and can break down. Of what can start at once job 1 ends first.
+
+    Then M0 is asked until 100, when job 0 would end. Job 1 comes to it at 10. M1 breaks down at 5
+    for 20: job 1 ends there at 30, and is on M0 from then until 40. M0 breaks down at 35 for 4:
+    until 44. Both others follow. With M0 down from 7 to 17 instead, it starts there at 17.
+    """
+    far = [10**6] * 16
+    troubles = (
+        # breakdowns of M0 and M1, repairs of both, bars
+        ((35, 5), (4, 20), [(1, 1, 0, 30), (0, 1, 30, 44), (0, 0, 44, 144), (1, 1, 44, 144)]),
+        ((7, 999), (10, 1), [(1, 1, 0, 10), (0, 1, 17, 27), (0, 0, 27, 127), (1, 1, 27, 127)]),
+    )
+    for breaks, repairs, expected in troubles:
+        env = JobShop(instance=LATECOMER, **TROUBLES)
+        env.reset()
+        ups = [[breaks[0], *far[1:]], [breaks[1], *far[1:]]]
+        downs = [[repairs[0]] * 16, [repairs[1]] * 16]
+        changed(env, ups=ups, downs=downs, next_break=list(breaks))
+        seen = dispatch(env, 1)
+        assert (feature(seen, "ready"), env.fields()["until"]) == ([1, 1], 100)
+        dispatch(env, 1)
+        assert bars(env) == expected
+
+
+EVERYTHING = {
+    "arrivals": {"arrivals": True, "load": 1.2},
+    "breakdowns": {"breakdowns": 0.2, "repair": 2},
+    "work centres": {"flexible": 2, "setups": 0.5},
+    "everything": {"arrivals": True, "flexible": 3, "setups": 1, "breakdowns": 0.1, "load": 1.2},
+}
+
+
+@pytest.mark.parametrize("name", EVERYTHING)
+def test_schedules_keep_the_order_of_operations_and_work_on_one_job_at_a_time(name):
+    rows = JobShopRows(None, seed=5, jobs=8, machines=5, **EVERYTHING[name])
+    rows.interpret()
+    policy, size = random_policy(seed=2), EVERYTHING[name].get("flexible", 1)
+    for _ in range(4):
+        obs = rows.reset()
+        while not obs.done[0]:
+            obs = rows.act(policy(obs))
+        own = rows.save_game(0)
+        on = {machine: [] for machine in range(5)}
+        for job in range(8):
+            free = own["release"][job]
+            for op in range(5):
+                start, end = own["starts"][job][op], own["ends"][job][op]
+                assert start >= free
+                assert end - start >= own["durations"][job][op]
+                assert own["places"][job][op] // size == own["route"][job][op] // size
+                on[own["places"][job][op]].append((start, end))
+                free = end
+            assert free == own["job_free"][job]
+        for busy in map(sorted, on.values()):
+            assert all(end <= start for (_, end), (start, _) in itertools.pairwise(busy))
+
+
 def test_whose_turn_it_is_by_hand():
     """All can start; 0 and 1 want M0, 2 is alone at M1.
 
     Of job 0 3 of 5 are done with its operation, of job 1 2 of 6: 1 goes first by the best rule.
+    Where machines wait, M0 is asked, until 2, and after job 1 M1: until 4, when job 2 would end;
+    job 1 can start there at 2, so that it would be the second.
     """
-    seen = JobShop(instance=TINY).reset()
-    assert feature(seen, "turn") == [1 / 2, 1, 1]
+    env = JobShop(instance=TINY, waiting=False)
+    assert feature(env.reset(), "turn") == [1 / 2, 1, 1]
+    env = JobShop(instance=TINY)
+    assert feature(env.reset(), "turn") == [1 / 2, 1, 1]
+    seen = dispatch(env, 1)
+    assert feature(seen, "turn") == [1, 1 / 2, 1]
+    assert feature(seen, "ready") == [0, 1, 1]
 
 
 def test_what_delays_the_end_costs_what_it_delays():
     """Job 0 first: M0 0 to 3; job 2 on M1 0 to 4. At 3 job 1 on M0 (3 to 5). At 4 M1 is free: job 0
     (4 to 6). At 5 M0: job 2 (5 to 6). At 6 M1: job 1 (6 to 10). Nothing is lost. Job 2 first: M1 0
     to 4, and both others want M0: job 0 (0 to 3), then as before."""
-    env = JobShop(instance=TINY)
+    env = JobShop(instance=TINY, waiting=False)
     for first in (0, 2):
         env.reset()
         seen = dispatch(env, first)
@@ -297,7 +449,7 @@ def test_rules_reach_their_published_gaps(rule, expected):
 
 
 def test_the_gap_is_what_the_best_makespan_is_missed_by():
-    env = JobShop(instance=replace(TINY, best=8))
+    env = JobShop(instance=replace(TINY, best=8), waiting=False)
     env.reset()
     assert dispatch(env, 1).metrics["gap"] == pytest.approx(25)  # it takes 10
 
@@ -468,7 +620,7 @@ def test_due_dates_weights_and_release_times_of_a_table_count():
     """
     one = read_table(DATED, "")
     assert (one.release, one.due, one.weight) == ((0, 5, 20), (60, 200, 70), (2, 1, 4))
-    env = JobShop(instance=one)
+    env = JobShop(instance=one, waiting=False)
     seen = env.reset()
     unit = (30 + 20 + 45 + 10 + 0 + 55) / 6
     of = {name: feature(seen, name) for name in JOB}
@@ -490,7 +642,7 @@ def test_the_chart_names_what_is_late():
     pictures = []
     dated = DATED.replace("chair", '"a chair\n of oak"')  # a name may have several lines
     for text in (dated, dated.replace("200", "201"), dated.replace("200", "90")):
-        env = JobShop(instance=read_table(text, ""))
+        env = JobShop(instance=read_table(text, ""), waiting=False)
         env.reset()
         dispatch(env, 0)
         pictures.append(env.render())
@@ -542,7 +694,7 @@ def test_flexible_files_are_read_and_played(tmp_path):
     one = find_instance(path)
     assert one.durations.tolist() == [[5, 2, 1], [2, 7, 0], [3, 0, 0]]
     assert one.machines.tolist() == [[0, 2, 0], [2, 1, -1], [0, -1, -1]]
-    env = JobShop(instance=one)
+    env = JobShop(instance=one, waiting=False)
     seen = env.reset()
     assert feature(seen, "ready") == [1, 1, 1]
     for job in (0, 1, 1):
