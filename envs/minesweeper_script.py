@@ -63,7 +63,7 @@ def _ids(observation: Observation, kind: str) -> list[EntityID]:
 
 
 def _ready_cannons(observation: Observation) -> list[EntityID]:
-    mask = (observation.actions or {})["Fire Orbital Cannon"]
+    mask = (observation.actions or {}).get("Fire Orbital Cannon")  # not of every board
     if isinstance(mask, SelectEntityActionMask) and mask.actor_ids is not None:
         return list(mask.actor_ids)
     is_ready = isinstance(mask, SelectEntityActionMask) and bool(mask.actor_types)

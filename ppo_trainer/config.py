@@ -21,6 +21,7 @@ from ragged_net import NetConfig
 __all__ = [
     "CheckpointConfig",
     "EvalConfig",
+    "ImitationConfig",
     "OptimConfig",
     "PPOConfig",
     "RolloutConfig",
@@ -117,6 +118,9 @@ class PPOConfig(UpdateConfig):
         value_coef: Weight of the value loss.
         clip_value: Clip the change of the value by clip_coef, too.
         target_kl: Stop an update when the policy has moved further than this; 0 never stops.
+        clone_kl: Weight of a penalty, at the beginning of the run, on leaving the network that
+            ``init`` names: its divergence from it, in nats for each choice. 0 for none.
+        clone_kl_fade: The part of the run during which the penalty goes to 0, linearly.
     """
 
     gamma: float = fraction(default=0.95)
@@ -133,6 +137,36 @@ class PPOConfig(UpdateConfig):
     value_coef: float = at_least(0, default=0.5)
     clip_value: bool = False
     target_kl: float = at_least(0, default=0.0)
+    clone_kl: float = at_least(0, default=0.0)
+    clone_kl_fade: float = fraction(default=0.5)
+
+
+@names_its_settings
+@dataclass(frozen=True)
+class ImitationConfig(UpdateConfig):
+    """Behavioural cloning of recorded games: ``python -m ppo_trainer.imitate``.
+
+    Args:
+        held_out: The part of the episodes that is not learned from, but measures what was learned.
+        patience: Ends when the loss on these has not fallen for so many passes; the network of the
+            least one is kept. 0 goes through all ``epochs``.
+        temperature: Weighs episodes by what they earned: ``exp(z / temperature)``, at most 20,
+            where z is the episode's reward as deviations from the mean of all. 0 weighs all alike.
+        value_coef: Weight of the value loss; the value function learns the recorded returns,
+            discounted by ``ppo.gamma``.
+        frames: The most frames in memory at a time. A data set that has no more is read once, a
+            larger one in each pass, and frames are shuffled among so many.
+        readers: Threads that read files ahead.
+    """
+
+    epochs: int = at_least(1, default=100)
+    minibatch_size: int = at_least(1, default=256)
+    held_out: float = fraction(default=0.1)
+    patience: int = at_least(0, default=10)
+    temperature: float = at_least(0, default=0.0)
+    value_coef: float = at_least(0, default=0.5)
+    frames: int = at_least(1, default=100_000)
+    readers: int = at_least(1, default=1)
 
 
 @names_its_settings
@@ -203,15 +237,7 @@ class CheckpointConfig:
 @names_its_settings
 @dataclass(frozen=True)
 class WandbConfig:
-    """Weights & Biases.
-
-    Args:
-        mode: ``online`` sends the metrics while the run trains; ``offline`` writes them to the run
-            folder and needs no network.
-        project: The project that the run belongs to.
-        entity: The user or team that owns it; null for your own.
-        group: A name that several runs share, such as the seeds of an experiment.
-    """
+    """Weights & Biases; ``offline`` needs no network."""
 
     mode: Literal["online", "offline", "disabled"] = "disabled"
     project: str = "ragged-rl"
@@ -244,6 +270,8 @@ class TrainConfig:
         run_dir: Where run folders are made.
         run_name: Name of the run folder; made from environment, time and seed if left out.
         resume: Run folder to go on with.
+        init: Run folder, or ``<run>/best``, whose network, with its settings, a new run begins
+            with, such as that of ``ppo_trainer.imitate``; null begins with a fresh one.
         algorithm: What improves the network; its settings are the group of its name.
         shown_metrics: Which of the environment's own metrics the screen, ``curve.png`` and tables
             show; null shows all of them, but numbers such as ``energy.max`` only where named.
@@ -265,12 +293,14 @@ class TrainConfig:
     run_dir: str = "runs"
     run_name: str | None = None
     resume: str | None = None
+    init: str | None = None
     algorithm: Literal["ppo"] = "ppo"
     shown_metrics: Sequence[str] | None = None
     rollout: RolloutConfig = field(default_factory=RolloutConfig)
     net: NetConfig = field(default_factory=NetConfig)
     value_net: NetConfig | None = None
     ppo: PPOConfig = field(default_factory=PPOConfig)
+    imitation: ImitationConfig = field(default_factory=ImitationConfig)
     optim: OptimConfig = field(default_factory=OptimConfig)
     value_optim: OptimConfig | None = None
     eval: EvalConfig = field(default_factory=EvalConfig)
@@ -283,7 +313,7 @@ class TrainConfig:
         for name, value in fitted(self).items():
             object.__setattr__(self, name, value)
         object.__setattr__(self, "env", plain(self.env, "env"))
-        for name in ("run_dir", "resume"):
+        for name in ("run_dir", "resume", "init"):
             object.__setattr__(self, name, _without_tilde(getattr(self, name)))
         check_device_name(self.device)
         check_ranges(self)
@@ -340,7 +370,23 @@ class TrainConfig:
                 "value_optim is set, but the value function has no network of its own",
                 hint="set value_net, too, or leave value_optim out",
             )
-        for name in ("run_dir", "run_name", "resume"):
+        if self.init is not None and self.selfplay.policies > 1:
+            raise ConfigError(
+                "init names one network, and a population has several",
+                expected="init=null, or another selfplay.mode",
+            )
+        if self.ppo.clone_kl and self.init is None:
+            raise ConfigError(
+                "ppo.clone_kl is set, but the run begins with a fresh network",
+                expected="init=<run>, the network that is not to be left",
+            )
+        if self.ppo.clone_kl and self.net.memory != "none":
+            raise ConfigError(
+                "ppo.clone_kl does not go together with a memory",
+                expected="net.memory=none, or ppo.clone_kl=0",
+                received=f"net.memory={self.net.memory}",
+            )
+        for name in ("run_dir", "run_name", "resume", "init"):
             if "\0" in (getattr(self, name) or ""):
                 raise ConfigError(f"{name} has a null byte, which no path may have")
         if self.run_name == ".." or Path(self.run_name or "").name != (self.run_name or ""):

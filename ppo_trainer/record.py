@@ -1,11 +1,17 @@
-"""Record a run's games: ``python -m ppo_trainer.record <run> games.episodes [--episodes N]``.
+"""Record games: ``python -m ppo_trainer.record <run> games.episodes [--episodes N]``.
 
-``entity_env.recording.Recording`` reads the file.
+Of a script, or of any other opponent by name, with settings in the place of the run; of people, and
+of whoever else a replay knows, from that::
+
+    python -m ppo_trainer.record env=minesweeper games.episodes --agent script
+    python -m ppo_trainer.record mine.replay games.episodes
+
+``entity_env.recording.Recording`` reads the file, and ``ppo_trainer.imitate`` learns from it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,11 +21,20 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from entity_env import Metric
+from entity_env import ListEnv, Metric, Observation, VecEnv, VecObs
+from entity_env.batching.frame_reader import FrameReader
+from entity_env.batching.unbatch import answers_in_frame
 from entity_env.errors import SettingError
-from entity_env.recording import RecordEpisodes
+from entity_env.kinds.table import answer_forms
+from entity_env.player.scripted_agent import is_script
+from entity_env.recording import RecordEpisodes, Replay
 from entity_env.registry import Factory
 from entity_env.rows.vec_env import check_count
+from entity_env.wrappers.wrapper import Wrapper
+from ppo_trainer.command_line.overrides import config_of
+from ppo_trainer.config import TrainConfig
+from ppo_trainer.environments import make_factory, with_env
+from ppo_trainer.errors import ConfigError
 from ppo_trainer.experience.tensors import to_actions, to_batch
 from ppo_trainer.machine.commands import command_parser, run_main
 from ppo_trainer.machine.device import use_threads
@@ -27,11 +42,12 @@ from ppo_trainer.machine.screen import say
 from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.machine.torch_state import usual_torch
 from ppo_trainer.players.network_agent import NetworkAgent
+from ppo_trainer.players.opponents import make_opponent
 from ppo_trainer.runs.load_run import load_policy
 from ragged_net import ActionOutput, ContinuousActors, NetOutput, RaggedTensor
 from ragged_net.actors import Actors
 
-__all__ = ["Recorded", "main", "record_run"]
+__all__ = ["Recorded", "main", "record_agent", "record_replay", "record_run"]
 
 
 @dataclass(frozen=True)
@@ -94,30 +110,177 @@ def record_run(
         overwrite: Replace it.
         trust: The consent to import the environment that somebody else's run names.
     """
-    check_count("number of episodes", episodes, error=SettingError)
-    check_count("number of rows", rows)
     loaded = load_policy(run, env, trust=trust)
     use_threads(loaded.config, loaded.device)
     if seed is None:
         seed = derived_seed(loaded.config.seed, "record")
     drawn = derived_seed(seed, "actions")
     agent = NetworkAgent(loaded.net, seed=drawn, greedy=greedy, precision=loaded.config.precision)
-    share = -(-episodes // rows)
-    most_steps = share * loaded.config.eval.max_steps
-    inner = loaded.game.rows(loaded.game.whole(min(rows, episodes)), seed)
+
+    def decide(obs: VecObs) -> _Decided:
+        batch = to_batch(obs, loaded.device)
+        output = agent.output(obs, batch)
+        log_probs = {name: _array(own.log_prob) for name, own in output.actions.items()}
+        known = _logits(output, batch.actions) if logits else None
+        return to_actions(output), {"log_probs": log_probs, "logits": known}
+
+    def make_rows(count: int, seed: int) -> VecEnv:
+        return loaded.game.rows(loaded.game.whole(count), seed)
+
+    return _record(
+        make_rows, loaded.config, path, lambda _: decide,
+        episodes=episodes, seed=seed, rows=rows, append=append, overwrite=overwrite,
+    )  # fmt: skip
+
+
+def record_agent(
+    config: TrainConfig,
+    path: str | Path,
+    env: Factory | None = None,
+    *,
+    agent: str = "script",
+    episodes: int = 100,
+    seed: int | None = None,
+    rows: int = 16,
+    append: bool = False,
+    overwrite: bool = False,
+) -> Recorded:
+    """Record games of a script, or of another player, on all seats.
+
+    Args:
+        config: The environment and, in ``eval.scripted``, its script.
+        path: As for ``record_run``, as everything that is not named here.
+        env: The environment's class, as for ``train``.
+        agent: ``script``, or an opponent as in ``selfplay.opponents``: ``random``, the dotted path
+            of another script, a run folder.
+        episodes: The least number of episodes.
+        seed: Other games than those of ``config.seed``.
+        rows: Environments that play at once.
+        append: Go on with a recording.
+        overwrite: Replace it.
+
+    Raises:
+        ConfigError: There is no such player.
+    """
+    config = with_env(config, env)
+    name = config.eval.scripted if agent == "script" else agent
+    if name is None:
+        raise ConfigError(
+            "the environment has no scripted player",
+            expected="eval.scripted=my_module.my_player, or --agent my_module.my_player",
+        )
+    seed = derived_seed(config.seed if seed is None else seed, "record")
+
+    game, shown = make_factory(config, env), list[_Shown]()
+
+    def make_rows(count: int, seed: int) -> VecEnv:
+        if game.has_seats or not is_script(name):
+            return game.rows(game.whole(count), seed)
+
+        def make() -> _Shown:
+            shown.append(_Shown(game.alone()))
+            return shown[-1]
+
+        return ListEnv(make, count, seed)
+
+    def plays(inner: VecEnv) -> Callable[[VecObs], _Decided]:
+        spaces = inner.obs_space(), inner.action_space()
+        player = make_opponent(name, *spaces, seed=derived_seed(seed, "actions"))
+        if not shown:
+            return lambda obs: (player.act_rows(obs), {})
+
+        reader, forms = FrameReader(*spaces), answer_forms(spaces[1])
+
+        def decide(obs: VecObs) -> _Decided:
+            every = [
+                answers_in_frame(player.act(own.last), reader.read(own.last), spaces[1])
+                for own in shown
+            ]
+            lengths = {name: mask.actors.size1() for name, mask in obs.action_masks.items()}
+            return {
+                name: form.buffer(np.concatenate([own[name] for own in every]), lengths[name])
+                for name, form in forms.items()
+            }, {}
+
+        return decide
+
+    return _record(
+        make_rows, config, path, plays,
+        episodes=episodes, seed=seed, rows=rows, append=append, overwrite=overwrite,
+    )  # fmt: skip
+
+
+def record_replay(
+    replay: str | Path,
+    path: str | Path,
+    *,
+    append: bool = False,
+    overwrite: bool = False,
+    trust: bool = False,
+) -> Recorded:
+    """Play the games of a replay again, and record them.
+
+    Args:
+        replay: The replay, such as ``entity_env.runner ... --replay mine.replay`` writes.
+        path: The file to write.
+        append: Go on with a recording.
+        overwrite: Replace it.
+        trust: The consent to import the environment that somebody else's replay names.
+    """
+    known = Replay.read(replay)
+    rewards, frames = Metric(), 0
+    inner = known.make_rows(trust=trust)
     with inner, RecordEpisodes(inner, path, append=append, overwrite=overwrite) as recorder:
+        running = np.zeros(len(recorder))
+        for moment in known.play_in(recorder):
+            frames += len(moment.commands)
+            running += moment.obs.reward
+            rewards = rewards.merge(Metric.of(running[moment.obs.done]))
+            running[moment.obs.done] = 0.0
+    return Recorded(Path(path), frames, rewards, Path(path).stat().st_size)
+
+
+class _Shown(Wrapper):
+    """Keeps what an environment has shown last, for scripts that know entities by their ids."""
+
+    last: Observation
+
+    def _show(self, observation: Observation) -> Observation:
+        self.last = observation
+        return observation
+
+
+_Decided = tuple[Mapping[str, Any], Mapping[str, Any]]
+"""Actions, and what else is recorded of them."""
+
+
+def _record(
+    make_rows: Callable[[int, int], VecEnv],
+    config: TrainConfig,
+    path: str | Path,
+    plays: Callable[[VecEnv], Callable[[VecObs], _Decided]],
+    *,
+    episodes: int,
+    seed: int,
+    rows: int,
+    append: bool,
+    overwrite: bool,
+) -> Recorded:
+    """Record games of whoever ``plays`` in the rows that it is given."""
+    check_count("number of episodes", episodes, error=SettingError)
+    check_count("number of rows", rows)
+    share = -(-episodes // rows)
+    most_steps = share * config.eval.max_steps
+    inner = make_rows(min(rows, episodes), seed)
+    with inner, RecordEpisodes(inner, path, append=append, overwrite=overwrite) as recorder:
+        decide = plays(inner)
         left = np.full(len(recorder), share)
         rewards, steps, frames = Metric(), 0, 0
         obs = recorder.reset()
         while (left > 0).any() and (steps < most_steps or not most_steps):
-            batch = to_batch(obs, loaded.device)
             frames += obs.num_frames
-            output = agent.output(obs, batch)
-            obs = recorder.act(
-                to_actions(output),
-                log_probs={name: _array(own.log_prob) for name, own in output.actions.items()},
-                logits=_logits(output, batch.actions) if logits else None,
-            )
+            actions, known = decide(obs)
+            obs = recorder.act(actions, **known)
             left -= obs.done
             steps += 1
             ended = obs.metrics.get("episodic_reward")
@@ -153,8 +316,11 @@ def _array(tensor: Tensor) -> npt.NDArray[np.float32]:
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line."""
     parser = command_parser("record", __doc__)
-    parser.add_argument("run", help="run folder")
+    parser.add_argument(
+        "source", nargs="+", help="run folder, or replay; with --agent settings: env=minesweeper"
+    )
     parser.add_argument("path", help="file to write")
+    parser.add_argument("--agent", help="script, or an opponent's name, in place of a network")
     parser.add_argument("--episodes", type=int, default=100, help="at least so many")
     parser.add_argument("--greedy", action="store_true", help="always the likeliest choice")
     parser.add_argument("--logits", action="store_true", help="record all choices' logits")
@@ -164,7 +330,22 @@ def main(arguments: list[str] | None = None) -> None:
     exists.add_argument("--append", action="store_true", help="go on with the file")
     exists.add_argument("--overwrite", action="store_true", help="replace the file")
     options: dict[str, Any] = vars(parser.parse_args(arguments))
-    say(str(record_run(**options)), is_read=True)
+    source, agent = options.pop("source"), options.pop("agent")
+    if agent is not None or "=" in source[0]:
+        options = {name: options[name] for name in ("path", "episodes", "seed", "rows", *_HOW)}
+        config = config_of(source, "record games of")
+        made = record_agent(config, agent="script" if agent is None else agent, **options)
+    elif len(source) > 1:
+        parser.error(f"one run is recorded, not {len(source)}")
+    elif Path(source[0]).is_file():
+        options = {name: options[name] for name in ("path", "trust", *_HOW)}
+        made = record_replay(source[0], **options)
+    else:
+        made = record_run(source[0], **options)
+    say(str(made), is_read=True)
+
+
+_HOW = ("append", "overwrite")
 
 
 if __name__ == "__main__":

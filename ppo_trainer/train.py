@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
 from entity_env import Metric, VecObs
 from entity_env.errors import shorten
@@ -16,6 +17,7 @@ from entity_env.registry import Factory
 from entity_env.rows.slow_calls import naming_slow_calls
 from ppo_trainer.algorithms.advantage import explained_variance
 from ppo_trainer.algorithms.algorithm import Algorithm
+from ppo_trainer.algorithms.clone import clone_weight
 from ppo_trainer.algorithms.table import make_algorithm
 from ppo_trainer.config import TrainConfig, config_from_dict, config_to_dict
 from ppo_trainer.environments import (
@@ -43,6 +45,7 @@ from ppo_trainer.reporting.progress import RunProgress
 from ppo_trainer.reporting.recent_episodes import is_per_episode
 from ppo_trainer.runs.checkpoint import TrainState, saved_at
 from ppo_trainer.runs.folder import RunFolder
+from ppo_trainer.runs.load_run import with_network_settings
 from ppo_trainer.runs.logger import RunLogger, check_wandb
 from ppo_trainer.runs.saved_spaces import fit_game
 from ppo_trainer.runs.trust import require_trust
@@ -52,7 +55,9 @@ from ppo_trainer.training.report import evaluate_now, finish, warn_halfway
 from ppo_trainer.training.session import Session, open_session
 from ragged_net import RaggedNet
 
-__all__ = ["TrainResult", "resume", "train", "train_once"]
+Learn: TypeAlias = Callable[[Session, VecObs, Stopwatch], tuple[VecObs, dict[str, float]]]
+
+__all__ = ["Learn", "TrainResult", "resume", "train", "train_once"]
 
 
 @dataclass(frozen=True)
@@ -83,6 +88,8 @@ def train(
     env: Factory | None = None,
     stop: Callable[[int], bool] | None = None,
     callbacks: Iterable[CallbackLike] | CallbackLike | None = None,
+    *,
+    learn: Learn | None = None,
 ) -> TrainResult:
     """Train, or with ``config.resume`` go on training.
 
@@ -94,6 +101,8 @@ def train(
         stop: Called with the number of updates done; True ends the run as Ctrl-C would.
         callbacks: Called while the run trains, see ``Callback``; a function is called with the
             session after each update. What returns False ends the run as its last step would.
+        learn: What an update does in the place of playing and learning from it, as ``imitate`` has
+            it: called with the session, the last observation and a clock.
     """
     hooks = Callbacks(callbacks)
     config = with_kept_files(with_env(TrainConfig() if config is None else config, env), env)
@@ -101,6 +110,8 @@ def train(
         raise ConfigError(
             "stop cannot be called", expected="stop(updates) -> bool", received=shorten(stop)
         )
+    if config.resume is None:
+        config = with_network_settings(config)
     device = choose_device(config.device)
     use_threads(config, device)
     if config.keep_memory:
@@ -132,7 +143,7 @@ def train(
             if interrupted:
                 break
             before = state.steps
-            trained = interrupt.finish(train_once, session, obs, clock)
+            trained = interrupt.finish(learn or train_once, session, obs, clock)
             if trained is None:
                 session.save(midway=True)
                 break
@@ -144,7 +155,8 @@ def train(
             log.write(state.update, state.steps, metrics)
             progress.show(state.steps, metrics)
             session.note(metrics)
-            warn_halfway(session, before)
+            if learn is None:
+                warn_halfway(session, before)
             if evaluates:
                 hooks.call("on_evaluation", session)
             hooks.call("on_update", session)
@@ -153,7 +165,9 @@ def train(
         _save(session, hooks)
     interrupted = interrupted or interrupt.requested
     with Interrupt() as interrupt:
-        results = interrupt.attempt(finish, session, interrupted, state.steps > begun_at)
+        results = interrupt.attempt(
+            finish, session, interrupted, state.steps > begun_at, learn is None
+        )
     if results is None and not interrupted:
         interrupted, results = True, finish(session, interrupted=True)
     state.evaluations = results or []
@@ -206,9 +220,11 @@ def _save(session: Session, hooks: Callbacks) -> None:
 def train_once(session: Session, obs: VecObs, clock: Stopwatch) -> tuple[VecObs, dict[str, float]]:
     """Collect from ``obs`` on, and update the networks; return the next observation and metrics."""
     config, state, players = session.config, session.state, session.players
-    algorithm = make_algorithm(config, state.groups)
+    progress = state.steps / config.total_timesteps
+    clone = state.clone if clone_weight(config.ppo, progress) else None
+    algorithm = make_algorithm(config, state.groups, clone)
     if players is not None:
-        players.before_update(state.steps / config.total_timesteps)
+        players.before_update(progress)
     collectors = [learner.collector() for learner in session.learners]
     collected = collect(collectors, session.vec_env, obs, config, clock)
     measured, rollouts = [], []

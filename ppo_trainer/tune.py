@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from entity_env.errors import MissingPackageError, shorten
-from ppo_trainer.command_line.overrides import recipe
+from entity_env.errors import MissingPackageError
+from ppo_trainer.command_line.overrides import config_of
 from ppo_trainer.config import TrainConfig, with_changes
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.machine.commands import INTERRUPTED, command_parser, python_command, run_main
@@ -121,7 +121,9 @@ def tune(
         ConfigError: A setting that does not exist, or a folder of another search.
         MissingPackageError: Optuna is not installed.
     """
-    base = _base(settings)
+    base = config_of(settings, "tune for")
+    if base.resume is not None:
+        raise ConfigError("resume= does not go with a search", hint="--folder goes on with one")
     given = {setting.lstrip("+").partition("=")[0] for setting in settings}
     space = {name: values for name, values in SPACE.items() if name not in given}
     search = _begin(base, space, Path(folder), metric, seed, 60 * minutes, list(settings))
@@ -134,21 +136,6 @@ def tune(
         _report(search, settings)
         raise
     return _report(search, settings)
-
-
-def _base(settings: Sequence[str]) -> TrainConfig:
-    """Return the settings of the first trial."""
-    names = [s.partition("=")[2] for s in settings if s.startswith("env=")]
-    if not names and not any(s.lstrip("+").startswith("env._target_=") for s in settings):
-        raise ConfigError(
-            "no environment to tune for",
-            expected="env=minesweeper, or env._target_=my_pkg.MyEnv",
-            received=shorten(list(settings)),
-        )
-    if any(s.lstrip("+").startswith("resume=") for s in settings):
-        raise ConfigError("resume= does not go with a search", hint="--folder goes on with one")
-    others = [s for s in settings if not s.startswith("env=")]
-    return recipe(names[-1] if names else "custom", *others)
 
 
 def _begin(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from entity_env.recording.dataset import EpisodeDataset
 from entity_env.recording.recorder import RecordEpisodes
 from entity_env.recording.recording import DamageWarning, Recording
 from entity_env.recording.records import RecordedBatch, RecordedEpisode, RecordedStep
@@ -9,6 +10,7 @@ from entity_env.recording.replays import Moment, RecordedCommand, RecordReplay, 
 
 __all__ = [
     "DamageWarning",
+    "EpisodeDataset",
     "Moment",
     "RecordEpisodes",
     "RecordReplay",

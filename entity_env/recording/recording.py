@@ -201,11 +201,15 @@ class Recording:
         check_count("number of epochs", epochs, error=SettingError)
         check_count("window", window, error=SettingError)
         rng = np.random.default_rng(check_seed(seed))
-        sizes = [chunk.arrays for chunk in self._chunks]
-        return shuffled(self._form, self._join, sizes, size, epochs, window, rng)
+        return shuffled(self._form, self.frames, self.chunk_sizes, size, epochs, window, rng)
 
-    def _join(self, numbers: list[int]) -> RecordedBatch:
-        """Return all frames of some chunks."""
+    @property
+    def chunk_sizes(self) -> list[int]:
+        """The bytes that each chunk of the file has in memory."""
+        return [chunk.arrays for chunk in self._chunks]
+
+    def frames(self, numbers: list[int]) -> RecordedBatch:
+        """Return all frames of the chunks with these numbers, at least one."""
         parts = []
         for number in numbers:
             with self._reading(self._chunks[number]):

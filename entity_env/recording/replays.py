@@ -246,7 +246,8 @@ class Replay:
             yield from self.play_in(rows)
 
     def play_in(self, rows: VecEnv) -> Iterator[Moment]:
-        """Play like ``play``, in rows that were made for it and stay open."""
+        """Play like ``play``, in rows that were made for it, or recorded, and stay open."""
+        inner = rows.env if isinstance(rows, VecWrapper) else rows
         forms = answer_forms(rows.action_space())
         try:
             obs = rows.reset() if self.state is None else rows.set_state(self.state)
@@ -257,7 +258,7 @@ class Replay:
         yield Moment(-1, (), obs)
         for number, (commands, wanted) in enumerate(self.steps):
             try:
-                if isinstance(rows, TableRows) and rows.is_over:
+                if isinstance(inner, TableRows) and inner.is_over:
                     obs = rows.reset()
                 else:
                     obs = rows.act(_chosen(commands, obs, forms, number))

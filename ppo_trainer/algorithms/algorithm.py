@@ -17,7 +17,7 @@ from ppo_trainer.experience.rollout import Rollout
 from ppo_trainer.experience.trajectories import Trajectories
 from ragged_net import NetOutput, RaggedNet
 
-__all__ = ["Algorithm", "Scale"]
+__all__ = ["Algorithm", "Objective", "Scale"]
 
 
 @dataclass(frozen=True)
@@ -34,22 +34,12 @@ class Scale:
     policy: float | Tensor
 
 
-class Algorithm(Protocol):
-    """The part of learning that differs between algorithms."""
+class Objective(Protocol):
+    """The losses of gradient steps on frames of known outcome, wherever these come from."""
 
     @property
     def config(self) -> UpdateConfig:
         """The settings of its gradient steps, among others of its own."""
-        ...
-
-    def estimate(self, trajectories: Trajectories, net: RaggedNet) -> Rollout:
-        """Return what updates need of the collected decisions, with their advantages and returns.
-
-        Args:
-            trajectories: K decisions, and what came of each.
-            net: The network that will be improved. An algorithm that corrects for decisions of
-                earlier networks, such as V-trace, asks it for the probabilities of the choices.
-        """
         ...
 
     def coefficients(self, progress: float) -> dict[str, float]:
@@ -99,4 +89,18 @@ class Algorithm(Protocol):
 
     def stops(self, numbers: Mapping[str, Tensor]) -> bool:
         """Return whether the update ends before the gradient step that would use these numbers."""
+        ...
+
+
+class Algorithm(Objective, Protocol):
+    """The part of learning that differs between algorithms."""
+
+    def estimate(self, trajectories: Trajectories, net: RaggedNet) -> Rollout:
+        """Return what updates need of the collected decisions, with their advantages and returns.
+
+        Args:
+            trajectories: K decisions, and what came of each.
+            net: The network that will be improved. An algorithm that corrects for decisions of
+                earlier networks, such as V-trace, asks it for the probabilities of the choices.
+        """
         ...

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ppo_trainer.algorithms.advantage import estimate
 from ppo_trainer.algorithms.algorithm import Scale
+from ppo_trainer.algorithms.clone import clone_divergence, clone_weight, with_clone
 from ppo_trainer.algorithms.group_baseline import GroupReturns
 from ppo_trainer.algorithms.losses import minibatch_scale, normalized, ppo_losses
 from ppo_trainer.algorithms.schedule import scheduled
@@ -27,14 +28,17 @@ class PPO:
     Args:
         config: Its settings.
         groups: The returns of rows that are each other's baseline; None without such a baseline.
+        clone: The network that is not to be left; None where no penalty keeps the policy near one.
     """
 
     config: PPOConfig
     groups: GroupReturns | None = None
+    clone: RaggedNet | None = None
 
     def estimate(self, trajectories: Trajectories, net: RaggedNet) -> Rollout:
         """Return the decisions with advantages and returns; what the network said then counts."""
-        return estimate(trajectories, self.config, self.groups)
+        rollout = estimate(trajectories, self.config, self.groups)
+        return rollout if self.clone is None else with_clone(rollout, self.clone)
 
     def coefficients(self, progress: float) -> dict[str, float]:
         """Return the coefficient of each term, 0 for what is only logged."""
@@ -44,7 +48,7 @@ class PPO:
             "loss/value": self.config.value_coef,
             "policy/kl": 0.0,
             "policy/clip_fraction": 0.0,
-        }
+        } | ({} if self.clone is None else {"loss/clone_kl": clone_weight(self.config, progress)})
 
     def logged(self, progress: float) -> dict[str, float]:
         """Return the weight of the entropy bonus, which a schedule may change."""
@@ -67,7 +71,10 @@ class PPO:
 
         On the CPU one kernel measures all of them and their gradients (``loss_kernel.py``).
         """
-        return ppo_losses(output, part, scale, self.config, value_std)
+        losses = ppo_losses(output, part, scale, self.config, value_std)
+        if part.clone_log_probs is not None:
+            losses |= {"loss/clone_kl": clone_divergence(output, part, scale, self.config)}
+        return losses
 
     def stops(self, numbers: Mapping[str, Tensor]) -> bool:
         """Return whether the policy has moved further than ``target_kl``.

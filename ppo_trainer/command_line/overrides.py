@@ -6,13 +6,15 @@ in ``config.py`` can answer a misspelt name with the nearest valid one.
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import yaml
 from hydra import compose, initialize_config_dir
@@ -34,7 +36,14 @@ from ppo_trainer.errors import ConfigError
 from ppo_trainer.runs.folder import RunFolder
 from ppo_trainer.runs.trust import require_trust
 
-__all__ = ["hydra_arguments", "recipe", "register_base", "resumed_config"]
+__all__ = [
+    "config_of",
+    "hydra_arguments",
+    "recipe",
+    "register_base",
+    "resumed_config",
+    "settings_help",
+]
 
 _CONF = Path(__file__).parents[1] / "conf"
 _GROUPS = {
@@ -42,7 +51,7 @@ _GROUPS = {
     for folder in sorted(_CONF.iterdir())
     if folder.is_dir()
 }
-_PATHS = ("resume", "run_dir", "run_name")
+_PATHS = ("resume", "init", "run_dir", "run_name")
 _QUOTED = re.compile(r"(['\"]).*\1", re.DOTALL)
 _SETTING = re.compile(r"^\+{0,2}(?P<name>[A-Za-z_][\w.]*)=")
 
@@ -52,6 +61,40 @@ def register_base() -> None:
     values = config_to_dict(TrainConfig())
     del values["env"]
     ConfigStore.instance().store(name="base", node=values)
+
+
+def settings_help(name: str) -> str:
+    """Return the settings of a group such as ``ppo``, or one setting, with defaults and meanings.
+
+    Raises:
+        ConfigError: A name that is no setting.
+    """
+    lines = dict(_described(TrainConfig, ""))
+    found = [line for path, line in lines.items() if path == name or path.startswith(f"{name}.")]
+    if not found:
+        groups = sorted({path.rpartition(".")[0] for path in lines} - {""})
+        raise ConfigError(
+            f"--help {name}: no such setting", options=groups, hint=nearest(name, [*groups, *lines])
+        )
+    return "\n".join(found)
+
+
+def _described(kind: Any, above: str) -> Iterator[tuple[str, str]]:
+    """Return the dotted name and the description of each setting within a dataclass."""
+    docs = "\n".join(inspect.getdoc(base) or "" for base in kind.__mro__[:-1])
+    texts = dict(re.findall(r"^    (\w+): (.*(?:\n {5,}.*)*)", docs, re.MULTILINE))
+    for field in dataclasses.fields(kind):
+        hint, path = get_type_hints(kind)[field.name], above + field.name
+        group = next((k for k in (hint, *get_args(hint)) if dataclasses.is_dataclass(k)), None)
+        if group is not None:
+            yield from _described(group, f"{path}.")
+            continue
+        default = field.default
+        if field.default_factory is not dataclasses.MISSING:
+            default = field.default_factory()
+        given = "" if default is dataclasses.MISSING else f"={default}"
+        meaning = " ".join(texts.get(field.name, "").split())
+        yield path, f"{path}{given}\n    {meaning}"
 
 
 def recipe(name: str, *settings: str) -> TrainConfig:
@@ -75,6 +118,27 @@ def recipe(name: str, *settings: str) -> TrainConfig:
                 received=shorten(settings),
             ) from error
     return config_from_dict(values)
+
+
+def config_of(settings: Sequence[str], purpose: str) -> TrainConfig:
+    """Return the config of ``python -m ppo_trainer <settings>``, for a command of its own.
+
+    Args:
+        settings: Such as ``env=minesweeper`` and ``seed=3``.
+        purpose: What the environment is wanted for, for errors, such as "tune for".
+
+    Raises:
+        ConfigError: No environment is named, or a setting does not exist.
+    """
+    names = [s.partition("=")[2] for s in settings if s.startswith("env=")]
+    if not names and not any(s.lstrip("+").startswith("env._target_=") for s in settings):
+        raise ConfigError(
+            f"no environment to {purpose}",
+            expected="env=minesweeper, or env._target_=my_pkg.MyEnv",
+            received=shorten(list(settings)),
+        )
+    others = [s for s in settings if not s.startswith("env=")]
+    return recipe(names[-1] if names else "custom", *others)
 
 
 @contextmanager
@@ -273,6 +337,11 @@ def _changes(composed: Mapping[str, Any]) -> dict[str, Any]:
                 f"{name}= does not go with resume: a run keeps its environment and recipe",
                 hint="change single settings, such as env.width=8 or "
                 + ("selfplay.mode=stages" if name == "selfplay" else "optim.lr=1e-4"),
+            )
+        if name == "init":
+            raise ConfigError(
+                "init= does not go with resume: a run goes on with its own network",
+                hint="leave resume= out to begin another run with that network",
             )
         if name in ("run_name", "run_dir"):
             raise ConfigError(

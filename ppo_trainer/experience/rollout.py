@@ -32,6 +32,8 @@ class Rollout:
         returns: Targets of the value function. Shape: (B,), float32.
         sequences: Which frames follow each other, for a network with a memory. Those of a
             minibatch lie in their order.
+        clone_log_probs: The log-probability of each choice by the network that is not to be left,
+            where there is one. Shape: (A,), float32.
     """
 
     batch: EntityBatch
@@ -41,6 +43,7 @@ class Rollout:
     advantages: Tensor
     returns: Tensor
     sequences: Sequences | None = None
+    clone_log_probs: Mapping[str, RaggedTensor] | None = None
 
     def __post_init__(self) -> None:
         """Check that each choice has a log-probability."""
@@ -74,6 +77,7 @@ class Rollout:
         """Return the frames with these numbers (K,), in that order, without sequences."""
         frames = FrameNumbers.of(frames, self.values.device)
         chosen, log_probs = select_choices(self.chosen, self.log_probs, frames)
+        cloned = self.clone_log_probs
         return Rollout(
             batch=self.batch.select(frames),
             chosen=chosen,
@@ -81,4 +85,7 @@ class Rollout:
             values=self.values.index_select(0, frames.there),
             advantages=self.advantages.index_select(0, frames.there),
             returns=self.returns.index_select(0, frames.there),
+            clone_log_probs=None
+            if cloned is None
+            else select_choices(self.chosen, cloned, frames)[1],
         )

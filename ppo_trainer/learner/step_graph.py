@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from ppo_trainer.algorithms.algorithm import Algorithm, Scale
+from ppo_trainer.algorithms.algorithm import Objective, Scale
 from ppo_trainer.algorithms.ppo import PPO
 from ppo_trainer.experience.acting import autocast
 from ppo_trainer.experience.padding import (
@@ -52,10 +52,12 @@ class StepGraphs:
         self._store: _Store | None = None
         self._rooms = Rooms[_Step]()
 
-    def begin(self, algorithm: Algorithm, rollout: Rollout) -> bool:
+    def begin(self, algorithm: Objective, rollout: Rollout) -> bool:
         """Return True if gradients on this rollout may be computed in graphs."""
         size = algorithm.config.microbatch_size
         if type(algorithm) is not PPO or 0 < size < algorithm.config.minibatch_size:
+            return False
+        if rollout.clone_log_probs is not None:
             return False
         if not self.graphs.begin(rollout.values.device, self._rooms):
             return False
@@ -69,7 +71,7 @@ class StepGraphs:
 
     def add_gradients(
         self,
-        algorithm: Algorithm,
+        algorithm: Objective,
         rollout: Rollout,
         numbers: Tensor,
         coefficients: Mapping[str, float],
@@ -178,7 +180,7 @@ class _Step:
         rooms: Mapping[Key, int],
         frames: int,
         precision: str,
-        algorithm: Algorithm,
+        algorithm: Objective,
         counted: tuple[str, ...],
     ) -> None:
         self._net, self._store, self._rooms, self._frames = net, store, rooms, frames

@@ -7,11 +7,10 @@ from collections.abc import Iterator, Mapping
 import torch
 from torch import Tensor
 
-from ppo_trainer.algorithms.algorithm import Algorithm
+from ppo_trainer.algorithms.algorithm import Objective
 from ppo_trainer.config import TrainConfig, UpdateConfig
-from ppo_trainer.experience.acting import autocast
+from ppo_trainer.experience.acting import autocast, evaluated, micro_batches, select_minibatch
 from ppo_trainer.experience.rollout import Rollout
-from ppo_trainer.experience.tensors import values_of
 from ppo_trainer.learner.optimizers import (
     Optimizers,
     forget_gradients,
@@ -22,13 +21,13 @@ from ppo_trainer.learner.step_graph import StepGraphs
 from ppo_trainer.learner.step_metrics import StepMetrics, joined, means
 from ppo_trainer.machine.device import explained_memory
 from ppo_trainer.machine.stopwatch import Stopwatch
-from ragged_net import NetOutput, RaggedNet
+from ragged_net import RaggedNet
 
 __all__ = ["add_gradients", "minibatch_numbers", "select_minibatch", "update"]
 
 
 def update(
-    algorithm: Algorithm,
+    algorithm: Objective,
     net: RaggedNet,
     optimizers: Optimizers,
     rollout: Rollout,
@@ -52,7 +51,7 @@ def update(
         graphs: Gradients as CUDA graphs, where they can be.
 
     Returns:
-        One number for all gradient steps, by name: see ``Algorithm.losses``.
+        One number for all gradient steps, by name: see ``Objective.losses``.
 
     Raises:
         NonFiniteError: A loss or a gradient is NaN or infinite; the network is as it was before
@@ -114,15 +113,8 @@ def minibatch_numbers(
             yield from rollout.sequences.minibatches(parts, generator)
 
 
-def select_minibatch(rollout: Rollout, numbers: Tensor) -> Rollout:
-    """Return the frames, or the sequences where there are any, of these numbers. Shape: (K,)."""
-    if rollout.sequences is None:
-        return rollout.select(numbers)
-    return rollout.select_sequences(numbers)
-
-
 def add_gradients(
-    algorithm: Algorithm,
+    algorithm: Objective,
     net: RaggedNet,
     minibatch: Rollout,
     config: TrainConfig,
@@ -138,10 +130,10 @@ def add_gradients(
     scale = algorithm.scale(minibatch)
     minibatch = algorithm.prepare(minibatch)
     measured: dict[str, Tensor] = {}
-    for part in _micro_batches(minibatch, algorithm.config.microbatch_size):
+    for part in micro_batches(minibatch, algorithm.config.microbatch_size):
         with clock("forward"):
             with autocast(minibatch.values.device, config):
-                output = _evaluate(net, part)
+                output = evaluated(net, part)
             losses = algorithm.losses(output, part, scale, net.value_std)
             loss = sum(losses[name] * coef for name, coef in coefficients.items() if coef)
         with clock("backward"):
@@ -150,35 +142,3 @@ def add_gradients(
             own = number.detach()
             measured[name] = joined(name, measured[name], own) if name in measured else own
     return measured
-
-
-def _micro_batches(minibatch: Rollout, size: int) -> Iterator[Rollout]:
-    """Yield parts of ``size`` frames, or with 0 the whole.
-
-    Sequences stay whole, so that one that is longer makes a larger micro-batch.
-    """
-    if not 0 < size < len(minibatch):
-        yield minibatch
-        return
-    if minibatch.sequences is None:
-        every = iter(torch.split(torch.arange(len(minibatch)), size))
-    else:
-        every = minibatch.sequences.within(size)
-    for numbers in every:
-        yield select_minibatch(minibatch, numbers)
-
-
-def _evaluate(net: RaggedNet, part: Rollout) -> NetOutput:
-    """Return the network's output now for the stored choices."""
-    given, sequences = values_of(part.chosen), part.sequences
-    if sequences is None:
-        output: NetOutput = net(part.batch, given=given, trusted=True)
-    else:
-        output = net(
-            part.batch,
-            memory=sequences.states,
-            sequences=sequences.lengths,
-            given=given,
-            trusted=True,
-        )
-    return output

@@ -26,6 +26,8 @@ _SHOWN = (
     ("win", "win"),
     ("explained var", "value/explained_variance"),
     ("entropy", "policy/entropy"),
+    ("held-out loss", "loss/held_out"),
+    ("accuracy", "policy/accuracy"),
 )
 _MOST_OWN = 5
 """Own metrics that are shown where none are asked for."""

@@ -80,6 +80,7 @@ class TrainState:
         players: The state of self-play as JSON values, where there is any, as it is saved.
         groups: The returns of rows that are each other's baseline, where they are.
         average: The average of the networks so far, where the run's agent is that.
+        clone: The network that the run began with, while a penalty keeps it near that one.
         acting_graphs: The network's passes while it plays, as CUDA graphs; not saved.
         step_graphs: Its gradients, likewise.
     """
@@ -97,6 +98,7 @@ class TrainState:
     players: Any = None
     groups: GroupReturns | None = None
     average: RaggedNet | None = None
+    clone: RaggedNet | None = None
     acting_graphs: ActingGraphs | None = None
     step_graphs: StepGraphs | None = None
 

@@ -29,6 +29,10 @@ _LEARNING = {
     "value/explained_variance": "explained variance",
     "policy/entropy": "entropy (nats)",
     "policy/kl": "KL divergence (nats)",
+    "loss/clone_kl": "divergence from the clone (nats)",
+    "loss/cloning": "surprise at recorded choices (nats)",
+    "loss/held_out": "the same, held-out episodes (nats)",
+    "policy/accuracy": "accuracy, held-out episodes",
 }
 _MOST_OWN = 12
 """Panels of own metrics where none are asked for."""

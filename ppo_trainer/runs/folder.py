@@ -81,6 +81,8 @@ class RunFolder:
     """The folder with a folder for each version that is being rated."""
     ratings_file = _Within("ratings.jsonl")
     """One JSON object for each version and reference player that has a rating."""
+    clone = _Within("clone")
+    """The network that the run began with, where ``ppo.clone_kl`` keeps it near that one."""
     best = _Within("best")
     """The best network, where ``checkpoint.best`` says what is good."""
 

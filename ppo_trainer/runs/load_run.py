@@ -21,7 +21,15 @@ from ppo_trainer.runs.saved_spaces import fit_game
 from ppo_trainer.runs.trust import require_trust
 from ragged_net import RaggedNet
 
-__all__ = ["LoadedNet", "LoadedRun", "find_net", "load_net", "load_policy", "network_of_run"]
+__all__ = [
+    "LoadedNet",
+    "LoadedRun",
+    "find_net",
+    "load_net",
+    "load_policy",
+    "network_of_run",
+    "with_network_settings",
+]
 
 
 @dataclass(frozen=True)
@@ -120,6 +128,14 @@ def load_net(path: str | Path, device: str = "auto") -> LoadedNet:
             "load_agent(run, trust=True), or --trust",
         )
     return loaded
+
+
+def with_network_settings(config: TrainConfig) -> TrainConfig:
+    """Return the settings with those of the network of ``init``, where a run begins with one."""
+    if config.init is None:
+        return config
+    saved = locate_checkpoint(config.init)[0].read_config()
+    return replace(config, net=saved.net, value_net=saved.value_net)
 
 
 def network_of_run(path: str | Path, device: str = "auto") -> RaggedNet:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from pathlib import Path
 
 from entity_env.command_line import game_words
 from ppo_trainer.environments import UNIMPORTABLE, evaluated, name_in_script
@@ -21,6 +22,8 @@ from ppo_trainer.runs.logger import read_metrics
 from ppo_trainer.training.session import Session
 
 __all__ = ["evaluate_now", "finish", "warn_halfway"]
+
+_ENVIRONMENTS = Path(__file__).parents[1] / "conf" / "env"
 
 
 def evaluate_now(session: Session) -> dict[str, float]:
@@ -52,10 +55,13 @@ def warn_halfway(session: Session, before: int) -> None:
             complain(f"half of the run is over, and {line}")
 
 
-def finish(session: Session, interrupted: bool, trained: bool = True) -> list[Evaluation]:
+def finish(
+    session: Session, interrupted: bool, trained: bool = True, played: bool = True
+) -> list[Evaluation]:
     """Draw the curves; evaluate a run that is over; say what to type next.
 
-    Where nothing was ``trained``, an evaluation that the run has already is shown again.
+    Where nothing was ``trained``, an evaluation that the run has already is shown again. Where
+    nothing was ``played``, the network has learned from recordings.
     """
     run, state, config = session.run, session.state, session.config
     if interrupted:  # first of all: whoever is impatient may interrupt the drawing, too
@@ -75,8 +81,8 @@ def finish(session: Session, interrupted: bool, trained: bool = True) -> list[Ev
         say(f"best            {run.best}: {best.metric} {best.value:.3f} at step {best.steps:,}")
     if curve is not None:
         say(f"learning curve  {curve}")
-    results = _evaluate(session, trained) if config.eval.episodes else []
-    if trained and reached is None:
+    results = _evaluate(session, trained, played) if config.eval.episodes else []
+    if trained and played and reached is None:
         records = read_metrics(run)
         equals = session.game.has_seats and config.selfplay.meets_equals
         # Against earlier versions the mean return is no 0, and tells nothing of the game.
@@ -87,12 +93,12 @@ def finish(session: Session, interrupted: bool, trained: bool = True) -> list[Ev
             if len(lines) > 1 and (command := _tune_command(session)):
                 say(f"  or let other settings be searched: {command}")
     say("\nWhat next:")
-    for what, command in _next_steps(session):
+    for what, command in ([] if played else _improve(session)) + _next_steps(session):
         say(f"  {what:<18}  {command}")
     return results
 
 
-def _evaluate(session: Session, trained: bool) -> list[Evaluation]:
+def _evaluate(session: Session, trained: bool, played: bool) -> list[Evaluation]:
     run, state, config = session.run, session.state, evaluated(session.config)
     episodes, seconds = config.eval.episodes, config.eval.seconds
     facts = describe(run.path, state.steps, config, episodes, [])
@@ -101,7 +107,7 @@ def _evaluate(session: Session, trained: bool) -> list[Evaluation]:
         say(f"\nnothing was trained; as evaluated before, after {state.steps:,} steps:")
         _say_results(session, known)
         return []
-    if not any(record.get("episodes") for record in read_metrics(run)):
+    if played and not any(record.get("episodes") for record in read_metrics(run)):
         limit = f" or {seconds:g} seconds" if seconds else ""
         say(
             "\nno episode has ended so far; if the game never ends, what follows plays "
@@ -132,6 +138,20 @@ def _tune_command(session: Session) -> str | None:
         return None
     words = [f"env._target_={target}", *(f"env.{setting}" for setting in settings)]
     return f"{python_command()} -m ppo_trainer.tune {shlex.join(words)} --minutes 30"
+
+
+def _improve(session: Session) -> list[tuple[str, str]]:
+    """Return how to go on from a network that has learned from recordings."""
+    path, target = str(session.run.path), session.config.env["_target_"]
+    if target.startswith(UNIMPORTABLE):
+        env = name_in_script(session.config)
+        call = f"train(TrainConfig(init={path!r}, ppo={{'clone_kl': 0.1}}), env={env})"
+        return [("improve it by play", call)]
+    has_recipe = (_ENVIRONMENTS / f"{target}.yaml").is_file()
+    named = f"env={target}" if has_recipe else f"env._target_={target}"
+    words = [f"env.{setting}" for setting in game_words(session.config.env)[1]]
+    command = shlex.join([named, *words, f"init={path}", "ppo.clone_kl=0.1"])
+    return [("improve it by play", f"{python_command()} -m ppo_trainer {command}")]
 
 
 def _next_steps(session: Session) -> list[tuple[str, str]]:

@@ -33,14 +33,17 @@ from ppo_trainer.runs.best_network import BestNetwork
 from ppo_trainer.runs.checkpoint import (
     TrainState,
     latest_checkpoint,
+    load_network,
     load_rows,
     load_state,
     network_of,
     remove_old_checkpoints,
+    save_network,
     save_state,
     saved_at,
 )
 from ppo_trainer.runs.folder import RunFolder
+from ppo_trainer.runs.load_run import load_net
 from ppo_trainer.runs.trust import why_consent_will_be_needed
 from ppo_trainer.training.goals import check_metrics, goals_reached
 from ppo_trainer.training.population import (
@@ -52,7 +55,7 @@ from ppo_trainer.training.population import (
     save_others,
     write_settings,
 )
-from ragged_net import RaggedNet
+from ragged_net import RaggedNet, adopt
 
 __all__ = ["Session", "open_session"]
 
@@ -233,6 +236,8 @@ def open_session(
         if config.resume is None:
             spaces = vec_env.obs_space(), vec_env.action_space()
             net = RaggedNet(*spaces, config.net, config.value_net).to(device)
+            if config.init is not None:
+                _take_over(net, config.init)
             players = SelfPlay.of(config, game, net, device)
             run = RunFolder.draft(config)
             # If anything ends this before the run has its name, nothing is left behind.
@@ -251,6 +256,8 @@ def open_session(
             state.use_graphs(len(vec_env), config.precision)
         state.average = average_of(net) if config.selfplay.average else None
         state.groups = _groups(config, vec_env, players)
+        if config.ppo.clone_kl:
+            state.clone = average_of(net)
         recent = RecentEpisodes(config.rollout.num_envs)
         best = None if config.checkpoint.best is None else BestNetwork(run, config.checkpoint)
         buffer = RolloutBuffer(len(vec_env), config.rollout.steps)
@@ -279,12 +286,22 @@ def _begin(session: Session) -> tuple[Session, VecObs]:
     spaces = session.vec_env.obs_space(), session.vec_env.action_space()
     session.run.write_spaces(*spaces)
     write_settings(session.run, session.config, spaces)
+    if session.state.clone is not None:
+        save_network(session.run.clone, session.state.clone.state_dict(), {})
     session.save()
     run = session.run.publish(session.config)
     say(f"run folder: {run.path}")
     if reason := why_consent_will_be_needed(session.config, session.game.factory):
         say(f"whoever opens it will be asked for --trust, since it is not signed: {reason}")
     return replace(session, run=run), obs
+
+
+def _take_over(net: RaggedNet, path: str) -> None:
+    """Copy what the network of a run has learned into a fresh one; say what that one lacks."""
+    adopted = adopt(net, load_net(path, "cpu").net)
+    say(f"beginning with the network of {path}")
+    if adopted.new or adopted.left:
+        say(str(adopted))
 
 
 def _network_of_run(config: TrainConfig, run: RunFolder, vec_env: VecEnv) -> RaggedNet:
@@ -331,6 +348,8 @@ def _resume(session: Session) -> tuple[Session, VecObs]:
     restored = load_state(folder, state)
     envs, notes = restored.envs, []
     refuse_single_policy(run)
+    if state.clone is not None:
+        load_network(run.clone, state.clone)
     same_players = (session.players is None) == (restored.players is None)
     if session.players is not None:
         same_players = session.players.set_state(

@@ -308,9 +308,9 @@ def test_a_window_holds_as_many_chunks_as_fit(numbered, monkeypatch):
     recording, _, _ = numbered
     loaded = []
     monkeypatch.setattr(
-        recording, "_join", lambda chunks: loaded.append(len(chunks)) or join(chunks)
+        recording, "frames", lambda chunks: loaded.append(len(chunks)) or join(chunks)
     )
-    join = Recording._join.__get__(recording)
+    join = Recording.frames.__get__(recording)
     sizes = [chunk.arrays for chunk in recording._chunks]  # 7 chunks of 4 steps, 1 of 1
     list(recording.minibatches(16, seed=1, window=3 * max(sizes)))
     assert sum(loaded) == 8

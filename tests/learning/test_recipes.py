@@ -8,6 +8,11 @@ from __future__ import annotations
 import pytest
 from learning_support import played_by
 
+from ppo_trainer import recipe
+from ppo_trainer.environments import make_factory
+from ppo_trainer.imitate import imitate
+from ppo_trainer.play.evaluation import evaluate
+from ppo_trainer.record import record_agent
 from ppo_trainer.runs.folder import RunFolder
 from ppo_trainer.runs.logger import read_metrics
 
@@ -72,3 +77,12 @@ def test_without_a_memory_it_is_guessed(tmp_path):
     played = played_by(tmp_path, "repeat_after_k", "net.memory=none", "total_timesteps=60_000")
     # 1 / 4; of 1,000 games the standard deviation is 0.014.
     assert played[0] < 0.32
+
+
+def test_a_script_is_cloned_from_two_hundred_games(tmp_path):
+    # Random play wins 5%; nothing here is learned by reinforcement.
+    config = recipe("minesweeper", f"run_dir={tmp_path}", "eval.episodes=0")
+    recorded = record_agent(config, tmp_path / "games", episodes=200, rows=8)
+    result = imitate([recorded.path], config)
+    played = evaluate(result.net, make_factory(config), config, 500, greedy=False)
+    assert played.mean("win") > 0.9

@@ -5,18 +5,22 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from support.commands import run_here
 from support.diagnostic_envs import SelectMatching, SeveralActors
 from support.trainer_envs import Foraging
 from support.trainer_runs import small_config
 
 from entity_env import EntityEnvError, ListEnv, RaggedBufferI64
+from entity_env.play import random_policy
 from entity_env.player.episodes import play_episodes
-from entity_env.recording import RecordEpisodes, Recording
-from ppo_trainer import EvalConfig, train
-from ppo_trainer.errors import RunFolderError
+from entity_env.recording import RecordEpisodes, Recording, RecordReplay
+from entity_env.recording.replays import make_rows
+from entity_env.registry import resolve
+from ppo_trainer import EvalConfig, recipe, train
+from ppo_trainer.errors import ConfigError, RunFolderError
 from ppo_trainer.experience.tensors import to_batch
 from ppo_trainer.players.network_agent import NetworkAgent
-from ppo_trainer.record import main, record_run
+from ppo_trainer.record import main, record_agent, record_replay, record_run
 from ppo_trainer.runs.load_run import load_policy
 from ragged_net import NetConfig, RaggedNet
 
@@ -199,3 +203,36 @@ def test_a_network_learns_from_a_recorded_teacher(kind, name, tmp_path):
     policy = NetworkAgent(net, greedy=True).act_rows
     played = play_episodes(kind, policy, episodes=300, seed=2)["episodic_reward"].mean()
     assert kind.random_return < kind.without_mechanism < 0.97 < played
+
+
+def test_the_games_of_a_replay_are_recorded(tmp_path):
+    """Those of several rows, and those of one game after the other, as people play them."""
+    rows = make_rows(resolve("xor"), {}, 3, seed=1)
+    with RecordReplay(rows, tmp_path / "a.replay", "xor", {}, seed=1) as replayed:
+        obs, policy, rewards = replayed.reset(), random_policy(seed=0), []
+        for _ in range(4):
+            obs = replayed.act(policy(obs))
+            rewards += obs.reward.tolist()
+    main([str(tmp_path / "a.replay"), str(tmp_path / "a.episodes")])
+    steps = list(Recording(tmp_path / "a.episodes").steps())
+    assert [step.reward.tolist() for step in steps] == np.reshape(rewards, (4, 3)).tolist()
+    command = [
+        "entity_env.runner", "xor", "--agent", "random", "--auto", "--episodes", "3",
+        "--replay", "b.replay",
+    ]  # fmt: skip
+    done = run_here(*command, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    made = record_replay(tmp_path / "b.replay", tmp_path / "b.episodes")
+    episodes = list(Recording(tmp_path / "b.episodes").episodes())
+    assert made.rewards.count == len([own for own in episodes if own.done]) == 3
+
+
+def test_a_script_sees_the_ids_of_the_environment(tmp_path):
+    """The script of xor names its player by the id that the environment gives."""
+    config = recipe("xor", "seed=5")
+    made = record_agent(config, tmp_path / "a", episodes=12, rows=4)
+    assert (made.rewards.mean, made.rewards.count) == (1.0, 12)
+    others = record_agent(config, tmp_path / "b", agent="random", episodes=12, rows=4)
+    assert others.rewards.mean < 1.0
+    with pytest.raises(ConfigError, match="no scripted player"):
+        record_agent(recipe("custom", "env._target_=xor"), tmp_path / "c")

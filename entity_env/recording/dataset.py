@@ -1,0 +1,231 @@
+"""Recordings of many files as one data set, read as a stream."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.arguments import named_arguments
+from entity_env.environment import check_seed
+from entity_env.errors import RecordingError, SettingError, shorten
+from entity_env.recording.recording import Recording
+from entity_env.recording.records import RecordedBatch, RecordedEpisode, cat_batches
+from entity_env.recording.shuffle import shuffled
+from entity_env.recording.steps import StepFormat
+from entity_env.rows.vec_env import check_count
+from entity_env.storage.space_json import spaces_to_json
+
+__all__ = ["EpisodeDataset", "EpisodeIndex"]
+
+_AHEAD = 64
+"""Episodes that a reader reads at once, ahead of those that are asked for."""
+
+
+@dataclass(frozen=True)
+class EpisodeIndex:
+    """The episodes of a data set in brief, file after file, in the order in which they end.
+
+    Args:
+        files: The number of the file of each. Shape: (E,), int64.
+        places: Its number within the file. Shape: (E,), int64.
+        lengths: Its number of decisions. Shape: (E,), int64.
+        rewards: What these earned. Shape: (E,), float64.
+    """
+
+    files: npt.NDArray[np.int64]
+    places: npt.NDArray[np.int64]
+    lengths: npt.NDArray[np.int64]
+    rewards: npt.NDArray[np.float64]
+
+    def __len__(self) -> int:
+        """Return the number of episodes E."""
+        return len(self.files)
+
+    def select(self, kept: npt.NDArray[np.bool_]) -> EpisodeIndex:
+        """Return those for which ``kept`` (E,) is True."""
+        return EpisodeIndex(
+            self.files[kept], self.places[kept], self.lengths[kept], self.rewards[kept]
+        )
+
+
+@named_arguments(RecordingError)
+class EpisodeDataset:
+    """Several recordings in the same spaces.
+
+    No more of them is in memory than is being read. What is damaged is left out with a
+    ``DamageWarning``, as by ``Recording``. Episodes without a decision are left out, too.
+
+    dataset = EpisodeDataset(["monday.episodes", "tuesday.episodes"], readers=2)
+    training, held_out = dataset.split(0.1, seed=1)
+    for episode in training.episodes(seed=1): ...
+
+    Args:
+        paths: The files.
+        readers: Threads that read files ahead, each its share of them.
+
+    Attributes:
+        recordings: The recordings.
+        obs_space: What was observed.
+        action_space: What could be done.
+        form: The format of their steps.
+
+    Raises:
+        RecordingError: No files; a file that ``Recording`` refuses, or one in other spaces.
+        SettingError: No reader.
+    """
+
+    def __init__(self, paths: Iterable[str | os.PathLike[str]], *, readers: int = 1) -> None:
+        self.recordings = [Recording(path) for path in _checked(paths)]
+        self._readers = check_count("number of readers", readers, error=SettingError)
+        first = self.recordings[0]
+        self.obs_space, self.action_space = first.obs_space, first.action_space
+        own = spaces_to_json(self.obs_space, self.action_space)
+        for other in self.recordings[1:]:
+            theirs = spaces_to_json(other.obs_space, other.action_space)
+            for kind in own:
+                if own[kind] != theirs[kind]:
+                    raise RecordingError(
+                        f"{other.path} was recorded in other spaces than {first.path}: the {kind} "
+                        "differ",
+                        expected=shorten(own[kind], 400),
+                        received=shorten(theirs[kind], 400),
+                    )
+        self.form = StepFormat(self.obs_space, self.action_space)
+        self._kept: Mapping[int, set[int]] | None = None  # the places of each file; None: all
+
+    @property
+    def num_frames(self) -> int:
+        """The number of decisions in all episodes."""
+        return int(self.index.lengths.sum())
+
+    @cached_property
+    def index(self) -> EpisodeIndex:
+        """The episodes in brief; the first look reads all files."""
+        found = [
+            (file, place, len(episode), episode.steps.reward.sum(dtype=np.float64))
+            for file in range(len(self.recordings))
+            for place, episode in enumerate(self._of_file(file))
+        ]
+        table = np.array(found, np.float64).reshape(len(found), 4).T
+        files, places, lengths = table[:3].astype(np.int64)
+        return EpisodeIndex(files, places, lengths, table[3])
+
+    def select(self, kept: npt.NDArray[np.bool_]) -> EpisodeDataset:
+        """Return a data set of the episodes of the ``index`` for which ``kept`` (E,) is True."""
+        index = self.index.select(kept)
+        own = copy.copy(self)
+        own.__dict__["index"] = index
+        own._kept = {
+            int(file): set(index.places[index.files == file].tolist())
+            for file in np.unique(index.files)
+        }
+        return own
+
+    def split(self, part: float, seed: int) -> tuple[EpisodeDataset, EpisodeDataset]:
+        """Return two data sets: most episodes, and a random ``part`` of them, 0 to 1.
+
+        Of two episodes or more each has at least one, unless ``part`` is 0.
+        """
+        if not 0 <= part <= 1:
+            raise SettingError("part is no part", expected="0 to 1", received=part)
+        total = len(self.index)
+        count = round(part * total)
+        if part and total > 1:
+            count = min(max(count, 1), total - 1)
+        chosen = np.zeros(total, np.bool_)
+        chosen[np.random.default_rng(check_seed(seed)).permutation(total)[:count]] = True
+        return self.select(~chosen), self.select(chosen)
+
+    def episodes(self, seed: int | None = None) -> Iterator[RecordedEpisode]:
+        """Yield the episodes: file after file or, with a seed, files in random order.
+
+        With several readers the episodes of as many files come in turns. One seed gives one order,
+        whatever the threads do.
+        """
+        order = np.arange(len(self.recordings))
+        if seed is not None:
+            order = np.random.default_rng(check_seed(seed)).permutation(order)
+        count = min(self._readers, len(order))
+        shares = [self._share(order[reader::count].tolist()) for reader in range(count)]
+        yield from shares[0] if self._readers == 1 else _in_turns(shares)
+
+    def minibatches(
+        self, size: int, seed: int, *, epochs: int = 1, window: int = 1 << 28
+    ) -> Iterator[RecordedBatch]:
+        """Yield random frames of all files; see ``Recording.minibatches``.
+
+        Raises:
+            SettingError: A size, a number of epochs or a window below 1; or a data set of which
+                ``select`` or ``split`` has left out episodes.
+        """
+        if self._kept is not None:
+            raise SettingError(
+                "minibatches are made of whole files", hint="episodes() knows which are selected"
+            )
+        check_count("size of a minibatch", size, error=SettingError)
+        check_count("number of epochs", epochs, error=SettingError)
+        check_count("window", window, error=SettingError)
+        places = [(own, n) for own in self.recordings for n in range(len(own.chunk_sizes))]
+        sizes = [own.chunk_sizes[number] for own, number in places]
+
+        def load(numbers: list[int]) -> RecordedBatch:
+            parts = []
+            for recording in self.recordings:
+                own = [places[n][1] for n in numbers if places[n][0] is recording]
+                parts += [recording.frames(own)] if own else []
+            return cat_batches(self.form, parts)
+
+        rng = np.random.default_rng(check_seed(seed))
+        return shuffled(self.form, load, sizes, size, epochs, window, rng)
+
+    def _share(self, files: Sequence[int]) -> Iterator[RecordedEpisode]:
+        """Yield the selected episodes of some files, one file after the other."""
+        for file in files:
+            if self._kept is None:
+                yield from self._of_file(file)
+            elif kept := self._kept.get(file):
+                every = enumerate(self._of_file(file))
+                yield from (episode for place, episode in every if place in kept)
+
+    def _of_file(self, file: int) -> Iterator[RecordedEpisode]:
+        return (episode for episode in self.recordings[file].episodes() if len(episode))
+
+
+def _checked(paths: Iterable[str | os.PathLike[str]]) -> list[str | os.PathLike[str]]:
+    if isinstance(paths, str | os.PathLike) or not isinstance(paths, Iterable):
+        raise RecordingError("the paths are no list", expected="[path, ...]", received=paths)
+    every = list(paths)
+    if not every:
+        raise RecordingError("a data set of no files", expected="at least one recording")
+    return every
+
+
+def _in_turns(
+    shares: Sequence[Iterator[RecordedEpisode]],
+) -> Iterator[RecordedEpisode]:
+    """Yield from all iterators in turns, each read ahead in a thread of its own."""
+
+    def read(share: Iterator[RecordedEpisode]) -> list[RecordedEpisode]:
+        return list(islice(share, _AHEAD))
+
+    pool = ThreadPoolExecutor(len(shares), "reader")
+    try:
+        waiting = [(share, pool.submit(read, share)) for share in shares]
+        while waiting:
+            following = []
+            for share, future in waiting:
+                episodes = future.result()
+                if episodes:
+                    following.append((share, pool.submit(read, share)))
+                    yield from episodes
+            waiting = following
+    finally:
+        pool.shutdown(cancel_futures=True)

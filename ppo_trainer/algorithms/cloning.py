@@ -1,0 +1,90 @@
+"""Behavioural cloning: the likelihood of recorded actions, and the value of what they earned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from ppo_trainer.algorithms.algorithm import Scale
+from ppo_trainer.config import ImitationConfig
+from ppo_trainer.experience.rollout import Rollout
+from ragged_net import NetOutput
+
+__all__ = ["Cloning", "right_choices"]
+
+
+@dataclass(frozen=True)
+class Cloning:
+    """The ``Objective`` that makes recorded actions likely (Pomerleau 1988).
+
+    Of a rollout ``advantages`` are the weights of the frames, and ``returns`` what followed them.
+
+    Args:
+        config: Its settings.
+    """
+
+    config: ImitationConfig
+
+    def coefficients(self, progress: float) -> dict[str, float]:
+        """Return the coefficient of each term, 0 for what is only logged."""
+        return {"loss/cloning": 1.0, "loss/value": self.config.value_coef, "policy/entropy": 0.0}
+
+    def logged(self, progress: float) -> dict[str, float]:
+        """Return nothing: no setting changes."""
+        return {}
+
+    def scale(self, minibatch: Rollout) -> Scale:
+        """Return the number of frames, and the total weight of actors, 1 where there is none."""
+        weights = minibatch.advantages.cpu() * minibatch.actors_per_frame
+        return Scale(frames=len(minibatch), policy=float(weights.sum()) or 1.0)
+
+    def prepare(self, minibatch: Rollout) -> Rollout:
+        """Return the minibatch as it is."""
+        return minibatch
+
+    def losses(
+        self, output: NetOutput, part: Rollout, scale: Scale, value_std: Tensor | None
+    ) -> dict[str, Tensor]:
+        """Return the terms of ``coefficients``.
+
+        Cloning: the weighted mean of -log p(choice) over all choices, in nats. Value: half the mean
+        squared error. Entropy: the weighted mean over all choices.
+        """
+        surprise, entropy = output.value.new_zeros(()), output.value.new_zeros(())
+        for name, old in part.log_probs.items():
+            weights, action = part.advantages[old.frame_ids()], output.actions[name]
+            surprise = surprise - (weights * action.log_prob).sum()
+            entropy = entropy + (weights * action.entropy).sum()
+        error = output.value - part.returns
+        if value_std is not None:
+            error = error / value_std
+        return {
+            "loss/cloning": surprise / scale.policy,
+            "loss/value": 0.5 * error.square().sum() / scale.frames,
+            "policy/entropy": entropy / scale.policy,
+        }
+
+    def stops(self, numbers: Mapping[str, Tensor]) -> bool:
+        """Return False: passes end where the frames do."""
+        return False
+
+
+def right_choices(output: NetOutput, part: Rollout) -> dict[str, Tensor]:
+    """Return for each action, but continuous ones, which actors chose as recorded. Shape: (A,).
+
+    Args:
+        output: What the network would do itself in the frames of ``part``.
+        part: The recorded frames and choices.
+    """
+    found = {}
+    for name, chosen in part.chosen.items():
+        own, recorded = output.actions[name].chosen.values, chosen.values
+        if recorded.is_floating_point():
+            continue  # no two real numbers are the same
+        if recorded.dim() > 1:  # sets, in whatever order
+            own, recorded = own.sort(dim=1).values, recorded.sort(dim=1).values
+        same = own == recorded
+        found[name] = same.all(dim=1) if same.dim() > 1 else same
+    return found

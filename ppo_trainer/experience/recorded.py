@@ -1,0 +1,180 @@
+"""Recorded episodes as the rollouts that a network learns from by imitation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from entity_env import ActionSpace, VecObs
+from entity_env.recording import RecordedEpisode
+from entity_env.recording.records import cat_batches
+from entity_env.workers.obs_format import ObsFormat
+from ppo_trainer.experience.acting import MOST_FRAMES, evaluated, micro_batches, value
+from ppo_trainer.experience.rollout import Rollout
+from ppo_trainer.experience.sequences import Sequences
+from ppo_trainer.experience.tensors import to_batch, to_value_batch
+from ragged_net import EntityBatch, RaggedNet, RaggedTensor
+from ragged_net.heads.table import head_kind
+
+__all__ = ["Examples", "blocks_of", "episode_weight"]
+
+_MOST_WEIGHT = 20.0
+"""Peng et al. 2019 (arXiv:1910.00177) clip there, too."""
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Frames of whole episodes, one episode after the other.
+
+    Args:
+        rollout: The frames and choices. ``advantages`` are the weights of the frames, ``returns``
+            the discounted rewards until the recording of the episode ends.
+        finals: The frames that follow the last ones of episodes that the game did not end, one for
+            each; None where there is no such episode.
+        final_discounts: For each frame of ``rollout`` the discount of the value of what followed
+            its episode; 0 where the game ended it. Shape: (B,), float32.
+        final_of: For each frame the number of that frame of ``finals``. Shape: (B,), int64.
+    """
+
+    rollout: Rollout
+    finals: EntityBatch | None
+    final_discounts: Tensor
+    final_of: Tensor
+
+    def __len__(self) -> int:
+        """Return the number of frames."""
+        return len(self.rollout)
+
+    @torch.no_grad()
+    def valued(self, net: RaggedNet) -> Rollout:
+        """Return the rollout; what a recording has cut off has the value that ``net`` gives it."""
+        if self.finals is None:
+            return self.rollout
+        count = self.finals.num_frames
+        memory = net.initial_state(count) if net.memory is not None else None
+        values = value(net, self.finals, rows=count, memory=memory)
+        rest = self.final_discounts * values.float().index_select(0, self.final_of)
+        return replace(self.rollout, returns=self.rollout.returns + rest)
+
+
+def episode_weight(reward: float, mean: float, deviation: float, temperature: float) -> float:
+    """Return ``exp(z / temperature)``, at most 20, z being the reward in deviations from the mean.
+
+    With a temperature of 0, or where all episodes earn the same, it is 1.
+
+    Source:
+        Reward-weighted regression: Peters and Schaal, "Reinforcement learning by reward-weighted
+        regression for operational space control", 2007.
+    """
+    if not temperature or not deviation:
+        return 1.0
+    with np.errstate(over="ignore"):
+        return float(min(np.exp((reward - mean) / deviation / temperature), _MOST_WEIGHT))
+
+
+def blocks_of(
+    episodes: Iterable[RecordedEpisode],
+    form: ObsFormat,
+    weigh: Callable[[float], float],
+    gamma: float,
+    most_frames: int,
+    net: RaggedNet,
+) -> Iterator[Examples]:
+    """Yield the episodes as blocks of ``most_frames`` frames, or one episode more than these.
+
+    Args:
+        episodes: None of them empty.
+        form: The format of their spaces.
+        weigh: The weight of each frame of an episode, by the episode's reward.
+        gamma: Discount for each decision.
+        most_frames: How many frames lie in memory at a time.
+        net: The network that they are for, on its device.
+    """
+    block: list[RecordedEpisode] = []
+    count = 0
+    for episode in episodes:
+        block.append(episode)
+        count += len(episode)
+        if count >= most_frames:
+            yield _examples(block, form, weigh, gamma, net)
+            block, count = [], 0
+    if block:
+        yield _examples(block, form, weigh, gamma, net)
+
+
+def _examples(
+    episodes: Sequence[RecordedEpisode],
+    form: ObsFormat,
+    weigh: Callable[[float], float],
+    gamma: float,
+    net: RaggedNet,
+) -> Examples:
+    device = next(net.parameters()).device
+    steps = cat_batches(form, [episode.steps for episode in episodes])
+    lengths = np.array([len(episode) for episode in episodes])
+    finals: list[VecObs] = []
+    returns, discounts, final_of, weights = [], [], [], []
+    for episode in episodes:
+        reward, count = episode.steps.reward.astype(np.float64), len(episode)
+        returns.append(_discounted(reward, gamma))
+        is_open = episode.next_obs is not None
+        discounts.append(gamma ** np.arange(count, 0, -1) * is_open)
+        final_of.append(np.full(count, len(finals) if is_open else 0))
+        weights.append(np.full(count, weigh(float(reward.sum()))))
+        finals += [episode.next_obs] if episode.next_obs is not None else []
+    chosen = {
+        name: _chosen(buffer, net.action_space[name]).to(device)
+        for name, buffer in steps.actions.items()
+    }
+    states = net.initial_state(len(episodes)) if net.memory is not None else None
+    rollout = Rollout(
+        batch=to_batch(steps.obs, device),
+        chosen=chosen,
+        log_probs={name: own.with_values(_zeros(own)) for name, own in chosen.items()},
+        values=torch.zeros(len(steps), device=device),
+        advantages=_tensor(weights, device),
+        returns=_tensor(returns, device),
+        sequences=None
+        if states is None
+        else Sequences(
+            RaggedTensor.from_lengths(torch.arange(len(steps)), torch.from_numpy(lengths)), states
+        ),
+    )
+    with torch.no_grad():  # a look at all numbers: from here on they are trusted
+        for part in micro_batches(rollout, MOST_FRAMES):
+            evaluated(net, part, trusted=False)
+    return Examples(
+        rollout,
+        to_value_batch(finals, device) if finals else None,
+        _tensor(discounts, device),
+        torch.from_numpy(np.concatenate(final_of)).to(device),
+    )
+
+
+def _discounted(rewards: npt.NDArray[np.float64], gamma: float) -> npt.NDArray[np.float64]:
+    """Return the discounted sum from each step on. Shape: (L,)."""
+    returns, total = np.zeros(len(rewards)), 0.0
+    for step in range(len(rewards) - 1, -1, -1):
+        returns[step] = total = rewards[step] + gamma * total
+    return returns
+
+
+def _chosen(buffer: Any, space: ActionSpace) -> RaggedTensor:
+    """Return recorded choices as the network takes them."""
+    array = buffer.as_array()
+    values = array if head_kind(space).shape(space) else np.ascontiguousarray(array[:, 0])
+    return RaggedTensor.from_lengths(torch.from_numpy(values), torch.from_numpy(buffer.size1()))
+
+
+def _zeros(chosen: RaggedTensor) -> Tensor:
+    return torch.zeros(chosen.num_rows, device=chosen.values.device)
+
+
+def _tensor(parts: Sequence[npt.NDArray[Any]], device: torch.device) -> Tensor:
+    return torch.from_numpy(np.concatenate(parts).astype(np.float32)).to(device)

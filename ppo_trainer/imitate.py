@@ -1,0 +1,255 @@
+"""Learn from recorded games: ``python -m ppo_trainer.imitate games.episodes env=minesweeper``.
+
+Behavioural cloning: the network learns to choose as whoever was recorded, and what the games were
+worth. It ends when that no longer helps with episodes that were held out. What comes out is a run
+like any other, from which PPO goes on: ``python -m ppo_trainer env=minesweeper init=runs/<run>``.
+``python -m ppo_trainer.record`` records scripts, networks and replays. Settings are those of
+``ppo_trainer``; the group ``imitation`` has those of the cloning.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from entity_env import VecObs
+from entity_env.errors import shorten
+from entity_env.recording.dataset import EpisodeDataset
+from entity_env.registry import Factory
+from entity_env.storage.space_json import spaces_to_json
+from ppo_trainer.algorithms.advantage import explained_variance
+from ppo_trainer.algorithms.cloning import Cloning, right_choices
+from ppo_trainer.command_line.overrides import config_of
+from ppo_trainer.config import TrainConfig
+from ppo_trainer.environments import Game, make_factory, with_env
+from ppo_trainer.errors import ConfigError
+from ppo_trainer.experience.acting import MOST_FRAMES, autocast, evaluated, micro_batches
+from ppo_trainer.experience.recorded import Examples, blocks_of, episode_weight
+from ppo_trainer.learner.update import update
+from ppo_trainer.machine.commands import INTERRUPTED, command_parser, run_main
+from ppo_trainer.machine.screen import say
+from ppo_trainer.machine.seeding import derived_seed
+from ppo_trainer.machine.stopwatch import Stopwatch
+from ppo_trainer.machine.torch_state import usual_torch
+from ppo_trainer.train import TrainResult, train
+from ppo_trainer.training.callbacks import Callback, CallbackLike
+from ppo_trainer.training.session import Session
+from ragged_net import RaggedNet
+
+__all__ = ["imitate", "main"]
+
+
+@usual_torch()
+def imitate(
+    paths: Iterable[str | Path],
+    config: TrainConfig | None = None,
+    env: Factory | None = None,
+    callbacks: Iterable[CallbackLike] = (),
+) -> TrainResult:
+    """Train a network to choose as in recorded games.
+
+    Args:
+        paths: The recordings, all in the spaces of the environment.
+        config: The settings; ``config.imitation`` has those of the cloning.
+        env: The environment's class, as for ``train``.
+        callbacks: As for ``train``.
+
+    Returns:
+        As of ``train``. Steps are frames, which count in each pass.
+
+    Raises:
+        RecordingError: A recording that cannot be read, or recordings in other spaces.
+        ConfigError: Recordings without an episode, or of another environment.
+    """
+    config = with_env(TrainConfig() if config is None else config, env)
+    own = config.imitation
+    if config.resume is not None or config.selfplay.policies > 1:
+        raise ConfigError(
+            "recorded games are learned by one network of a new run",
+            expected="no resume=, and no selfplay.mode=population",
+            hint="init=<run> begins with the network of a run",
+        )
+    dataset = EpisodeDataset(paths, readers=own.readers)
+    _check_spaces(dataset, make_factory(config, env))
+    training, held_out = dataset.split(own.held_out, derived_seed(config.seed, "held out"))
+    if not training.num_frames:
+        raise ConfigError(
+            "there is nothing to learn from",
+            expected="an episode with a decision, beside those that are held out",
+            received=f"{len(dataset.index)} episodes",
+        )
+    say(
+        f"{len(dataset.index):,} episodes of mean reward {dataset.index.rewards.mean():.3f}, "
+        f"{dataset.num_frames:,} frames; {len(held_out.index):,} episodes are held out"
+    )
+    cloner = _Cloner(training, held_out, config)
+    steps = own.epochs * training.num_frames
+    config = replace(config, total_timesteps=steps)
+    return train(config, env, callbacks=[cloner, *callbacks], learn=cloner.learn)
+
+
+def _check_spaces(dataset: EpisodeDataset, game: Game) -> None:
+    """Raise ConfigError unless the recordings are in the spaces of the game."""
+    recorded = spaces_to_json(dataset.obs_space, dataset.action_space)
+    with game.rows(game.whole(1), seed=0) as rows:
+        shown = spaces_to_json(rows.obs_space(), rows.action_space())
+    for kind in shown:
+        if shown[kind] != recorded[kind]:
+            raise ConfigError(
+                f"{dataset.recordings[0].path} was recorded in other spaces than those of "
+                f"{game.name}: the {kind} differ",
+                expected=shorten(shown[kind], 400),
+                received=shorten(recorded[kind], 400),
+            )
+
+
+class _Cloner(Callback):
+    """Takes the place of playing in a training: its updates learn from blocks of recorded frames.
+
+    Args:
+        training: The episodes to learn from.
+        held_out: Those that measure what was learned; perhaps none.
+        config: The settings.
+    """
+
+    def __init__(
+        self, training: EpisodeDataset, held_out: EpisodeDataset, config: TrainConfig
+    ) -> None:
+        self._training, self._held_out, self._config = training, held_out, config
+        # Each block comes once: the passes are counted here.
+        self._cloning = Cloning(replace(config.imitation, epochs=1))
+        self._blocks: Iterator[Examples] | None = None
+        self._measured: Callable[[RaggedNet], Iterator[Examples]] | None = None
+        self._pass, self._seen = 0, 0
+        self._best: tuple[float, int, dict[str, Tensor]] | None = None
+
+    def learn(
+        self, session: Session, obs: VecObs, clock: Stopwatch
+    ) -> tuple[VecObs, dict[str, float]]:
+        """Learn from the next block; return ``obs``, from which nobody plays on, and metrics."""
+        state, net = session.state, session.net
+        if self._blocks is None:
+            self._blocks = _in_passes(self._training, net, self._config)
+        with clock("read"):
+            examples = next(self._blocks)
+        if not self._pass:
+            net.update_statistics(examples.rollout.batch)
+        rollout = examples.valued(net)
+        metrics = update(
+            self._cloning, net, state.optimizers, rollout, session.config,
+            session.steps / session.config.total_timesteps, state.generators.minibatches, clock,
+        )  # fmt: skip
+        state.update += 1
+        state.steps += len(rollout)
+        self._seen += len(rollout)
+        if self._seen >= self._training.num_frames:
+            self._pass, self._seen = self._pass + 1, 0
+            with clock("held out"):
+                metrics |= self.measure(net)
+        return obs, {**metrics, "episodes": 0.0}
+
+    def on_update(self, session: Session) -> bool:
+        """Keep the best network; end the training with it when others are no better for long."""
+        loss = session.metrics.get("loss/held_out")
+        if loss is not None and (self._best is None or loss < self._best[0]):
+            weights = {name: own.clone() for name, own in session.net.state_dict().items()}
+            self._best = loss, self._pass, weights
+        if self._best is None:
+            return True
+        least, best, weights = self._best
+        patience = self._config.imitation.patience
+        is_over = session.steps >= session.config.total_timesteps
+        is_over |= bool(patience and self._pass - best >= patience)
+        if is_over:
+            session.net.load_state_dict(weights)
+            say(f"the network after pass {best} of {self._pass} is kept: held-out loss {least:.4f}")
+        return not is_over
+
+    @torch.no_grad()
+    def measure(self, net: RaggedNet) -> dict[str, float]:
+        """Return the loss and the accuracy of each action in the held-out episodes."""
+        if not self._held_out.num_frames:
+            return {}
+        if self._measured is None:
+            self._measured = _again(self._held_out, self._config)
+        surprise, weight, values, returns = 0.0, 0.0, [], []
+        right: dict[str, list[Tensor]] = {}
+        for examples in self._measured(net):
+            rollout = examples.valued(net)
+            scale = self._cloning.scale(rollout)
+            weight += float(scale.policy)
+            for part in micro_batches(rollout, MOST_FRAMES):
+                with autocast(rollout.values.device, self._config):
+                    output, own = evaluated(net, part), evaluated(net, part, greedy=True)
+                losses = self._cloning.losses(output, part, scale, None)
+                surprise += float(losses["loss/cloning"]) * float(scale.policy)
+                values.append(output.value)
+                returns.append(part.returns)
+                for name, same in right_choices(own, part).items():
+                    right.setdefault(name, []).append(same)
+        accuracies = {name: torch.cat(own) for name, own in right.items()}
+        metrics = {
+            f"policy/accuracy/{name}": float(own.float().mean())
+            for name, own in accuracies.items()
+            if len(own)
+        }
+        if metrics:
+            metrics["policy/accuracy"] = float(torch.cat([*accuracies.values()]).float().mean())
+        explained = explained_variance(torch.cat(values), torch.cat(returns))
+        return metrics | {"loss/held_out": surprise / weight, "value/explained_variance": explained}
+
+
+def _in_passes(dataset: EpisodeDataset, net: RaggedNet, config: TrainConfig) -> Iterator[Examples]:
+    """Yield the blocks of a data set again and again; one block is read once."""
+    number = 0
+    blocks = _again(dataset, config)
+    while True:
+        yield from blocks(net, derived_seed(config.seed, "pass", number))
+        number += 1
+
+
+def _again(dataset: EpisodeDataset, config: TrainConfig) -> Callable[..., Iterator[Examples]]:
+    """Return a function from a network, and a seed, to the blocks of a data set.
+
+    Where there is but one, it is kept.
+    """
+    kept: list[Examples] = []
+    own, rewards = config.imitation, dataset.index.rewards
+    mean, deviation = float(rewards.mean()), float(rewards.std())
+    weigh = partial(episode_weight, mean=mean, deviation=deviation, temperature=own.temperature)
+
+    def blocks(net: RaggedNet, seed: int | None = None) -> Iterator[Examples]:
+        if kept:
+            yield from kept
+            return
+        episodes = dataset.episodes(seed)
+        made = blocks_of(episodes, dataset.form, weigh, config.ppo.gamma, own.frames, net)
+        for examples in made:
+            if len(examples) == dataset.num_frames:
+                kept.append(examples)
+            yield examples
+
+    return blocks
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line."""
+    parser = command_parser("imitate", __doc__, trusts=False)
+    parser.add_argument("words", nargs="+", metavar="<file> or <setting>=<value>")
+    words = parser.parse_args(arguments).words
+    settings = [word for word in words if "=" in word and not Path(word).exists()]
+    paths = [word for word in words if word not in settings]
+    if not paths:
+        parser.error("no recording is named: games.episodes env=minesweeper")
+    if imitate(paths, config_of(settings, "learn to play")).interrupted:
+        sys.exit(INTERRUPTED)
+
+
+if __name__ == "__main__":
+    run_main(main)
