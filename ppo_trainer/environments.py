@@ -115,6 +115,11 @@ class Game:
         return not self.has_seats and getattr(single, "rows", None) is self.factory
 
     @property
+    def is_endless(self) -> bool:
+        """True if its games have no end: seats have lives."""
+        return bool(getattr(self.factory, "endless", False))
+
+    @property
     def has_seats(self) -> bool:
         """True if several players play it."""
         return seated(self.factory) is not None

@@ -19,7 +19,15 @@ from entity_env.rows.list_env import ListEnv
 from entity_env.rows.vec_env import VecEnv, check_count
 from entity_env.wrappers.time_limit import TimeLimit
 
-__all__ = ["Policy", "VecPolicy", "play_episodes", "play_rows", "play_scripted", "random_policy"]
+__all__ = [
+    "Policy",
+    "VecPolicy",
+    "play_episodes",
+    "play_lives",
+    "play_rows",
+    "play_scripted",
+    "random_policy",
+]
 
 
 def play_episodes(
@@ -86,6 +94,55 @@ def play_rows(
     if len(who):
         played = _first_of_each(played, int((shares - left)[who].min()))
     return complete_columns(metric_columns([summary for _, summary in played]))
+
+
+def play_lives(
+    make_rows: Callable[[int, int], VecEnv],
+    policy: VecPolicy,
+    episodes: int,
+    seed: int,
+    *,
+    rows: int = 128,
+    max_steps: int = 0,
+    budget: PlayBudget | None = None,
+) -> dict[str, npt.NDArray[np.float64]]:
+    """Play in worlds that never end, and count the lives of the first who are born there.
+
+    A row has many lives, and may wait for long between two, so that shares of rows would not do.
+    The policy plays everybody. A life that is longer than ``max_steps``, or not over when the time
+    is up, counts with its reward so far and without the game's own metrics.
+    """
+    check_count("number of episodes", episodes, error=SettingError)
+    budget = PlayBudget() if budget is None else budget
+    summaries = list[dict[str, float]]()
+    with make_rows(rows, seed) as env:
+        born, rewards, lengths = 0, np.zeros(len(env)), np.zeros(len(env), np.int64)
+        lives, counts = np.zeros(len(env), np.bool_), np.zeros(len(env), np.bool_)
+        obs = env.reset()
+        while born < episodes or counts.any():
+            newcomers = obs.rows[~lives[obs.rows]]
+            counted = newcomers[: episodes - born]
+            born += len(counted)
+            lives[newcomers] = counts[counted] = True
+            lengths[newcomers] = rewards[newcomers] = 0
+            asked, obs = obs.rows, env.act(policy(obs))
+            rewards += obs.reward
+            lengths[asked] += 1
+            before, is_up = len(summaries), budget.is_up()
+            for row in np.flatnonzero(obs.done & counts):
+                own = {name: float(column[row]) for name, column in obs.metrics.items()}
+                summaries.append({name: v for name, v in own.items() if v == v})
+            counts &= ~obs.done
+            lives &= ~obs.done
+            is_cut_off = counts & (is_up | (lengths == max_steps))
+            for row in np.flatnonzero(is_cut_off):
+                summaries.append(_so_far(float(rewards[row]), int(lengths[row])))
+            counts &= ~is_cut_off
+            budget.cut_off += int(is_up * is_cut_off.sum())
+            budget.step(len(summaries) - before)
+            if is_up:
+                break
+    return complete_columns(metric_columns(summaries))
 
 
 _Played: TypeAlias = tuple[int, dict[str, float]]

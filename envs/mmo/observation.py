@@ -49,7 +49,7 @@ from .safety import may_fight
 from .settings import setting
 from .terrain import TILES
 
-__all__ = ["MOVES", "Observing", "choose", "choose_move"]
+__all__ = ["MOVES", "Observing", "choose", "choose_move", "show_agent"]
 
 _SKILLS, _STYLES = len(SKILLS), len(STYLES)
 MOVES = ("North", "South", "East", "West", "Stay")
@@ -111,7 +111,7 @@ class Observing:
         """Return where entities come from, and who acts."""
         entities = {
             "Self": Entities(_self, count=1, most=1),
-            "Agent": Entities(_agent, count=list_agents, most=agents),
+            "Agent": Entities(show_agent, count=list_agents, most=agents),
             "Strike": Entities(_strike, count=list_strikes, most=len(STYLES) * agents),
             "Tile": Entities("tiles", window=_corner),
         }
@@ -180,11 +180,13 @@ def _reaches(g: Any, game: int, seat: int, i: int) -> bool:
     return bool(g.reached[game] > 0)
 
 
+@inlined
 def choose_move(g: Any, game: int, seat: int, moves: Any) -> None:
     """Note what an agent has chosen, in a world without attacks."""
     g.agents[game, seat, MOVE] = moves[0]
 
 
+@inlined
 def choose(g: Any, game: int, seat: int, moves: Any, attacks: Any) -> None:
     """Note what an agent has chosen."""
     me = g.agents[game, seat]
@@ -227,7 +229,9 @@ def _self(g: Any, game: int, seat: int, i: int, out: Any) -> None:
         out[10 + skill] = g.agents[game, seat, LEVEL + skill]
 
 
-def _agent(g: Any, game: int, seat: int, i: int, out: Any) -> None:
+@inlined
+def show_agent(g: Any, game: int, seat: int, i: int, out: Any) -> None:
+    """Write the features of the ``i``-th of the others in the crop, ``g.near[game, i]``."""
     other = g.near[game, i]
     _show(g.agents[game, seat], g.agents[game, other], g.radius, out)
     out[2] = other % g.populations

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from entity_env.errors import nearest
 from entity_env.rows.compiled import CompiledGame, CompiledRows, Field, random_int
-from entity_env.rows.jit import called
+from entity_env.rows.jit import called, inlined
 from entity_env.rows.single_game import CompiledPlayers
 
 from ..board_picture import PLAYERS
@@ -113,6 +113,7 @@ def _put_on_tiles(agents: Any, order: Any, first: Any) -> None:
         first[me[ROW], me[COLUMN]] = order[k]
 
 
+@inlined
 def tick(g: Any, game: int, reward: Any, left: Any) -> bool:
     """Play a tick; the newcomer of it first acts in the next one."""
     count = g.alive[game]
@@ -176,7 +177,8 @@ def _problems(g: Any, game: int) -> dict[str, bool]:
 def mmo_game(settings: MmoSettings, maps: int, shape: tuple[int, ...], spawns: int) -> CompiledGame:
     """Return the compiled game of a world.
 
-    A world with another rule is this game with another ``resolve``, which calls ``tick``.
+    A world with another rule is this game with another ``resolve``, which calls ``tick``: see
+    ``README.md`` beside this file.
 
     Args:
         settings: All settings.
@@ -217,24 +219,42 @@ class MmoRows(CompiledRows):
         num_envs: The number of rows R, a multiple of ``agents``; None: those of one world.
         seed: Seeds all worlds.
         threads: As in ``CompiledRows``.
-        settings: Those of ``MmoSettings``.
+        settings: Those of ``settings_type``.
+
+    Attributes:
+        settings_type: The class of the settings; a subclass with a system of its own names another.
+        endless: True, so that evaluations count lives, and nobody looks for the end of a game.
     """
+
+    endless = True
+
+    settings_type: type[MmoSettings] = MmoSettings
+
+    def __init_subclass__(cls) -> None:
+        """Let a subclass show its own settings, or the arguments of its own constructor."""
+        super().__init_subclass__()
+        own = None if "__init__" in cls.__dict__ else _signature(cls.settings_type)
+        cls.__signature__ = own  # type: ignore[attr-defined]
 
     def __init__(
         self, num_envs: int | None = None, seed: int = 0, threads: int = 1, **settings: Any
     ) -> None:
-        names = [own.name for own in fields(MmoSettings)]
+        names = [own.name for own in fields(self.settings_type)]
         for name in settings:
             if name not in names:
                 raise EnvConfigError(
                     f"there is no setting {name!r}", options=names, hint=nearest(name, names)
                 )
-        self.settings = MmoSettings(**settings)
+        self.settings = self.settings_type(**settings)
         maps, spawns = self.settings.make_maps(self.settings.radius + 1)
-        game = mmo_game(self.settings, len(maps), maps.shape[1:], len(spawns))
+        game = self.make_game(len(maps), maps.shape[1:], len(spawns))
         super().__init__(game, num_envs, seed, threads=threads)
         self._fields["terrain"][:] = maps
         self._fields["spawns"][:] = spawns
+
+    def make_game(self, maps: int, shape: tuple[int, ...], spawns: int) -> CompiledGame:
+        """Return the game; a subclass with other rules changes it. Arguments: ``mmo_game``."""
+        return mmo_game(self.settings, maps, shape, spawns)
 
     def draw_row(self, row: int, cell: int = 8, **_: Any) -> npt.NDArray[np.uint8]:
         """Return a picture of the world of a row: its tiles, and agents by their population.
@@ -257,15 +277,18 @@ class MmoRows(CompiledRows):
         return picture
 
 
-MmoRows.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-    [
-        inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default)
-        for name, default in (
-            *(("num_envs", None), ("seed", 0), ("threads", 1)),
-            *((own.name, own.default) for own in fields(MmoSettings)),
-        )
-    ]
-)
+def _signature(settings: type[MmoSettings]) -> inspect.Signature:
+    """Return the signature of rows with these settings."""
+    own = ((field.name, field.default) for field in fields(settings))
+    return inspect.Signature(
+        [
+            inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default)
+            for name, default in (("num_envs", None), ("seed", 0), ("threads", 1), *own)
+        ]
+    )
+
+
+MmoRows.__signature__ = _signature(MmoSettings)  # type: ignore[attr-defined]
 
 
 class Mmo(CompiledPlayers):

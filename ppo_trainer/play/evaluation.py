@@ -11,7 +11,13 @@ from functools import partial
 from entity_env import VecEnv
 from entity_env.agent import RandomAgent, SpacedAgent
 from entity_env.errors import FAILURES
-from entity_env.player.episodes import Policy, play_episodes, play_rows, play_scripted
+from entity_env.player.episodes import (
+    Policy,
+    play_episodes,
+    play_lives,
+    play_rows,
+    play_scripted,
+)
 from entity_env.player.play_budget import PlayBudget
 from entity_env.player.scripted_agent import ScriptedAgent, load_script
 from entity_env.rows.slow_calls import naming_slow_calls
@@ -170,7 +176,12 @@ def _evaluate(
         return game.rows(count, seed)
 
     policy, rows, max_steps = agent.act_rows, config.rollout.num_envs, config.eval.max_steps
-    if game.is_native and game.has_seats:
+    if game.is_endless:
+        rows = game.whole(rows)
+        metrics = play_lives(
+            make_rows, policy, episodes, seed, rows=rows, max_steps=max_steps, budget=budget
+        )
+    elif game.is_native and game.has_seats:
         chance = RandomAgent(agent.obs_space, agent.action_space, seed)
         metrics = play_sides(agent, game, config, episodes, chance, seed=seed, budget=budget)
     elif game.is_native or game.replays is not None:

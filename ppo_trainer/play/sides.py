@@ -102,6 +102,11 @@ def _play(
     budget: PlayBudget,
 ) -> tuple[list[dict[str, float]], list[float]]:
     """Return the metrics of each episode, and the score of each game."""
+    if game.is_endless:
+        raise ConfigError(
+            f"nobody wins games of {game.name}, which never end",
+            expected="a game with an end; python -m ppo_trainer.evaluate RUN measures lives",
+        )
     sides = game.sides()
     per_side = -(-episodes // len(sides))
     at_once = min(per_side, _MOST_GAMES)

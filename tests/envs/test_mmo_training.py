@@ -13,13 +13,16 @@ import yaml
 from mmo_support import SMALL_WORLD
 from ragged_envs.mmo.terrain import GRASS
 from ragged_envs.mmo.world import MmoRows
+from support.broken import ragged
 from support.trainer_runs import assert_same_checkpoint, metrics, saved, small_config
 
 import ppo_trainer
 from entity_env.play import random_policy
+from entity_env.player.episodes import play_lives
 from ppo_trainer import resume, train
 from ppo_trainer.config import EvalConfig, PPOConfig, RolloutConfig, SelfPlayConfig
 from ppo_trainer.errors import ConfigError
+from ppo_trainer.evaluate import evaluate_run
 from ppo_trainer.experience.tensors import to_batch
 from ppo_trainer.players.population_rows import PopulationRows
 from ragged_net import NetConfig, RaggedNet
@@ -51,6 +54,30 @@ def config(tmp_path, name, **changes):
         eval=EvalConfig(episodes=0),
         **changes,
     )
+
+
+@pytest.mark.parametrize(("most", "length"), [(0, 15), (10, 10)])
+def test_lives_are_counted_from_birth(most, length):
+    field = np.pad([[GRASS] * 3], 9)
+
+    def stay(obs):
+        return {"Move": ragged([4] * obs.num_frames, [1] * obs.num_frames)}
+
+    def make_rows(count, seed):
+        return MmoRows(count, seed, tiles=field, agents=4, populations=1, combat=False)
+
+    played = play_lives(make_rows, stay, 9, 0, rows=8, max_steps=most)
+    # Who never moves dies in its 15th decision: benchmarks and rules' tests say why.
+    assert played["episodic_length"].tolist() == [length] * 9
+    assert played["episodic_reward"].tolist() == [0.0 if most else -1.0] * 9
+
+
+def test_an_evaluation_ends_and_nobody_is_an_opponent(tmp_path):
+    run = train(config(tmp_path, "run")).run
+    results = evaluate_run(run, episodes=5)
+    assert [len(own.metrics["episodic_length"]) for own in results] == [5, 5, 5]
+    with pytest.raises(ConfigError, match="never end"):
+        evaluate_run(run, episodes=5, against=["random"])
 
 
 @pytest.mark.parametrize("populations", [0, 2])
