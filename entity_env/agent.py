@@ -32,6 +32,7 @@ __all__ = [
     "Policy",
     "Proposer",
     "RandomAgent",
+    "RunningAgent",
     "SpacedAgent",
     "VecPolicy",
     "decided_actions",
@@ -113,6 +114,20 @@ class LoadedAgent(Agent, Proposer, Protocol):
 
     def seed(self, seed: int) -> None:
         """Restart what it draws."""
+
+
+class RunningAgent(LoadedAgent, Protocol):
+    """An agent of ``load_agent`` that knows its game, and whether its training has gone on."""
+
+    @property
+    def version(self) -> str:
+        """The name of the state of the training that it plays."""
+
+    def is_newest(self) -> bool:
+        """Return False if there is a newer state of the training."""
+
+    def make_game(self, trust: bool = False) -> Any:
+        """Return an environment, or a game of several players, that it was trained on."""
 
 
 class SpacedAgent:

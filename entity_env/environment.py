@@ -21,6 +21,7 @@ from entity_env.errors import (
     SeedError,
     StateError,
 )
+from entity_env.hints import ViewerHints
 from entity_env.observation import Observation
 from entity_env.own_methods import can_save, takes_seed, warn_of_seed
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
@@ -121,6 +122,10 @@ class Playable(ABC):
             f"{type(self).__name__} does not draw itself; "
             "entity_env.draw_observation(observation, env.obs_space()) draws what has x and y"
         )
+
+    def viewer_hints(self) -> ViewerHints:
+        """Return hints on how ``entity_env.viewer`` draws the game; none by default."""
+        return ViewerHints()
 
     def render_text(self) -> str:
         """Return the current state as lines of text, for the terminal."""

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from entity_env.hints import EntityHints, ViewerHints
 from entity_env.observation import Observation, SelectEntityActionMask
 from entity_env.seats.multi_player import SeatActions, SeatObservations
 from entity_env.spaces import (
@@ -159,6 +160,12 @@ class ConnectFour(SeatGame):
         if self.is_decided:
             return {seat: self.observe(i) for i, seat in enumerate(SEATS)}
         return {SEATS[self.turn]: self.observe(self.turn)}
+
+    def viewer_hints(self) -> ViewerHints:
+        """Return the board: a space for each disc of a column."""
+        discs = [f"disc{y}" for y in range(HEIGHT)]
+        column = EntityHints(x="x", stack=discs, colors=("", "#e6a519", "#cf3b34"))
+        return ViewerHints({"Column": column})
 
     def render_text(self) -> str:
         """Return the board from the top, X for who began and O for the other."""

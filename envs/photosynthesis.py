@@ -9,6 +9,7 @@ seats = game.act({"player 0": grow_greedily(seats["player 0"])})  # of photosynt
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy.typing as npt
 
 from entity_env.drawing import Sign
 from entity_env.errors import nearest, shorten
+from entity_env.hints import EntityHints, ViewerHints
 from entity_env.rows.compiled import (
     Actors,
     CompiledGame,
@@ -88,6 +90,9 @@ OBS_SPACE = ObsSpace(
 )
 ACTION_SPACE: dict[ActionName, ActionSpace] = {"Choose": SelectEntityActionSpace()}
 _PLACES = [(q + r / 2, r * 3**0.5 / 2) for q, r in SPACES]
+
+_SOIL_COLORS = ("", "#e4ecd2", "#cfdfb0", "#b3cc8b", "#93b56a")
+_TREE_COLORS = ("#1f7a4d", "#d0762b", "#3f6fc4", "#8a4fb0")
 
 _BOARD, _KINDS, _ANGLES = len(SPACES), len(KINDS), len(DIRECTIONS)
 _SEED, _SMALL, _LARGE = 0, 1, 3
@@ -637,6 +642,12 @@ class Photosynthesis(CompiledPlayers):
     def seats(self) -> Sequence[str]:
         """Return the players in the order of the first round."""
         return [f"player {i}" for i in range(self.num_seats)]
+
+    def viewer_hints(self) -> ViewerHints:
+        """Return the board of hexagons, the darker the richer; seeds and trees by their size."""
+        space = EntityHints(tile="hexagon", ground="soil", grounds=_SOIL_COLORS)
+        piece = replace(space, color="seat", colors=_TREE_COLORS, size="size", label="size")
+        return ViewerHints({"Space": space, "Piece": piece})
 
     def render_text(self) -> str:
         """Return the board row by row: the owner and size of a piece, the leaves of a space."""

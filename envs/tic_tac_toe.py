@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from entity_env.hints import EntityHints, ViewerHints
 from entity_env.observation import Observation, SelectEntityActionMask
 from entity_env.seats.multi_player import SeatActions, SeatObservations
 from entity_env.spaces import Discrete, Entity, ObsSpace, SelectEntityActionSpace
@@ -82,6 +83,11 @@ class TicTacToe(SeatGame):
     def _restore(self, **saved: Any) -> None:
         super()._restore(**saved, steps=9 - saved["board"].count(0))
         self.winner = next((player for player in (0, 1) if self._has_won(player)), None)
+
+    def viewer_hints(self) -> ViewerHints:
+        """Return the board: a space for each mark."""
+        cell = EntityHints(stack=["mark"], colors=("", "#e6a519", "#cf3b34"))
+        return ViewerHints({"Cell": cell})
 
     def render_text(self) -> str:
         """Return the board."""

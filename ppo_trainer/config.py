@@ -275,6 +275,8 @@ class TrainConfig:
         algorithm: What improves the network; its settings are the group of its name.
         shown_metrics: Which of the environment's own metrics the screen, ``curve.png`` and tables
             show; null shows all of them, but numbers such as ``energy.max`` only where named.
+        viewer: Show the run in the browser while it trains: print the address of a page with its
+            curves, in which its newest network plays.
         value_net: A network of its own for the value function; null shares the policy's.
         value_optim: The optimizer of that network; null takes ``optim``.
         selfplay: Who plays against whom, in games of several players.
@@ -296,6 +298,7 @@ class TrainConfig:
     init: str | None = None
     algorithm: Literal["ppo"] = "ppo"
     shown_metrics: Sequence[str] | None = None
+    viewer: bool = False
     rollout: RolloutConfig = field(default_factory=RolloutConfig)
     net: NetConfig = field(default_factory=NetConfig)
     value_net: NetConfig | None = None

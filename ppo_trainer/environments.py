@@ -137,6 +137,10 @@ class Game:
             )
         return factory(**self.settings)
 
+    def played(self) -> Environment | MultiPlayerEnvironment:
+        """Make one game with all of its seats, or one environment, as the network sees it."""
+        return self.table() if self.has_seats and self.shown is None else self()
+
     def sides(self) -> list[list[int]]:
         """Return the seats of each side: its teams, and each seat that is in none alone.
 

@@ -50,6 +50,7 @@ from ppo_trainer.runs.logger import RunLogger, check_wandb
 from ppo_trainer.runs.saved_spaces import fit_game
 from ppo_trainer.runs.trust import require_trust
 from ppo_trainer.training.callbacks import CallbackLike, Callbacks
+from ppo_trainer.training.live_viewer import open_viewer
 from ppo_trainer.training.ratings import open_ratings
 from ppo_trainer.training.report import evaluate_now, finish, warn_halfway
 from ppo_trainer.training.session import Session, open_session
@@ -130,6 +131,7 @@ def train(
         open_session(config, game, vec_env, device) as (session, obs),
         session.explained_errors(),
         RunLogger(session.run, config, session.state.update, session.recent) as log,
+        open_viewer(session),
         open_ratings(session) as ratings,
         RunProgress(
             session.state.steps, session.final_steps(), log.recent, config.shown_metrics

@@ -43,7 +43,7 @@ ONLY_IN = {
 # stands before it.
 LAYERS = {
     "entity_env": "errors arguments garbage nearby metrics plugins own_methods space_checks spaces "
-    "observation actions batching kinds environment agent drawing storage objects rows seats "
+    "hints observation actions batching kinds environment agent drawing storage objects rows seats "
     "registry workers wrappers fitting recording command_line player checking check play replay "
     "runner viewer interop __init__ compat __main__",
     "ragged_net": "errors transfer precision setting_checks position_config relation_config ragged "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from entity_env.drawing.plane import find_places
 from entity_env.drawing.scene import OWNERS, find_owners, look
 from entity_env.drawing.table_text import id_text
 from entity_env.environment import YAxis
+from entity_env.hints import EntityHints, ViewerHints
 from entity_env.kinds.table import kind_of
 from entity_env.recording.records import per_frame, select_frames
 from entity_env.spaces import (
@@ -33,7 +34,9 @@ from entity_env.spaces import (
 __all__ = ["frame_json", "frame_of", "number", "packed", "spaces_json"]
 
 _TYPES = {np.dtype(np.float32): "f4", np.dtype(np.int32): "i4", np.dtype(np.uint8): "u1"}
-_HEADINGS, _SIZES = ("heading", "angle", "orientation"), ("radius", "size")
+_HEADINGS, _BARS = ("heading", "angle", "orientation"), ("hp", "health")
+_KINDS = ("kind", "type")
+_NO_HINTS = ViewerHints()
 
 
 def packed(values: npt.NDArray[Any]) -> dict[str, Any]:
@@ -53,30 +56,48 @@ def number(value: float | None) -> float | None:
 
 
 def spaces_json(
-    obs_space: ObsSpace, action_space: Mapping[ActionName, ActionSpace], y_axis: YAxis
+    obs_space: ObsSpace,
+    action_space: Mapping[ActionName, ActionSpace],
+    y_axis: YAxis,
+    hints: ViewerHints = _NO_HINTS,
 ) -> dict[str, Any]:
     """Return what the spaces say about all frames: names, places, colours, choices."""
     places = find_places(obs_space)
     owners = find_owners(obs_space, obs_space.entities)
     types = []
     for order, (name, entity) in enumerate(obs_space.entities.items()):
+        own = hints.entities.get(name, EntityHints())
         color, shape = look(order)
         x, y = places.get(name, (None, None))
-        names = entity.names
+        at = {feature: place for place, feature in enumerate(entity.names)}
+        named = [f for f in entity.features if isinstance(f, Discrete) and f.names]
+        label = next((feature_name(f) for f in named if feature_name(f) in _KINDS), None)
         types.append(
             {
                 "name": name,
                 "features": [_feature_json(feature) for feature in entity.features],
                 "grid": list(entity.shape) if isinstance(entity, Grid) else None,
-                "x": x,
-                "y": y,
-                "owner": owners.get(name),
-                "heading": next((names.index(own) for own in _HEADINGS if own in names), None),
+                "x": at.get(own.x or "", x),
+                "y": at.get(own.y or "", None if own.x else y),
+                "owner": at.get(own.owner or "", owners.get(name)),
+                "heading": _first(at, own.heading, _HEADINGS),
+                "bar": _first(at, own.bar, _BARS),
+                "label": at.get(own.label or label or ""),
+                "value_color": at.get(own.color or ""),
+                "colors": list(own.colors),
+                "size": at.get(own.size or ""),
+                "range": at.get(own.range) if isinstance(own.range, str) else None,
+                "circle": own.range if isinstance(own.range, int | float) else None,
+                "tile": own.tile,
+                "ground": at.get(own.ground or ""),
+                "grounds": list(own.grounds),
+                "stack": [at[feature] for feature in own.stack if feature in at],
                 "color": _css(color),
-                "shape": shape,
+                "shape": own.shape or shape,
             }
         )
     return {
+        "bounds": hints.bounds,
         "types": types,
         "globals": [_feature_json(feature) for feature in obs_space.global_features],
         "actions": {name: _action_json(space) for name, space in action_space.items()},
@@ -173,6 +194,11 @@ def _action_json(space: ActionSpace) -> dict[str, Any]:
         "high": details.get("high"),
         "at_most": details.get("at_most"),
     }
+
+
+def _first(at: Mapping[str, int], hint: str | None, usual: Sequence[str]) -> int | None:
+    """Return the place of the feature that a hint names, or else of one with a usual name."""
+    return next((at[name] for name in (hint or "", *usual) if name in at), None)
 
 
 def _css(color: tuple[int, int, int]) -> str:

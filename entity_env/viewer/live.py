@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,14 +12,16 @@ import numpy as np
 
 from entity_env.agent import Decision, Proposer
 from entity_env.batching.frame import Frame
-from entity_env.environment import y_axis_of
-from entity_env.errors import ActionShapeError, SettingError
+from entity_env.environment import call_environment, y_axis_of
+from entity_env.errors import ActionShapeError, SettingError, shorten
+from entity_env.hints import ViewerHints
 from entity_env.kinds.table import answer_forms
 from entity_env.metrics import EpisodeTracker
 from entity_env.player.proposers import decide_at
 from entity_env.seats.seat_player import call_if_there
 from entity_env.seats.table_rows import TableRows
 from entity_env.viewer.frames import frame_json, number, spaces_json
+from entity_env.viewer.metrics import MetricsFile
 from entity_env.viewer.source import Source, curve_json
 
 __all__ = ["LiveSource"]
@@ -41,9 +43,10 @@ class _Shown:
 
 @dataclass
 class _Game:
-    """One episode: its length, and what each seat has seen."""
+    """One episode: what each seat has seen, who the agents were, and how long it is."""
 
     shown: list[_Shown]
+    who: str
     length: int = 0
     is_over: bool = False
     metrics: Mapping[str, float | None] = field(default_factory=dict)
@@ -58,6 +61,9 @@ class LiveSource(Source):
         agents: For each seat the agent that plays it or, where a person does, proposes.
         people: The names of the seats that people play in the page.
         who: What the agents are called.
+        renew: Called before each episode but the first; returns other agents and what they are
+            called, or None where these play on.
+        metrics: What a training has logged, where it is an agent of one that plays.
     """
 
     is_live = True
@@ -69,11 +75,15 @@ class LiveSource(Source):
         agents: Sequence[Proposer],
         people: Collection[str] = (),
         who: str = "random",
+        renew: Callable[[], tuple[Sequence[Proposer], str] | None] = lambda: None,
+        metrics: MetricsFile | None = None,
     ) -> None:
+        self._renew, self._metrics = renew, metrics
         self.table, self.title, self.agents, self.who = table, title, agents, who
         self._people = [seat for seat, name in enumerate(table.names) if name in people]
         self._spaces = table.obs_space(), table.action_space()
         self._forms = answer_forms(self._spaces[1])
+        self._hints = _hints_of(table.game)
         self._games: list[_Game] = []
         self._forgotten = self._bytes = 0
         self._decisions: dict[int, Decision] = {}
@@ -87,10 +97,10 @@ class LiveSource(Source):
             "kind": "game",
             "title": self.title,
             "notice": "",
-            "who": self.who,
+            "has_curves": self._metrics is not None,
             "seats": [] if self.table.is_alone else self.table.names,
             "people": self._people,
-            **spaces_json(*self._spaces, y_axis_of(game)),
+            **spaces_json(*self._spaces, y_axis_of(game), self._hints),
         }
 
     def episode(self, number: int) -> dict[str, Any]:
@@ -103,6 +113,7 @@ class LiveSource(Source):
             "count": self._forgotten + len(self._games),
             "is_growing": waits,
             "is_newest": is_newest,
+            "who": game.who,
             "length": game.length,
             "done": game.is_over,
             "metrics": game.metrics,
@@ -141,10 +152,13 @@ class LiveSource(Source):
         """Begin another episode."""
         if self._games and not self.table.is_over and self._games[-1].length == 1:
             return self.episode(-1)
+        newer = self._renew() if self._games else None
+        if newer is not None:
+            self.agents, self.who = newer
         self._trackers = [EpisodeTracker() for _ in self.table.names]
         for agent in self.agents:
             call_if_there(agent, "reset")
-        self._games.append(_Game([_Shown() for _ in self.table.names]))
+        self._games.append(_Game([_Shown() for _ in self.table.names], self.who))
         self._obs = self.table.reset()
         self._note()
         return self.episode(-1)
@@ -184,6 +198,10 @@ class LiveSource(Source):
             self._keep(seat, asked[seat], decided[seat])
         self._note()
         return self.episode(-1)
+
+    def training(self) -> dict[str, Any]:
+        """Return the curves of the training whose agent plays."""
+        return super().training() if self._metrics is None else self._metrics.read()
 
     def close(self) -> None:
         """Close the game."""
@@ -259,6 +277,20 @@ class LiveSource(Source):
                 "there is no such episode", expected=f"{self._forgotten} to {count - 1}"
             )
         return place, self._games[place - self._forgotten]
+
+
+def _hints_of(game: Any) -> ViewerHints:
+    """Return the checked hints of a game, which may stand inside of wrappers."""
+    inner = getattr(game, "unwrapped", game)
+    hints = call_environment("viewer_hints", inner.viewer_hints)
+    if not isinstance(hints, ViewerHints):
+        raise SettingError(
+            "viewer_hints returned something else",
+            expected="entity_env.hints.ViewerHints(...)",
+            received=shorten(hints),
+        )
+    hints.check(inner.obs_space())
+    return hints
 
 
 def _unchosen(decision: Decision | None) -> Decision | None:

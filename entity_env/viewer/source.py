@@ -66,6 +66,10 @@ class Source(ABC):
         """Begin another episode."""
         raise SettingError("this is not played, only shown")
 
+    def training(self) -> dict[str, Any]:
+        """Return the curves of a training: ``steps``, and the values of each metric by its name."""
+        return {"steps": packed(np.zeros(0)), "metrics": {}}
+
     def close(self) -> None:  # noqa: B027  (most sources hold nothing)
         """Let go of what it holds."""
 

@@ -1,23 +1,31 @@
-"""Sources of the viewer by their names: a recording, an environment."""
+"""Sources of the viewer by their names: a recording, an environment, a run."""
 
 from __future__ import annotations
 
+import functools
+import itertools
+import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
+from entity_env.agent import Proposer, RunningAgent, load_agent
 from entity_env.command_line import game_from_words
 from entity_env.environment import Environment, YAxis, call_environment, check_seed
+from entity_env.errors import EntityEnvError, SettingError
 from entity_env.fitting import fit_environment
 from entity_env.player.proposers import NamedAgent, at_each_seat, make_proposer
 from entity_env.player.terminal_game import named_seats
+from entity_env.registry import is_registered
 from entity_env.seats.multi_player import MultiPlayerEnvironment
 from entity_env.seats.table_rows import TableRows
 from entity_env.viewer.live import LiveSource
+from entity_env.viewer.metrics import MetricsFile
 from entity_env.viewer.recorded import RecordedSource
 from entity_env.viewer.source import Source
 
-__all__ = ["live_source", "open_source"]
+__all__ = ["live_source", "open_source", "run_source"]
 
 
 def open_source(
@@ -33,7 +41,8 @@ def open_source(
     """Return what is to be shown.
 
     Args:
-        what: A recording, or the name or dotted path of an environment.
+        what: A recording, the name or dotted path of an environment, or a run folder, whose newest
+            agent plays.
         settings: Arguments of the environment's constructor, each ``name=value``.
         agent: Who plays the environment: ``random``, a run folder, a script or its dotted path, or
             an agent.
@@ -46,12 +55,69 @@ def open_source(
     Raises:
         EntityEnvError: There is no such thing, or it is damaged.
     """
-    if what.endswith(".episodes") or Path(what).is_file():
+    if Path(what).is_file() or what.endswith(".episodes"):
         return RecordedSource(what, y_axis or "up")
+    if Path(what).is_dir() or (os.sep in what and not is_registered(what)):
+        return run_source(what, people=people, seed=seed, trust=trust)
     make = game_from_words(what, settings)
     game = call_environment("its constructor", make)
     name = " ".join([what, *settings])
     return live_source(game, name, agent=agent, people=people, seed=seed, trust=trust)
+
+
+def run_source(
+    what: str,
+    *,
+    people: str | None = None,
+    seed: int | None = None,
+    trust: bool = False,
+    make_game: Callable[[], Environment | MultiPlayerEnvironment] | None = None,
+) -> LiveSource:
+    """Return the game of a run, which its newest agent plays, also while it is trained.
+
+    Args:
+        what: The run folder.
+        people: See ``open_source``.
+        seed: See ``open_source``.
+        trust: See ``open_source``.
+        make_game: Makes the game; None: the agent says which one it is.
+    """
+    seed = secrets.randbelow(10**6) if seed is None else check_seed(seed)
+    agent: Any = load_agent(what, seed, trust)
+    if make_game is None and not hasattr(agent, "make_game"):
+        raise SettingError(
+            f"the agent {what!r} does not know its game",
+            expected="a run folder",
+            hint=f"name the game, too: python -m entity_env.viewer GAME --agent {what}",
+        )
+    newest: RunningAgent = agent
+    games = itertools.count(1)
+
+    def renew() -> RunningAgent | None:
+        nonlocal newest
+        number = next(games)
+        try:
+            if newest.is_newest():
+                return None
+            newest = load_agent(what, seed + number, trust)  # type: ignore[assignment]
+        except EntityEnvError:  # it is being written, or has been removed: later
+            return None
+        return newest
+
+    make = functools.partial(newest.make_game, trust) if make_game is None else make_game
+    game = call_environment("its constructor", make)
+    folder = Path(what.rpartition(":")[0]) if ":" in Path(what).name else Path(what)
+    metrics = MetricsFile(folder / "metrics.jsonl")
+    return live_source(
+        game,
+        what,
+        agent=newest,
+        people=people,
+        seed=seed,
+        trust=trust,
+        renew=renew,
+        metrics=metrics,
+    )
 
 
 def live_source(
@@ -62,18 +128,41 @@ def live_source(
     people: str | None = None,
     seed: int | None = None,
     trust: bool = False,
+    renew: Callable[[], Proposer | None] = lambda: None,
+    metrics: MetricsFile | None = None,
 ) -> LiveSource:
-    """Return a game that is played while it is looked at; see ``open_source``."""
+    """Return a game that is played while it is looked at; see ``open_source``.
+
+    Args:
+        game: The game.
+        title: What it is called.
+        agent: See ``open_source``.
+        people: See ``open_source``.
+        seed: See ``open_source``.
+        trust: See ``open_source``.
+        renew: Called before each episode but the first; returns a newer agent, or None.
+        metrics: What the training of the agent has logged.
+    """
     seed = secrets.randbelow(10**6) if seed is None else check_seed(seed)
     spaces = (
         call_environment("obs_space", game.obs_space),
         call_environment("action_space", game.action_space),
     )
     made = make_proposer(agent, *spaces, seed, trust)
-    if isinstance(game, Environment):
-        table, agents = TableRows(fit_environment(game, made), seed), [made]
-    else:
-        table, agents = TableRows(game, seed), at_each_seat(made, game, spaces, seed)
+    table = TableRows(fit_environment(game, made) if isinstance(game, Environment) else game, seed)
+
+    def at_seats(own: Proposer) -> tuple[list[Proposer], str]:
+        own_version = getattr(own, "version", None)
+        name = agent if isinstance(agent, str) else str(own_version or type(own).__name__)
+        if isinstance(game, Environment):
+            return [own], name
+        return at_each_seat(own, game, spaces, seed), name
+
+    def renewed() -> tuple[list[Proposer], str] | None:
+        newer = renew()
+        return None if newer is None else at_seats(newer)
+
     playing = [] if people is None else named_seats(table.names, people)
-    who = agent if isinstance(agent, str) else type(agent).__name__
-    return LiveSource(table, f"{title}, seed {seed}", agents, playing, who)
+    agents, who = at_seats(made)
+    full = f"{title}, seed {seed}"
+    return LiveSource(table, full, agents, playing, who, renewed, metrics)

@@ -18,19 +18,23 @@ __all__ = ["read_task", "start_helper"]
 
 
 def start_helper(
-    code: str, task: bytes, errors: int | IO[bytes] = subprocess.DEVNULL
+    code: str,
+    task: bytes,
+    errors: int | IO[bytes] | None = subprocess.DEVNULL,
+    output: int | None = subprocess.DEVNULL,
 ) -> subprocess.Popen[bytes]:
     """Run ``code`` in another process, which calls ``read_task``.
 
     Args:
         code: The code.
         task: The pickled task.
-        errors: The file that gets what the process writes to stderr.
+        errors: The file that gets what the process writes to stderr; None: that of this process.
+        output: The same for stdout.
 
     Raises:
         OSError: The process cannot be started.
     """
-    process = start_python(code, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=errors)
+    process = start_python(code, stdin=subprocess.PIPE, stdout=output, stderr=errors)
     assert process.stdin is not None  # stays open until this process ends, however it does
     with contextlib.suppress(OSError):  # it has died
         process.stdin.write(task)

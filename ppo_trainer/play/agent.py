@@ -16,7 +16,15 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from entity_env import Action, ActionSpace, Observation, ObsSpace, VecObs
+from entity_env import (
+    Action,
+    ActionSpace,
+    Environment,
+    MultiPlayerEnvironment,
+    Observation,
+    ObsSpace,
+    VecObs,
+)
 from entity_env.agent import Decision, decided_actions
 from entity_env.batching.frame import Frame
 from entity_env.batching.frame_reader import FrameReader
@@ -31,7 +39,8 @@ from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.machine.torch_state import usual_torch
 from ppo_trainer.play.game_memory import GameMemory
 from ppo_trainer.players.network_agent import NetworkAgent, copy_beside
-from ppo_trainer.runs.load_run import LoadedNet, find_net, load_net, load_policy
+from ppo_trainer.runs.checkpoint import latest_checkpoint
+from ppo_trainer.runs.load_run import LoadedNet, find_net, game_of, load_net, load_policy
 from ragged_net import ActionOutput
 from ragged_net.config import check_sharpness
 
@@ -138,6 +147,24 @@ class RunAgent:
         """Return an agent with the same network that draws and remembers for itself."""
         # The rows' agent shares the network, too, and draws from the copy of the generator.
         return copy_beside(self, self.loaded, memo)
+
+    @property
+    def version(self) -> str:
+        """The name of the checkpoint that it plays."""
+        return self.loaded.checkpoint.name
+
+    def is_newest(self) -> bool:
+        """Return False if the run, which goes on, has a newer checkpoint."""
+        run, own = self.loaded.run, self.loaded.checkpoint
+        return own.parent != run.checkpoints or own == latest_checkpoint(run)
+
+    def make_game(self, trust: bool = False) -> Environment | MultiPlayerEnvironment:
+        """Return the game that the run trains on, with all of its seats where it has several.
+
+        Args:
+            trust: The consent to import the environment that somebody else's run names.
+        """
+        return game_of(self.loaded, trust=trust).played()
 
     def seed(self, seed: int) -> None:
         """Seed the random numbers."""

@@ -25,6 +25,7 @@ __all__ = [
     "LoadedNet",
     "LoadedRun",
     "find_net",
+    "game_of",
     "load_net",
     "load_policy",
     "network_of_run",
@@ -34,12 +35,13 @@ __all__ = [
 
 @dataclass(frozen=True)
 class LoadedNet:
-    """A run's network, ready to act."""
+    """A run's network, ready to act, and the folder of the ``checkpoint`` that it is from."""
 
     run: RunFolder
     config: TrainConfig
     net: RaggedNet
     device: torch.device
+    checkpoint: Path
 
 
 @dataclass(frozen=True)
@@ -143,7 +145,21 @@ def network_of_run(path: str | Path, device: str = "auto") -> RaggedNet:
     return load_net(path, device).net
 
 
-def _ready(folder: Path, net: RaggedNet, device: str) -> tuple[RaggedNet, torch.device]:
+def game_of(loaded: LoadedNet, *, trust: bool = False) -> Game:
+    """Return the game that a network plays, as in evaluations, which shows what it knows.
+
+    Args:
+        loaded: The network.
+        trust: The user's consent to import what the run names.
+
+    Raises:
+        UntrustedRunError: It names code, and was made by somebody else.
+    """
+    require_trust(loaded.run, loaded.config, trust=trust)
+    return fit_game(loaded.run, make_factory(evaluated(loaded.config))).game
+
+
+def _ready(folder: Path, net: RaggedNet, device: str) -> tuple[RaggedNet, torch.device, Path]:
     chosen = choose_device(device)
     load_network(folder, net)
-    return net.to(chosen), chosen
+    return net.to(chosen), chosen, folder

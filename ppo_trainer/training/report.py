@@ -200,6 +200,7 @@ def _next_steps(session: Session) -> list[tuple[str, str]]:
     free = "".join(f" {name}=null" for name in goals)
     return [
         ("watch it play", f"{python} -m ppo_trainer.watch {quoted}"),
+        ("in the browser", f"{python} -m entity_env.viewer {quoted}"),
         ("play it yourself", f"{python} -m {play}"),
         ("evaluate it again", f"{python} -m ppo_trainer.evaluate {quoted}"),
         ("record its games", f"{python} -m ppo_trainer.record {quoted} games.episodes"),

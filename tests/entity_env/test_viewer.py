@@ -24,6 +24,7 @@ from entity_env.errors import (
     RecordingError,
     SettingError,
 )
+from entity_env.hints import EntityHints, ViewerHints
 from entity_env.recording import RecordEpisodes, Recording
 from entity_env.viewer import Viewer, open_source
 from entity_env.viewer.recorded import RecordedSource
@@ -180,6 +181,31 @@ def test_an_agent_is_asked_once_for_each_frame():
         source.frame(0, 0, 0)
         source.advance({})
     assert agent.asked == 3
+
+
+def test_hints_say_how_a_game_looks():
+    (player, column) = open_source("connect_four", seed=1).about()["types"]
+    assert (column["x"], column["y"]) == (0, None)
+    assert column["stack"] == [2, 3, 4, 5, 6, 7]
+    assert player["x"] is None
+
+    class Hinted(Walkers):
+        hints = ViewerHints({"Tree": EntityHints(size="x", range=2.5)}, bounds=(0, 9, 0, 9))
+
+        def viewer_hints(self):
+            return self.hints
+
+    about = live_source(Hinted(), "hinted", seed=1).about()
+    assert about["bounds"] == (0, 9, 0, 9)
+    assert (about["types"][1]["size"], about["types"][1]["circle"]) == (0, 2.5)
+    for wrong in (
+        ViewerHints({"Trees": EntityHints()}),
+        ViewerHints({"Tree": EntityHints(stack=["x", "hight"])}),
+        {"Tree": "green"},
+    ):
+        Hinted.hints = wrong
+        with pytest.raises(SettingError, match="viewer_hints"):
+            live_source(Hinted(), "hinted", seed=1)
 
 
 # Recordings

@@ -631,6 +631,7 @@ def test_what_next_of_a_class_with_a_path_is_for_the_shell(config, capsys):
     done = train(replace(config, total_timesteps=24), env=SavedForaging)
     text = capsys.readouterr().out.partition("What next:")[2]
     assert f" -m ppo_trainer.watch {shlex.quote(str(done.run))}\n" in text
+    assert f" -m entity_env.viewer {shlex.quote(str(done.run))}\n" in text
     assert f" -m ppo_trainer resume={shlex.quote(str(done.run))} total_timesteps=48\n" in text
     game = "support.trainer_envs.SavedForaging"
     assert f" -m entity_env.runner {game} --agent {shlex.quote(str(done.run))}\n" in text

@@ -31,7 +31,9 @@ export function unpack(given) {
 
 export function short(value, digits = 4) {
   if (value === null || value === undefined) return "–";
-  return Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(digits)));
+  if (Number.isInteger(value)) return String(value);
+  if (Math.abs(value) < 1e-3) return value.toExponential(Math.min(digits, 3) - 1);
+  return String(Number(value.toPrecision(digits)));
 }
 
 export function percent(prob) {

@@ -1,9 +1,10 @@
-// Entities that have no place: as cards where there are few, else as tables.
+// Entities that have no place: as cards where there is little to say, else as tables.
 
 import { featureText } from "./api.js";
 import { heading, make, pair, sign } from "./dom.js";
 
 const MOST_CARDS = 24;
+const MOST_PAIRS = 5; // features of a card
 const MOST_ROWS = 100;
 
 export class Cards {
@@ -18,15 +19,22 @@ export class Cards {
 
   /** Show a frame; `marks` says which entities can be chosen, and which was hovered. */
   show(frame, marks) {
-    const groups = frame.groups.filter((group) => !group.isPlaced && group.count);
+    const groups = frame.groups.filter((group) => !group.isPlaced && this.matters(group, marks));
     const parts = groups.map((group) => {
-      const few = group.count <= MOST_CARDS;
+      const few = group.count <= MOST_CARDS && group.width <= MOST_PAIRS;
       const body = few ? this.cards(frame, group, marks) : this.table(frame, group, marks);
       const count = make("span.progress", group.count.toLocaleString("en"));
       return make("div.group", heading(sign(group.type), group.type.name, count), body);
     });
     this.element.replaceChildren(...parts);
     document.body.classList.toggle("has-cards", parts.length > 0);
+  }
+
+  /** Something without features is worth a card where it can be chosen, or was. */
+  matters(group, marks) {
+    if (group.type.features.length) return group.count > 0;
+    const own = Array.from({ length: group.count }, (_, row) => group.first + row);
+    return own.length > 1 || own.some((index) => marks.choices?.has(index) || marks.chosen.has(index));
   }
 
   mark(element, frame, index, marks) {

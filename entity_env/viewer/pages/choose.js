@@ -73,7 +73,7 @@ export class Chooser {
   }
 
   pick(option) {
-    if (!option || !option.allowed) return;
+    if (!this.question || !option?.allowed) return;
     const most = this.question.action.space.at_most;
     if (!most) {
       this.answer(option.index);

@@ -1,9 +1,10 @@
 // The page: which episode, which step, which seat; playing, seeking, clicking.
 
-import { ask, Frame, tell } from "./api.js";
+import { ask, Frame, short, tell } from "./api.js";
 import { Cards } from "./cards.js";
 import { Chooser } from "./choose.js";
-import { $, make } from "./dom.js";
+import { Curves, showViews } from "./curves.js";
+import { $, make, pair } from "./dom.js";
 import { describe, showEntity, showNumbers, showPanel } from "./panel.js";
 import { Stage } from "./stage.js";
 import { Timeline } from "./timeline.js";
@@ -110,12 +111,9 @@ function showEnd(frame) {
   if (!ends) return;
   const how = state.episode.truncated || frame.given.truncated ? "Cut off by a limit" : "The end";
   const metrics = Object.entries(state.episode.metrics ?? {});
-  const results = metrics.filter(([name]) => name.startsWith("return of "));
-  const text = results.length
-    ? results.map(([name, value]) => `${name.slice(10)} ${value}`).join("  ·  ")
-    : metrics.filter(([name]) => !name.includes(".")).slice(0, 4)
-      .map(([name, value]) => `${name} ${Number(value).toPrecision(4) * 1}`).join("  ·  ");
-  const parts = [make("strong", how), make("span", text)];
+  const shown = metrics.filter(([name]) => !/\.(mean|min|max|sum|count)$/.test(name)).slice(0, 8);
+  const lines = shown.map(([name, value]) => pair(name.replace(/^return of /, ""), short(value)));
+  const parts = [make("strong", how), ...lines];
   if (isLive && state.episode.is_newest) {
     const again = make("button.main", "new game");
     again.addEventListener("click", restart);
@@ -159,6 +157,10 @@ function follow() {
 
 function setEpisode(episode) {
   state.episode = episode;
+  if (isLive) {
+    const alone = hasPeople && !about.seats.length;
+    $("kind").textContent = alone ? "played by you" : `${hasPeople ? "against" : "played by"} ${episode.who}`;
+  }
   $("episode").value = episode.number + 1;
   $("count").textContent = `of ${episode.count.toLocaleString("en")}${episode.is_growing && !isLive ? "+" : ""}`;
   $("previous").disabled = episode.number === 0;
@@ -171,7 +173,7 @@ function showSeats() {
     const tab = make("button", name);
     tab.setAttribute("role", "tab");
     tab.setAttribute("aria-selected", seat === state.seat);
-    tab.title = about.people.includes(seat) ? "you" : about.who;
+    tab.title = about.people.includes(seat) ? "you" : state.episode?.who ?? "";
     tab.addEventListener("click", () => look(seat));
     return tab;
   });
@@ -309,7 +311,7 @@ $("theme").addEventListener("click", () => {
 });
 
 document.addEventListener("keydown", (event) => {
-  if (event.target.matches("input, select") || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.target.matches("input:not([type='checkbox']), select") || event.ctrlKey || event.metaKey || event.altKey) return;
   const keys = {
     " ": () => (state.plays ? pause() : play()),
     ArrowLeft: () => step(-1),
@@ -390,9 +392,21 @@ const prefersDark = window.matchMedia("(prefers-color-scheme: dark)").matches;
 document.documentElement.dataset.theme = prefersDark ? "dark" : "light";
 document.title = about.title;
 $("title").textContent = about.title;
-$("kind").textContent = isLive ? `${hasPeople ? "against" : "played by"} ${about.who}` : about.kind;
-if (isLive && hasPeople && !about.seats.length) $("kind").textContent = "played by you";
+if (!isLive) $("kind").textContent = about.kind;
 showSeats();
+const curves = about.has_curves ? new Curves($("training")) : null;
+showViews(about.has_curves, (name) => {
+  const trains = name === "training";
+  $("training").hidden = !trains;
+  document.querySelector("main").hidden = trains;
+  if (trains) {
+    pause();
+    curves.start();
+  } else {
+    curves.stop();
+    redraw();
+  }
+});
 notice(about.notice);
 await open(isLive ? -1 : 0);
 if (hasPeople) play();

@@ -124,7 +124,7 @@ export function showPanel(frame, about, onLook) {
 
 function owners(about) {
   const type = about.types.find((own) => own.owner !== null && own.x !== null);
-  if (!type) return [];
+  if (!type || !type.features[type.owner].n) return [];
   const feature = type.features[type.owner];
   return Array.from({ length: feature.n }, (_, value) => {
     const ring = make("span.sign");

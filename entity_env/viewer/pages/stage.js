@@ -1,6 +1,6 @@
 // The plane: entities where they are, lines to what is selected, words beside who acts.
 
-import { short } from "./api.js";
+import { featureText, short } from "./api.js";
 
 const MOST_WORDS = 80; // beside entities: more could not be read
 const MOST_LABELS = 600;
@@ -19,6 +19,14 @@ const isDark = (color) => {
   return 0.299 * r + 0.587 * g + 0.114 * b < 150;
 };
 
+// Okabe and Ito (2008): told apart with any kind of colour vision.
+export const PALETTE = [
+  "#545a66", "#0072b2", "#d55e00", "#009e73", "#e69f00", "#cc79a7", "#56b4e9", "#d6c828",
+];
+
+export const valueColor = (type, value) =>
+  type.colors.length ? type.colors[value] ?? "" : PALETTE[Math.abs(value) % PALETTE.length];
+
 export class Stage {
   constructor(canvas, about) {
     this.canvas = canvas;
@@ -28,6 +36,8 @@ export class Stage {
     this.extent = null;
     this.isGrid = true;
     this.most = 1;
+    this.largest = 0; // of the features that sizes are in proportion to
+    this.fullBars = new Map();
     this.zoom = 1;
     this.shift = [0, 0];
     this.hovered = null;
@@ -42,6 +52,11 @@ export class Stage {
     return this.zoom === 1 && this.shift[0] === 0 && this.shift[1] === 0;
   }
 
+  /** True if the game has cells of its own, which need no lines and numbers. */
+  get isBoard() {
+    return this.about.types.some((type) => type.tile || type.stack.length);
+  }
+
   fit() {
     this.zoom = 1;
     this.shift = [0, 0];
@@ -50,19 +65,26 @@ export class Stage {
 
   show(frame) {
     this.frame = frame;
-    let [left, right, low, high] = this.extent ?? [Infinity, -Infinity, Infinity, -Infinity];
+    const nothing = [Infinity, -Infinity, Infinity, -Infinity];
+    let [left, right, low, high] = this.extent ?? this.about.bounds ?? nothing;
     let count = 0;
     for (const group of frame.groups) {
       if (!group.isPlaced) continue;
-      const { x, y } = group.type;
-      count += group.count;
+      const { x, y, stack, size } = group.type;
+      const tall = Math.max(stack.length - 1, 0);
+      count += group.count * (1 + tall);
       for (let row = 0; row < group.count; row++) {
         const a = group.at(row, x);
-        const b = group.at(row, y);
+        const b = y === null ? 0 : group.at(row, y);
+        if (size !== null) this.largest = Math.max(this.largest, group.at(row, size));
+        if (group.type.bar !== null) {
+          const most = this.fullBars.get(group.type.name) ?? 0;
+          this.fullBars.set(group.type.name, Math.max(most, group.at(row, group.type.bar)));
+        }
         left = Math.min(left, a);
         right = Math.max(right, a);
         low = Math.min(low, b);
-        high = Math.max(high, b);
+        high = Math.max(high, b + tall);
         if (this.isGrid && (a % 1 !== 0 || b % 1 !== 0)) this.isGrid = false;
       }
     }
@@ -87,8 +109,9 @@ export class Stage {
     right = Math.ceil(right / round) * round;
     low = Math.floor(low / round) * round;
     high = Math.ceil(high / round) * round;
-    const room = this.isGrid ? 1 : 0;
-    const inner = this.isGrid ? MARGIN : MARGIN + 16;
+    const isBoard = this.isBoard;
+    const room = isBoard ? 1.16 : this.isGrid ? 1 : 0;
+    const inner = isBoard ? 14 : this.isGrid ? MARGIN : MARGIN + 16;
     const scale = Math.min(
       (width - 2 * inner) / (right - left + room || 1),
       (height - 2 * inner) / (high - low + room || 1),
@@ -141,8 +164,9 @@ export class Stage {
     c.clearRect(0, 0, ...this.size);
     this.drawGround(c, colors);
     this.place();
+    for (const group of this.placed()) this.drawTiles(c, colors, group);
     this.drawLines(c, colors);
-    for (const group of this.frame.groups) if (group.isPlaced) this.drawGroup(c, colors, group);
+    for (const group of this.placed()) this.drawGroup(c, colors, group);
     this.drawMarks(c, colors);
     this.drawWords(c, colors);
     this.canvas.dataset.step = this.frame.step;
@@ -150,6 +174,7 @@ export class Stage {
   }
 
   drawGround(c, colors) {
+    if (this.isBoard) return;
     const [left, right, low, high] = this.bounds;
     const half = this.isGrid ? 0.5 : 0;
     const [x0, y0] = this.pixel(left - half, low - half);
@@ -211,12 +236,14 @@ export class Stage {
     const places = new Map();
     for (const group of this.frame.groups) {
       if (!group.isPlaced) continue;
-      const { x, y } = group.type;
+      const { x, y, stack, tile } = group.type;
       for (let row = 0; row < group.count; row++) {
-        const [px, py] = this.pixel(group.at(row, x), group.at(row, y));
-        const spot = { x: px, y: py, radius: this.radius, group, row, shown: true };
+        const low = y === null ? 0 : group.at(row, y);
+        const [px, py] = this.pixel(group.at(row, x), low + Math.max(stack.length - 1, 0) / 2);
+        const spot = { x: px, y: py, radius: this.sized(group, row), group, row, shown: true };
+        if (tile || stack.length) spot.box = [this.scale / 2, (this.scale * Math.max(stack.length, 1)) / 2];
         this.spots.set(group.first + row, spot);
-        if (!spread) continue;
+        if (!spread || spot.box) continue;
         const key = Math.round(px) * 65536 + Math.round(py);
         if (places.has(key)) places.get(key).push(spot);
         else places.set(key, [spot]);
@@ -254,29 +281,89 @@ export class Stage {
     }
   }
 
+  placed() {
+    return this.frame.groups.filter((group) => group.isPlaced);
+  }
+
+  sized(group, row) {
+    const { size, features } = group.type;
+    if (size === null) return this.radius;
+    const value = group.at(row, size);
+    const part = features[size].n ? (value + 1) / features[size].n : value / (this.largest || 1);
+    return this.radius * (0.4 + 0.75 * Math.min(1, Math.max(0, part)));
+  }
+
+  colorOf(type, group, row) {
+    if (type.value_color === null) return type.color;
+    return valueColor(type, group.at(row, type.value_color));
+  }
+
+  /** Cells of a board, and columns of spaces with discs in them. */
+  drawTiles(c, colors, group) {
+    const { type, first } = group;
+    if (!type.tile && !type.stack.length) return;
+    for (let row = 0; row < group.count; row++) {
+      const spot = this.spots.get(first + row);
+      const [wide, tall] = spot.box;
+      c.beginPath();
+      if (type.tile === "hexagon") {
+        const side = (this.scale / Math.sqrt(3)) * 0.97;
+        for (let k = 0; k < 6; k++) {
+          const angle = Math.PI / 6 + (k * Math.PI) / 3;
+          c.lineTo(spot.x + side * Math.cos(angle), spot.y + side * Math.sin(angle));
+        }
+        c.closePath();
+      } else {
+        c.roundRect(spot.x - wide * 0.96, spot.y - tall + 0.04 * wide, wide * 1.92, 2 * tall - 0.08 * wide, 0.18 * wide);
+      }
+      const ground = type.ground === null ? "" : type.grounds[group.at(row, type.ground)];
+      c.fillStyle = type.stack.length ? "#2b5fb8" : ground || colors.grid;
+      c.fill();
+      type.stack.forEach((column, k) => {
+        const y = spot.y + this.turn * (k - (type.stack.length - 1) / 2) * this.scale;
+        const disc = valueColor(type, group.at(row, column));
+        c.beginPath();
+        c.arc(spot.x, y, 0.78 * wide, 0, 2 * Math.PI);
+        c.fillStyle = disc || colors.ground;
+        c.fill();
+        if (!disc) return;
+        c.beginPath();
+        c.arc(spot.x, y, 0.56 * wide, 0, 2 * Math.PI);
+        c.strokeStyle = "rgb(255 255 255 / 45%)";
+        c.lineWidth = 0.07 * wide;
+        c.stroke();
+      });
+    }
+  }
+
   drawGroup(c, colors, group) {
     const { type, first } = group;
-    const edges = new Map(); // entities of one look are one path
+    if ((type.tile && type.value_color === null) || type.stack.length) return;
+    this.drawRanges(c, group);
+    const looks = new Map(); // entities of one look are one path
     for (let row = 0; row < group.count; row++) {
       const spot = this.spots.get(first + row);
       if (!spot.shown) continue;
-      const hidden = group.visible && !group.visible[row];
+      const hidden = Boolean(group.visible && !group.visible[row]);
       const owner = type.owner === null ? -1 : group.at(row, type.owner);
-      const key = owner + (hidden ? 0.5 : 0);
-      if (!edges.has(key)) edges.set(key, { owner, hidden, spots: [] });
-      edges.get(key).spots.push(spot);
+      const color = this.colorOf(type, group, row);
+      if (!color) continue;
+      const key = `${owner} ${hidden} ${color}`;
+      if (!looks.has(key)) looks.set(key, { owner, hidden, color, spots: [] });
+      looks.get(key).spots.push(spot);
     }
-    for (const { owner, hidden, spots } of edges.values()) {
+    for (const { owner, hidden, color, spots } of looks.values()) {
       c.beginPath();
       for (const spot of spots) this.outline(c, type.shape, spot.x, spot.y, spot.radius);
-      c.fillStyle = hidden ? colors.ground : type.color;
+      c.fillStyle = hidden ? colors.ground : color;
       c.fill();
       if (this.radius < 3 && !hidden && owner < 0) continue;
       const edge = owner > 0 ? this.about.owners[owner] : owner === 0 ? colors.ink : colors.card;
-      c.strokeStyle = hidden ? type.color : edge;
+      c.strokeStyle = hidden ? color : edge;
       c.lineWidth = owner >= 0 ? Math.max(1.5, 0.16 * this.radius) : Math.max(1, 0.08 * this.radius);
       c.stroke();
     }
+    this.drawBars(c, colors, group);
     if (type.heading !== null) {
       c.beginPath();
       for (let row = 0; row < group.count; row++) {
@@ -290,7 +377,7 @@ export class Stage {
       c.lineWidth = 2;
       c.stroke();
     }
-    if (this.frame.count > MOST_LABELS) return;
+    if (this.frame.count > MOST_LABELS || type.stack.length) return;
     c.textAlign = "center";
     c.textBaseline = "middle";
     for (let row = 0; row < group.count; row++) {
@@ -298,17 +385,55 @@ export class Stage {
       if (!spot.shown || spot.radius < 7) continue;
       const hidden = group.visible && !group.visible[row];
       const size = spot.radius * (this.label(group, row).length < 3 ? 0.95 : 0.75);
+      const color = this.colorOf(type, group, row);
+      if (!color) continue;
       c.font = `600 ${size}px system-ui, sans-serif`;
-      c.fillStyle = hidden ? type.color : isDark(type.color) ? "#ffffff" : "#1d2738";
+      c.fillStyle = hidden ? color : isDark(color) ? "#ffffff" : "#1d2738";
       c.fillText(this.label(group, row), spot.x, spot.y + 0.05 * spot.radius);
     }
   }
 
   label(group, row) {
-    const initial = group.type.name.slice(0, 1).toUpperCase();
+    const { label, features, name } = group.type;
+    if (label !== null) {
+      const text = featureText(features[label], group.at(row, label));
+      return features[label].names?.length ? text.slice(0, 1).toUpperCase() : text.slice(0, 3);
+    }
+    const initial = name.slice(0, 1).toUpperCase();
     if (!group.ids) return initial;
     const number = /\d+$/.exec(group.ids[row]);
     return number && number[0].length < 3 ? initial + number[0] : initial;
+  }
+
+  drawRanges(c, group) {
+    const { range, circle, color } = group.type;
+    if (range === null && circle === null) return;
+    c.globalAlpha = 0.1;
+    c.fillStyle = color;
+    for (let row = 0; row < group.count; row++) {
+      const spot = this.spots.get(group.first + row);
+      c.beginPath();
+      c.arc(spot.x, spot.y, (range === null ? circle : group.at(row, range)) * this.scale, 0, 2 * Math.PI);
+      c.fill();
+    }
+    c.globalAlpha = 1;
+  }
+
+  /** How much is left of what an entity can have, such as health. */
+  drawBars(c, colors, group) {
+    const { bar, name } = group.type;
+    if (bar === null || this.radius < 5 || this.frame.count > MOST_LABELS) return;
+    const full = this.fullBars.get(name) || 1;
+    for (let row = 0; row < group.count; row++) {
+      const spot = this.spots.get(group.first + row);
+      if (!spot.shown) continue;
+      const part = Math.min(1, Math.max(0, group.at(row, bar) / full));
+      const [wide, x, y] = [1.7 * spot.radius, spot.x - 0.85 * spot.radius, spot.y + spot.radius + 2];
+      c.fillStyle = colors.grid;
+      c.fillRect(x, y, wide, 3);
+      c.fillStyle = part > 0.5 ? "#1d9a6c" : part > 0.25 ? "#e69f00" : "#d0413a";
+      c.fillRect(x, y, wide * part, 3);
+    }
   }
 
   /** Lines from actors to what they select; a ring where the actor has no place. */
@@ -333,7 +458,12 @@ export class Stage {
     c.lineWidth = 2.5;
     for (const spot of rings) {
       c.beginPath();
-      c.arc(spot.x, spot.y, 1.15 * spot.radius + 4, 0, 2 * Math.PI);
+      if (spot.box) {
+        const [wide, tall] = spot.box;
+        c.roundRect(spot.x - wide, spot.y - tall, 2 * wide, 2 * tall, 0.2 * wide);
+      } else {
+        c.arc(spot.x, spot.y, 1.15 * spot.radius + 4, 0, 2 * Math.PI);
+      }
       c.stroke();
     }
   }
@@ -370,7 +500,12 @@ export class Stage {
       if (!spot) return;
       c.beginPath();
       c.setLineDash(dash);
-      c.arc(spot.x, spot.y, 1.15 * spot.radius + more, 0, 2 * Math.PI);
+      if (spot.box) {
+        const [wide, tall] = spot.box;
+        c.roundRect(spot.x - wide + 1, spot.y - tall + 1, 2 * wide - 2, 2 * tall - 2, 0.2 * wide);
+      } else {
+        c.arc(spot.x, spot.y, 1.15 * spot.radius + more, 0, 2 * Math.PI);
+      }
       c.strokeStyle = color;
       c.lineWidth = width;
       c.stroke();
@@ -419,6 +554,12 @@ export class Stage {
     let nearest = Infinity;
     for (const [index, spot] of this.spots) {
       if (!spot.shown) continue;
+      if (spot.box) {
+        const [wide, tall] = spot.box;
+        const isIn = Math.abs(spot.x - x) < wide && Math.abs(spot.y - y) < tall;
+        if (isIn && nearest === Infinity) found = index;
+        continue;
+      }
       const distance = Math.hypot(spot.x - x, spot.y - y);
       if (distance < Math.max(spot.radius * 1.2, 6) && distance <= nearest) {
         found = index;
