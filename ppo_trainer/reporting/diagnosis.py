@@ -92,7 +92,7 @@ def warnings(records: Records, rows: int) -> list[str]:
         rows: The environments that play side by side.
     """
     in_step = _in_step(records, rows)
-    if _no_better_than_at_first(_fifths(records, rows)) is None:
+    if _no_better_than_at_first(records, rows) is None:
         return in_step
     negative = _mean(_last(records), "value/explained_variance")
     explained = _explained(records) if negative is not None and negative < 0 else []
@@ -150,7 +150,7 @@ def _is_measured(evaluations: Sequence[Evaluation]) -> bool:
 def _no_better(records: Records, evaluations: Sequence[Evaluation], rows: int) -> str | None:
     """Return a line if the run plays no better than at random, else None."""
     if not _is_measured(evaluations):
-        return _no_better_than_at_first(_fifths(records, rows))
+        return _no_better_than_at_first(records, rows)
     chance = next(e for e in evaluations if e.player == "random play")
     agents = [e for e in evaluations if e.player.startswith("agent")]
     for name in ("win", "episodic_reward"):
@@ -168,15 +168,25 @@ def _no_better(records: Records, evaluations: Sequence[Evaluation], rows: int) -
     )
 
 
-def _no_better_than_at_first(fifths: Sequence[Fifth]) -> str | None:
-    if not fifths:
+def _no_better_than_at_first(records: Records, rows: int) -> str | None:
+    fifths = _fifths(records, rows)
+    # Where each episode costs the same, as a life does, the later the better.
+    is_cost = _same_reward(records) < 0
+    if not fifths or _has_risen(fifths):
         return None
+    if is_cost and _has_risen(_fifths(records, rows, "episodic_length")):
+        return None
+    first, last = fifths[0], fifths[-1]
+    return f"it has not learned: the reward was {first.mean:.3g} at first, and is {last.mean:.3g}"
+
+
+def _has_risen(fifths: Sequence[Fifth]) -> bool:
+    if not fifths:
+        return False
     first, last = fifths[0], fifths[-1]
     # A run may have learned most of it within the first fifth.
     by_parts = last.mean - first.mean > 2 * math.hypot(first.error, last.error)
-    if by_parts or last.mean - first.begin > 3 * last.spread + 1e-9 * abs(last.mean):
-        return None
-    return f"it has not learned: the reward was {first.mean:.3g} at first, and is {last.mean:.3g}"
+    return by_parts or last.mean - first.begin > 3 * last.spread + 1e-9 * abs(last.mean)
 
 
 def _better(one: Evaluation, other: Evaluation, name: str) -> bool:
@@ -207,13 +217,19 @@ def _rising(records: Records, rows: int) -> list[str]:
 
 def _rewards(records: Records) -> list[str]:
     """All episodes alike leave nothing to tell good from bad by."""
-    rewards = {r["episodic_reward"] for r in records if "episodic_reward" in r}
-    if len(rewards) != 1:
+    reward = _same_reward(records)
+    if math.isnan(reward):
         return []
     return [
-        f"all episodes had the same reward, {rewards.pop():.3g}: none tells good from bad; make "
+        f"all episodes had the same reward, {reward:.3g}: none tells good from bad; make "
         "the first rewards easier to find, or give some on the way"
     ]
+
+
+def _same_reward(records: Records) -> float:
+    """Return the reward that all episodes had; NaN if they differ."""
+    rewards = {float(r["episodic_reward"]) for r in records if "episodic_reward" in r}
+    return rewards.pop() if len(rewards) == 1 else math.nan
 
 
 def _truncated(records: Records) -> list[str]:
@@ -294,14 +310,14 @@ class Fifth:
     error: float
 
 
-def _fifths(records: Records, rows: int) -> list[Fifth]:
+def _fifths(records: Records, rows: int, name: str = "episodic_reward") -> list[Fifth]:
     """Five parts of the run; none where one is of too few updates or episodes to mean much."""
-    ended = [r for r in records if r.get("episodes") and "episodic_reward" in r]
+    ended = [r for r in records if r.get("episodes") and name in r]
     if len(ended) < _FEWEST_RECORDS:
         return []
     fifths = []
     for part in np.array_split(np.arange(len(ended)), _PARTS):
-        rewards = np.array([ended[index]["episodic_reward"] for index in part])
+        rewards = np.array([ended[index][name] for index in part])
         episodes = np.array([ended[index]["episodes"] for index in part])
         if episodes.sum() < max(100, 2 * rows):
             return []

@@ -145,6 +145,14 @@ def test_rewards_that_are_all_the_same_are_the_reason():
     assert "all episodes had the same reward, 0" in line
 
 
+def test_lives_that_become_longer_are_learned_though_each_costs_the_same():
+    longer = run([-1.0] * 20, noise=0.0, episodic_length=[8.0 + i for i in range(20)])
+    assert diagnose(longer) == []
+    for lengths, reward in (([8.0] * 20, -1.0), ([8.0 + i for i in range(20)], 1.0)):
+        same = run([reward] * 20, noise=0.0, episodic_length=lengths)
+        assert "has not learned" in diagnose(same)[0]
+
+
 def test_no_episode_has_ended():
     (line,) = diagnose([{"episodes": 0.0, "policy/entropy": 1.0}] * 20)
     assert "no episode has ended" in line
