@@ -36,6 +36,7 @@ from ppo_trainer.algorithms.ppo import PPO
 from ppo_trainer.config import TrainConfig, config_from_dict
 from ppo_trainer.experience.acting_graph import ActingGraphs
 from ppo_trainer.experience.rollout import Rollout
+from ppo_trainer.learner.minibatches import Minibatch
 from ppo_trainer.learner.step_graph import StepGraphs
 from ppo_trainer.machine.graphs import Graphs
 from ppo_trainer.machine.stopwatch import Stopwatch
@@ -269,11 +270,13 @@ def _learn(place: Place, case: str, frames: int) -> Iterator[Line]:
         "padded": _padded_step(baseline, batch, padding, actors, torch.float32, True),
     }
     graphs, algorithm = StepGraphs(Graphs(net), net, "float32"), PPO(TrainConfig().ppo)
-    rollout, numbers = _rollout(batch), torch.arange(frames)
+    rollout, minibatch = _rollout(batch), Minibatch(torch.arange(frames))
     weights = algorithm.coefficients(0.0)
     algorithm = replace(algorithm, config=replace(algorithm.config, minibatch_size=frames))
     if graphs.begin(algorithm, rollout):
-        functions["in a graph"] = lambda: graphs.add_gradients(algorithm, rollout, numbers, weights)
+        functions["in a graph"] = lambda: graphs.add_gradients(
+            algorithm, rollout, minibatch, weights
+        )
     yield from _against_padded("gradients", f"{case}, B={frames}, D=64", place.medians(functions))
 
 

@@ -25,6 +25,7 @@ __all__ = [
     "OptimConfig",
     "PPOConfig",
     "RolloutConfig",
+    "ScaleConfig",
     "Schedule",
     "SelfPlayConfig",
     "TrainConfig",
@@ -247,6 +248,19 @@ class WandbConfig:
 
 @names_its_settings
 @dataclass(frozen=True)
+class ScaleConfig:
+    """Several processes, on one machine or many.
+
+    Args:
+        timeout: Seconds after which a process that the others wait for is given up; evaluations of
+            the first process have to end within them.
+    """
+
+    timeout: float = above_0(default=1800.0)
+
+
+@names_its_settings
+@dataclass(frozen=True)
 class TrainConfig:
     """Everything that decides a run.
 
@@ -280,6 +294,7 @@ class TrainConfig:
         value_net: A network of its own for the value function; null shares the policy's.
         value_optim: The optimizer of that network; null takes ``optim``.
         selfplay: Who plays against whom, in games of several players.
+        scale: Several processes that train one network.
     """
 
     env: Mapping[str, Any] = field(default_factory=lambda: {"_target_": "minesweeper"})
@@ -310,6 +325,7 @@ class TrainConfig:
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
     wandb: WandbConfig = field(default_factory=WandbConfig)
     selfplay: SelfPlayConfig = field(default_factory=SelfPlayConfig)
+    scale: ScaleConfig = field(default_factory=ScaleConfig)
 
     def __post_init__(self) -> None:
         """Fit and check every value, and check the values against each other."""

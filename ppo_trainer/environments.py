@@ -41,7 +41,9 @@ from entity_env.wrappers import StaggeredStart, VecFeatureFilter
 from entity_env.wrappers.feature_filter import filtered
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.errors import ConfigError, RunFolderError
+from ppo_trainer.machine.ranks import LONE, Ranks
 from ppo_trainer.machine.screen import complain, say
+from ppo_trainer.machine.seeding import derived_seed
 
 __all__ = [
     "UNIMPORTABLE",
@@ -323,9 +325,15 @@ def _is_importable(path: str, env: Factory) -> bool:
         return False
 
 
-def make_vec_env(config: TrainConfig, game: Game, seed: int) -> VecEnv:
-    """Return the rows to train on, in this process or in workers."""
+def make_vec_env(config: TrainConfig, game: Game, seed: int, ranks: Ranks = LONE) -> VecEnv:
+    """Return the rows to train on, in this process or in workers; of ``ranks`` this one's share."""
     rollout = config.rollout
+    if not ranks.is_alone:
+        _, count = ranks.share(rollout.num_envs, game.whole(1))
+        # Replays are of the rows of the first process.
+        replays = rollout.replays if ranks.is_first else None
+        rollout = replace(rollout, num_envs=count, replays=replays)
+        seed = seed if ranks.is_first else derived_seed(seed, "rows", ranks.rank)
     if rollout.processes and game.is_native:
         # In workers they would be other rows with other random numbers, and slower.
         say(f"rollout.processes is not used: {game.name} plays all rows in this process")
@@ -348,9 +356,11 @@ def make_vec_env(config: TrainConfig, game: Game, seed: int) -> VecEnv:
 
 
 @contextlib.contextmanager
-def open_vec_env(config: TrainConfig, game: Game, seed: int) -> Iterator[VecEnv]:
+def open_vec_env(
+    config: TrainConfig, game: Game, seed: int, ranks: Ranks = LONE
+) -> Iterator[VecEnv]:
     """Open the rows of ``make_vec_env``; an error while they close is shown, and stops nothing."""
-    vec_env = make_vec_env(config, game, seed)
+    vec_env = make_vec_env(config, game, seed, ranks)
     try:
         yield vec_env
     finally:

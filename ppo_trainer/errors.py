@@ -10,6 +10,7 @@ __all__ = [
     "ConfigError",
     "DeviceError",
     "ExportCheckError",
+    "LearnerLostError",
     "NonFiniteError",
     "RunFolderError",
     "TrainerError",
@@ -48,6 +49,10 @@ class CheckpointError(TrainerError):
 
 class NonFiniteError(TrainerError):
     """A loss or a gradient that is NaN or infinite."""
+
+
+class LearnerLostError(TrainerError):
+    """A process that learns together with this one and has ended, or answers no more."""
 
 
 class ExportCheckError(TrainerError):

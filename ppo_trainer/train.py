@@ -5,11 +5,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext, redirect_stdout
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
+
+import torch
 
 from entity_env import Metric, VecObs
 from entity_env.errors import shorten
@@ -36,24 +40,23 @@ from ppo_trainer.learner.update import update
 from ppo_trainer.machine.device import choose_device, compiling, use_threads
 from ppo_trainer.machine.interrupt import Interrupt
 from ppo_trainer.machine.malloc import keep_freed_memory
+from ppo_trainer.machine.ranks import Ranks, open_ranks
 from ppo_trainer.machine.screen import complain
 from ppo_trainer.machine.stopwatch import Stopwatch
 from ppo_trainer.machine.torch_state import usual_torch
 from ppo_trainer.play.rehearsal import rehearse
 from ppo_trainer.reporting.evaluation import Evaluation
-from ppo_trainer.reporting.progress import RunProgress
 from ppo_trainer.reporting.recent_episodes import is_per_episode
 from ppo_trainer.runs.checkpoint import TrainState, saved_at
 from ppo_trainer.runs.folder import RunFolder
 from ppo_trainer.runs.load_run import with_network_settings
-from ppo_trainer.runs.logger import RunLogger, check_wandb
+from ppo_trainer.runs.logger import check_wandb
 from ppo_trainer.runs.saved_spaces import fit_game
 from ppo_trainer.runs.trust import require_trust
 from ppo_trainer.training.callbacks import CallbackLike, Callbacks
-from ppo_trainer.training.live_viewer import open_viewer
-from ppo_trainer.training.ratings import open_ratings
-from ppo_trainer.training.report import evaluate_now, finish, warn_halfway
+from ppo_trainer.training.report import finish
 from ppo_trainer.training.session import Session, open_session
+from ppo_trainer.training.telling import open_telling
 from ragged_net import RaggedNet
 
 Learn: TypeAlias = Callable[[Session, VecObs, Stopwatch], tuple[VecObs, dict[str, float]]]
@@ -105,7 +108,23 @@ def train(
         learn: What an update does in the place of playing and learning from it, as ``imitate`` has
             it: called with the session, the last observation and a clock.
     """
-    hooks = Callbacks(callbacks)
+    ranks = open_ranks((config or TrainConfig()).scale.timeout)
+    with ranks.telling(), nullcontext() if ranks.is_first else redirect_stdout(None):
+        return _train(config, env, stop, callbacks, ranks, learn)
+
+
+def _train(
+    config: TrainConfig | None,
+    env: Factory | None,
+    stop: Callable[[int], bool] | None,
+    callbacks: Iterable[CallbackLike] | CallbackLike | None,
+    ranks: Ranks,
+    learn: Learn | None = None,
+) -> TrainResult:
+    """Train as one of ``ranks``."""
+    if learn is not None and not ranks.is_alone:
+        raise ConfigError("imitation learns in one process only", expected="no torchrun")
+    hooks = Callbacks(callbacks if ranks.is_first else None)
     config = with_kept_files(with_env(TrainConfig() if config is None else config, env), env)
     if stop is not None and not callable(stop):
         raise ConfigError(
@@ -118,6 +137,8 @@ def train(
     if config.keep_memory:
         keep_freed_memory()
     game = make_factory(config, env)
+    if (earlier := ranks.remembered_run()) is not None:
+        config = replace(config, resume=earlier)
     if config.resume is not None:
         game = fit_game(RunFolder.open(config.resume), game).game
     config = with_whole_games(config, game)
@@ -126,46 +147,36 @@ def train(
     with (
         naming_slow_calls(config.rollout.slow_after, complain),
         Interrupt() as interrupt,
-        open_vec_env(config, game, config.seed) as vec_env,
+        open_vec_env(config, game, config.seed, ranks) as vec_env,
         compiling(config, vec_env, device),
-        open_session(config, game, vec_env, device) as (session, obs),
+        open_session(config, game, vec_env, device, ranks) as (session, obs),
         session.explained_errors(),
-        RunLogger(session.run, config, session.state.update, session.recent) as log,
-        open_viewer(session),
-        open_ratings(session) as ratings,
-        RunProgress(
-            session.state.steps, session.final_steps(), log.recent, config.shown_metrics
-        ) as progress,
+        open_telling(session, hooks, interrupt, clock := Stopwatch(), plays=learn is None) as tell,
     ):
-        state, clock, interrupted = session.state, Stopwatch(), False
+        state, interrupted, broken = session.state, False, False
         begun_at = state.steps
         hooks.call("on_start", session)
-        while state.steps < config.total_timesteps and not (hooks.ended or session.goals_reached()):
-            interrupted = interrupt.requested or bool(stop is not None and stop(state.update))
+        while state.steps < config.total_timesteps and not ranks.any(
+            hooks.ended or session.goals_reached() is not None
+        ):
+            asked = interrupt.requested or bool(stop is not None and stop(state.update))
+            interrupted = ranks.any(asked)
             if interrupted:
                 break
             before = state.steps
             trained = interrupt.finish(learn or train_once, session, obs, clock)
-            if trained is None:
+            if broken := trained is None:
                 session.save(midway=True)
                 break
             obs, metrics = trained
-            evaluates = config.eval.every and state.update % config.eval.every == 0
-            if evaluates:
-                metrics |= interrupt.attempt(evaluate_now, session) or {}
-            metrics |= ratings.after_update() | clock.take()
-            log.write(state.update, state.steps, metrics)
-            progress.show(state.steps, metrics)
-            session.note(metrics)
-            if learn is None:
-                warn_halfway(session, before)
-            if evaluates:
-                hooks.call("on_evaluation", session)
-            hooks.call("on_update", session)
+            tell(metrics, before)
             if state.update % config.checkpoint.every == 0:
                 _save(session, hooks)
-        _save(session, hooks)
+        if ranks.is_alone or not broken:  # else each process may be at another place
+            _save(session, hooks)
     interrupted = interrupted or interrupt.requested
+    if not ranks.is_first:
+        return TrainResult(session.run.path, state.steps, interrupted, state.acting)
     with Interrupt() as interrupt:
         results = interrupt.attempt(
             finish, session, interrupted, state.steps > begun_at, learn is None
@@ -214,8 +225,9 @@ def resume(
 
 def _save(session: Session, hooks: Callbacks) -> None:
     """Write a checkpoint, unless this state has been saved already."""
-    if saved_at(session.run, session.steps) is None:
-        session.save()
+    is_new = session.ranks.is_first and saved_at(session.run, session.steps) is None
+    session.save_together()
+    if is_new:
         hooks.call("on_checkpoint", session)
 
 
@@ -237,13 +249,14 @@ def train_once(session: Session, obs: VecObs, clock: Stopwatch) -> tuple[VecObs,
         measured.append(_improve(algorithm, session, learner.state, rollouts[-1], clock))
     with clock("statistics"):
         for learner, rollout in zip(session.learners, rollouts, strict=True):
-            learner.state.net.update_statistics(rollout.batch)
+            learner.state.net.update_statistics(rollout.batch, session.ranks.gathered)
     state.update += 1
     for learner in session.learners:
         if learner.state.average is not None:
             follow(learner.state.average, learner.state.net, state.update)
-    state.steps += sum(map(len, rollouts))
-    metrics = _with_episodes(of_policies(measured), collected[0])
+    frames, episodes, truncated = _of_all(session.ranks, rollouts, collected[0])
+    state.steps += frames
+    metrics = _with_episodes(of_policies(measured), episodes, truncated)
     if players is not None:
         metrics |= players.after_update(session.run, state.update, state.steps)
     return collected[0].next_obs, metrics
@@ -267,19 +280,41 @@ def _improve(
         state.generators.minibatches,
         clock,
         state.step_graphs,
+        session.ranks,
     )
+    ranks = session.ranks
+    values, returns = (torch.cat(ranks.gathered(own)) for own in (rollout.values, rollout.returns))
+    sizes = torch.tensor([rollout.batch.num_entities, len(rollout)])
+    entities, frames = ranks.stacked(sizes).sum(0).tolist()
     return metrics | {
-        "value/explained_variance": explained_variance(rollout.values, rollout.returns),
-        "entities_per_frame": rollout.batch.num_entities / len(rollout),
+        "value/explained_variance": explained_variance(values, returns),
+        "entities_per_frame": entities / frames,
     }
 
 
-def _with_episodes(metrics: dict[str, float], collected: Collected) -> dict[str, float]:
+def _of_all(
+    ranks: Ranks, rollouts: list[Rollout], collected: Collected
+) -> tuple[int, dict[str, Metric], int]:
+    """Return the frames, the ended episodes and the truncated ones of all processes."""
+    frames, ended = sum(map(len, rollouts)), collected.metrics
+    if ranks.is_alone:
+        return frames, dict(ended), collected.truncated
+    own = {name: dataclasses.astuple(metric) for name, metric in ended.items()}
+    episodes: dict[str, Metric] = {}
+    every = ranks.gathered_json([frames, own, collected.truncated])
+    for _, theirs, _ in every:
+        for name, values in theirs.items():
+            episodes[name] = episodes.get(name, Metric()).merge(Metric(*values))
+    return sum(part[0] for part in every), episodes, sum(part[2] for part in every)
+
+
+def _with_episodes(
+    metrics: dict[str, float], ended: Mapping[str, Metric], truncated: int
+) -> dict[str, float]:
     """Add the metrics of the episodes that ended."""
-    ended = collected.metrics
     metrics |= {
         "episodes": float(ended.get("episodic_length", Metric()).count),
-        "episodes_truncated": float(collected.truncated),
+        "episodes_truncated": float(truncated),
     }
     for name, metric in ended.items():
         # An environment may have a metric of the same name.

@@ -43,6 +43,7 @@ from ragged_net.heads.table import head_kind
 from ragged_net.heads.value import ValueHead
 from ragged_net.model.encoder import Encoder
 from ragged_net.model.grid_layout import GridLayout, GridRows
+from ragged_net.model.input_norm import Gathered, own_moments
 from ragged_net.model.layout import Layout
 from ragged_net.model.memory import Memory, Recalled, join, shown_means
 from ragged_net.model.read_rows import Encoded
@@ -434,8 +435,13 @@ class RaggedNet(nn.Module):
         values: Tensor = self.value_head(means)
         return values
 
-    def update_statistics(self, batch: EntityBatch) -> None:
+    def update_statistics(self, batch: EntityBatch, gathered: Gathered = own_moments) -> None:
         """Add the features of ``batch`` to the input statistics; nothing else changes them.
+
+        Args:
+            batch: The frames.
+            gathered: Where several processes learn one network, returns the moments of all of them,
+                of which each gives its own (``InputNorm.update``).
 
         Raises:
             FeatureValueError: A feature that is not finite; all statistics are then untouched.
@@ -449,8 +455,7 @@ class RaggedNet(nn.Module):
                 self.encoder.embedding.check_statistics(part)
             for encoder in (self.encoder, self.value_encoder):
                 if encoder is not None:
-                    for part in seen:
-                        encoder.embedding.update_statistics(part)
+                    encoder.embedding.update_statistics(*seen, gathered=gathered)
 
     def update_value_norm(self, returns: Tensor) -> None:
         """Add ``returns`` (B,) to the statistics of normalised values; no value changes.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -30,6 +32,12 @@ class RowMemory:
         self.states: Tensor | None = None
         if net.memory is not None:
             self.states = net.initial_state(num_rows)
+
+    def with_states(self, states: Tensor) -> RowMemory:
+        """Return the memory of other rows, which has these ``states`` (R, W)."""
+        other = copy.copy(self)
+        other.states = states
+        return other
 
     def of(self, rows: npt.NDArray[np.int64]) -> Tensor | None:
         """Return the states of ``rows`` (B,), which are ascending. Shape: (B, W)."""

@@ -70,14 +70,13 @@ class Sequences:
         return Sequences(self.frames.with_values(torch.arange(self.frames.num_rows)), self.states)
 
     def minibatches(self, parts: int, generator: torch.Generator) -> Iterator[Tensor]:
-        """Yield shuffled sequence numbers in at most ``parts`` parts, about equal in frames."""
+        """Yield shuffled sequence numbers in ``parts`` parts, about equal in frames, some empty."""
         order = torch.randperm(len(self), generator=generator)
         lengths = self.lengths[order].numpy()
         middles = np.cumsum(lengths) - lengths / 2
-        part = (middles * parts / lengths.sum()).astype(np.int64)
-        for numbers in torch.tensor_split(order, torch.from_numpy(_starts(part))):
-            if len(numbers):
-                yield numbers
+        part = (middles * parts / max(lengths.sum(), 1)).astype(np.int64)
+        starts = np.searchsorted(part, np.arange(1, parts))
+        yield from torch.tensor_split(order, torch.from_numpy(starts))
 
     def within(self, size: int) -> Iterator[Tensor]:
         """Yield sequence numbers in order, in parts of at most ``size`` frames, or one sequence."""
@@ -92,8 +91,3 @@ class Sequences:
 
 def _carried(trajectories: Trajectories) -> npt.NDArray[np.bool_]:
     return np.arange(len(trajectories)) < trajectories.carried
-
-
-def _starts(part: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return the places at which the ascending numbers ``part`` change."""
-    return np.flatnonzero(np.diff(part)) + 1

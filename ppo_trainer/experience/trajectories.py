@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -43,6 +43,29 @@ class Decisions:
     def __len__(self) -> int:
         """Return the number of decisions."""
         return len(self.rows)
+
+    def of_rows(self, first: int, count: int) -> Decisions | None:
+        """Return the decisions of some rows, which are counted from ``first`` on, if any."""
+        mine = np.flatnonzero((self.rows >= first) & (self.rows < first + count))
+        own = self.select(mine)
+        return replace(own, rows=own.rows - first) if len(mine) else None
+
+    @staticmethod
+    def cat(parts: Sequence[Decisions]) -> Decisions:
+        """Concatenate the decisions of different rows, which have their numbers already."""
+        first = parts[0]
+        memories = [part.memory for part in parts if part.memory is not None]
+        return Decisions(
+            batch=EntityBatch.cat([part.batch for part in parts]),
+            chosen={n: RaggedTensor.cat([part.chosen[n] for part in parts]) for n in first.chosen},
+            log_probs={
+                n: RaggedTensor.cat([part.log_probs[n] for part in parts]) for n in first.log_probs
+            },
+            values=torch.cat([part.values for part in parts]),
+            rows=np.concatenate([part.rows for part in parts]),
+            rewards=np.concatenate([part.rewards for part in parts]),
+            memory=torch.cat(memories) if memories else None,
+        )
 
     def select(self, numbers: npt.NDArray[np.int64]) -> Decisions:
         """Return a copy of the decisions with these numbers (K',)."""

@@ -23,8 +23,9 @@ from ppo_trainer.experience.padding import (
     slack_frames,
 )
 from ppo_trainer.experience.rollout import Rollout
+from ppo_trainer.learner.minibatches import Minibatch, facts_of
 from ppo_trainer.machine.graphs import Capture, Graphs, Rooms, capture, room_for
-from ragged_net import EntityBatch, NetOutput, RaggedNet, RaggedTensor
+from ragged_net import NetOutput, RaggedNet, RaggedTensor
 from ragged_net.transfer import send
 
 __all__ = ["StepGraphs"]
@@ -73,7 +74,7 @@ class StepGraphs:
         self,
         algorithm: Objective,
         rollout: Rollout,
-        numbers: Tensor,
+        minibatch: Minibatch,
         coefficients: Mapping[str, float],
     ) -> dict[str, Tensor] | None:
         """Set the gradients of the network to those of some frames of the rollout.
@@ -81,50 +82,34 @@ class StepGraphs:
         Args:
             algorithm: What to minimise.
             rollout: As ``begin`` got it.
-            numbers: The frames (K,) int64, on the CPU.
+            minibatch: The frames.
             coefficients: Of the losses.
 
         Returns:
             What ``algorithm.losses`` measures; None where this cannot be captured.
         """
-        store = self._store
+        store, numbers = self._store, minibatch.numbers
         assert store is not None
         picked = {key: index.select(numbers) for key, index in store.index.items()}
         sizes = sizes_of({key: own.num_rows for key, own in picked.items()})
-        whole = _without_entities(rollout, numbers)
-        scale = algorithm.scale(whole)
-        advantages = algorithm.prepare(whole).advantages
+        scale, own = minibatch.prepared(algorithm, facts_of(rollout, numbers))
 
         def make(rooms: tuple[int, ...]) -> _Step:
-            own = dict(zip(picked, rooms, strict=True))
-            step = _Step(self._net, store, own, len(numbers), self._precision, algorithm, counted)
-            step.write(picked, numbers, scale, coefficients, advantages)
+            room = dict(zip(picked, rooms, strict=True))
+            frames = len(numbers), scale.frames
+            step = _Step(self._net, store, room, frames, self._precision, algorithm, counted)
+            step.write(picked, numbers, scale, coefficients, own.advantages)
             step.replay = self._capture(step.run, rollout.values.device, None)
             return step
 
         counted = tuple(name for name, coef in coefficients.items() if coef)
-        kind = len(numbers), counted, algorithm.config
+        kind = len(numbers), scale.frames, counted, algorithm.config
         step = self.graphs.attempt(self._rooms, kind, sizes, make, "ppo.minibatch_size")
         if step is None:
             return None
-        step.write(picked, numbers, scale, coefficients, advantages)
+        step.write(picked, numbers, scale, coefficients, own.advantages)
         step.replay()
         return step.read()
-
-
-def _without_entities(rollout: Rollout, numbers: Tensor) -> Rollout:
-    """Return what ``scale`` and ``prepare`` of an algorithm read of a minibatch."""
-    there = send(numbers, rollout.values.device)
-    whole = Rollout(
-        EntityBatch({}, rollout.values.new_empty(len(numbers), 0)),
-        {},
-        {},
-        rollout.values.index_select(0, there),
-        rollout.advantages.index_select(0, there),
-        rollout.returns.index_select(0, there),
-    )
-    whole.__dict__["actors_per_frame"] = rollout.actors_per_frame.index_select(0, numbers)
-    return whole
 
 
 class _Store:
@@ -178,12 +163,14 @@ class _Step:
         net: RaggedNet,
         store: _Store,
         rooms: Mapping[Key, int],
-        frames: int,
+        sizes: tuple[int, float],
         precision: str,
         algorithm: Objective,
         counted: tuple[str, ...],
     ) -> None:
-        self._net, self._store, self._rooms, self._frames = net, store, rooms, frames
+        self._net, self._store, self._rooms = net, store, rooms
+        self._frames, self._all_frames = sizes
+        frames = self._frames
         self._precision, self._algorithm, self._counted = precision, algorithm, counted
         self._parameters = [own for own in net.parameters() if own.requires_grad]
         self._gradients: list[Tensor | None] = []
@@ -254,7 +241,7 @@ class _Step:
         with autocast(self._there.device, self._precision):
             output = self._net(minibatch.batch, given=given, trusted=True)
         policy, *coefficients = self._theirs["scales",].unbind()
-        scale = Scale(frames=self._frames, policy=policy)
+        scale = Scale(frames=self._all_frames, policy=policy)
         losses = self._algorithm.losses(
             _neutral(output, minibatch, self._frames), minibatch, scale, self._net.value_std
         )

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor
 
 from ppo_trainer.algorithms.algorithm import Objective
-from ppo_trainer.config import TrainConfig, UpdateConfig
+from ppo_trainer.config import TrainConfig
 from ppo_trainer.experience.acting import autocast, evaluated, micro_batches, select_minibatch
 from ppo_trainer.experience.rollout import Rollout
+from ppo_trainer.learner.minibatches import Minibatch, minibatches
 from ppo_trainer.learner.optimizers import (
     Optimizers,
     forget_gradients,
     set_learning_rates,
     step,
 )
+from ppo_trainer.learner.shared_gradients import add_up, nothing_measured
 from ppo_trainer.learner.step_graph import StepGraphs
 from ppo_trainer.learner.step_metrics import StepMetrics, joined, means
 from ppo_trainer.machine.device import explained_memory
+from ppo_trainer.machine.ranks import LONE, Ranks
 from ppo_trainer.machine.stopwatch import Stopwatch
 from ragged_net import RaggedNet
 
-__all__ = ["add_gradients", "minibatch_numbers", "select_minibatch", "update"]
+__all__ = ["add_gradients", "update"]
 
 
 def update(
@@ -36,6 +39,7 @@ def update(
     generator: torch.Generator,
     clock: Stopwatch,
     graphs: StepGraphs | None = None,
+    ranks: Ranks = LONE,
 ) -> dict[str, float]:
     """Improve the network on a rollout.
 
@@ -49,6 +53,7 @@ def update(
         generator: Shuffles the frames; on the CPU.
         clock: Times the phases.
         graphs: Gradients as CUDA graphs, where they can be.
+        ranks: The processes that learn the network, each from a rollout of its own.
 
     Returns:
         One number for all gradient steps, by name: see ``Objective.losses``.
@@ -60,25 +65,33 @@ def update(
     set_learning_rates(optimizers, config, progress)
     coefficients = algorithm.coefficients(progress)
     metrics, stopped = StepMetrics(rollout.values.device), False
-    net.update_value_norm(rollout.returns)
+    if net.value_std is not None:
+        net.update_value_norm(torch.cat(ranks.gathered(rollout.returns)))
     graphed = graphs is not None and graphs.begin(algorithm, rollout)
-    for numbers in minibatch_numbers(rollout, algorithm.config, generator):
+    for minibatch in minibatches(rollout, algorithm.config, generator, ranks):
         forget_gradients(optimizers)
         metrics.begin()
         measured = None
-        if graphed and graphs is not None:
+        if not len(minibatch.numbers):
+            measured = nothing_measured(list(coefficients), rollout.values)
+        elif graphed and graphs is not None:
             with clock("graph"):
-                measured = graphs.add_gradients(algorithm, rollout, numbers, coefficients)
-        graphed = measured is not None
+                measured = graphs.add_gradients(algorithm, rollout, minibatch, coefficients)
+            graphed = measured is not None
         if measured is None:
             with clock("gather"):
-                minibatch = select_minibatch(rollout, numbers)
+                own = select_minibatch(rollout, minibatch.numbers)
             what = (
-                f"the gradients of a minibatch of {len(minibatch):,} frames with "
-                f"{minibatch.batch.num_entities:,} entities"
+                f"the gradients of a minibatch of {len(own):,} frames with "
+                f"{own.batch.num_entities:,} entities"
             )
             with explained_memory(what, "ppo.microbatch_size, ppo.minibatch_size"):
-                measured = add_gradients(algorithm, net, minibatch, config, coefficients, clock)
+                measured = add_gradients(
+                    algorithm, net, own, config, coefficients, clock, minibatch
+                )
+        if not ranks.is_alone:
+            with clock("others"):
+                measured = add_up(ranks, net.parameters(), measured)
         metrics.add(measured, torch.stack(list(measured.values())))
         if algorithm.stops(measured):
             stopped = True
@@ -97,22 +110,6 @@ def update(
     )
 
 
-def minibatch_numbers(
-    rollout: Rollout, config: UpdateConfig, generator: torch.Generator
-) -> Iterator[Tensor]:
-    """Yield shuffled frame numbers in parts of nearly equal size, at most ``minibatch_size``.
-
-    With a memory, these are shuffled sequence numbers in as many parts, of about as many frames.
-    """
-    frames = len(rollout)
-    parts = -(-frames // config.minibatch_size)
-    for _ in range(config.epochs):
-        if rollout.sequences is None:
-            yield from torch.randperm(frames, generator=generator).tensor_split(parts)
-        else:
-            yield from rollout.sequences.minibatches(parts, generator)
-
-
 def add_gradients(
     algorithm: Objective,
     net: RaggedNet,
@@ -120,6 +117,7 @@ def add_gradients(
     config: TrainConfig,
     coefficients: Mapping[str, float],
     clock: Stopwatch,
+    shared: Minibatch | None = None,
 ) -> dict[str, Tensor]:
     """Add the gradients of a minibatch to those of the network, one micro-batch at a time.
 
@@ -127,8 +125,10 @@ def add_gradients(
         What ``algorithm.losses`` measures, of the whole minibatch, without gradients.
     """
     # Both look at the whole minibatch, so that splitting it changes nothing.
-    scale = algorithm.scale(minibatch)
-    minibatch = algorithm.prepare(minibatch)
+    if shared is None or shared.whole is None:
+        scale, minibatch = algorithm.scale(minibatch), algorithm.prepare(minibatch)
+    else:
+        scale, minibatch = shared.prepared(algorithm, minibatch)
     measured: dict[str, Tensor] = {}
     for part in micro_batches(minibatch, algorithm.config.microbatch_size):
         with clock("forward"):

@@ -13,6 +13,7 @@ from entity_env import VecEnv
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.errors import DeviceError
 from ppo_trainer.machine.compile_ahead import compiling_ahead
+from ppo_trainer.machine.ranks import local_rank
 from ppo_trainer.machine.screen import say
 from ppo_trainer.settings.device_names import check_device_name, devices_here
 from ragged_net import set_threads
@@ -30,20 +31,23 @@ __all__ = [
 
 
 def choose_device(name: str) -> torch.device:
-    """Return the device of a name; ``auto`` is a GPU where there is one.
+    """Return the device of a name; ``auto`` is a GPU where there is one, of ``torchrun`` its own.
 
     Raises:
         DeviceError: No name of a device, or a GPU that this machine does not have.
     """
     check_device_name(name, DeviceError, "unknown device")
     if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        name = "cuda" if torch.cuda.is_available() else "cpu"
     if name == "cuda" and not torch.cuda.is_available():
         raise DeviceError(
             "device=cuda, but torch finds no GPU",
             received=f"torch {torch.__version__}, built for CUDA {torch.version.cuda}",
             hint="device=auto takes the CPU where there is no GPU",
         )
+    own = local_rank()
+    if name == "cuda" and own is not None:  # each process has a GPU of its own
+        name = f"cuda:{own}"
     number = name.partition(":")[2]
     if number and int(number) >= (torch.cuda.device_count() if torch.cuda.is_available() else 0):
         raise DeviceError(

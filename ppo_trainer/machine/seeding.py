@@ -31,9 +31,9 @@ def derived_seed(seed: int, purpose: str, number: int = 0) -> int:
     return int(sequence.generate_state(1)[0])
 
 
-def make_generators(seed: int, device: torch.device) -> Generators:
-    """Return fresh generators."""
+def make_generators(seed: int, device: torch.device, rank: int = 0) -> Generators:
+    """Return fresh generators, others for each of the processes that learn together."""
     return Generators(
-        actions=torch.Generator(device).manual_seed(derived_seed(seed, "actions")),
-        minibatches=torch.Generator().manual_seed(derived_seed(seed, "minibatches")),
+        actions=torch.Generator(device).manual_seed(derived_seed(seed, "actions", rank)),
+        minibatches=torch.Generator().manual_seed(derived_seed(seed, "minibatches", rank)),
     )

@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +83,8 @@ class TrainState:
         clone: The network that the run began with, while a penalty keeps it near that one.
         acting_graphs: The network's passes while it plays, as CUDA graphs; not saved.
         step_graphs: Its gradients, likewise.
+        other_generators: The states of the random numbers of the other processes that learn the
+            network, by the names under which they are saved.
     """
 
     net: RaggedNet
@@ -101,6 +103,7 @@ class TrainState:
     clone: RaggedNet | None = None
     acting_graphs: ActingGraphs | None = None
     step_graphs: StepGraphs | None = None
+    other_generators: dict[str, Tensor] = field(default_factory=dict)
 
     def use_graphs(self, frames: int, precision: str) -> None:
         """Let the network be captured, which is asked for at most ``frames`` frames at once."""
@@ -137,7 +140,10 @@ def save_state(
         _check_finite(state)
     tensors, groups = _optimizer_parts(state.optimizers)
     generators = {f"generator/{n}": g.get_state() for n, g in state.generators.all().items()}
-    files = {MODEL: state.net.state_dict(), _OPTIMIZERS: tensors | generators}
+    files = {
+        MODEL: state.net.state_dict(),
+        _OPTIMIZERS: tensors | generators | state.other_generators,
+    }
     if state.average is not None:
         files[_AVERAGE] = state.average.state_dict()
     if state.pending is not None:
@@ -322,8 +328,14 @@ class Restored:
     players: Any = None
 
 
-def load_state(folder: Path, state: TrainState) -> Restored:
+def load_state(folder: Path, state: TrainState, rank: int = 0) -> Restored:
     """Fill ``state`` from a checkpoint, and return the rest of it.
+
+    Args:
+        folder: The checkpoint.
+        state: Changed in place.
+        rank: The number of this process among those that learn together. One that there was not
+            when it was saved has fresh random numbers.
 
     Raises:
         CheckpointError: It is damaged, or belongs to other settings.
@@ -337,15 +349,23 @@ def load_state(folder: Path, state: TrainState) -> Restored:
         _check_optimizers(saved, state.optimizers)
         tensors = saved.tensors(_OPTIMIZERS)
         with _damage_named(folder):
-            restored = _restore(saved, state, tensors)
+            restored = _restore(saved, state, tensors, rank)
         state.net.load_state_dict(network)
         if state.average is not None:
             state.average.load_state_dict(average)
     return restored
 
 
-def load_rows(folder: Path, state: TrainState, num_rows: int) -> None:
+def load_rows(
+    folder: Path, state: TrainState, num_rows: int, share: tuple[int, int] | None = None
+) -> None:
     """Fill ``state`` with what belongs to the rows, if they go on where they were.
+
+    Args:
+        folder: The checkpoint.
+        state: Changed in place.
+        num_rows: The number of rows R that were saved.
+        share: The first row of this process, and how many it has; None: all.
 
     These are the decisions that wait for their outcome, what the rows remember, and the returns of
     their groups.
@@ -358,18 +378,25 @@ def load_rows(folder: Path, state: TrainState, num_rows: int) -> None:
         state.pending = None
         if saved.has(_PENDING):
             state.pending = pending_from_tensors(saved.tensors(_PENDING), state.net, num_rows)
+            if share is not None:
+                state.pending = state.pending.of_rows(*share)
         if state.memory is not None and state.memory.states is not None:
             states = state.memory.states
-            expected = {"states": TensorForm.of(states)}
+            form = TensorForm.of(states)
+            expected = {"states": replace(form, shape=(num_rows, *form.shape[1:]))}
             check_forms(folder / _MEMORY, saved.forms(_MEMORY), expected)
-            state.memory.states = saved.tensors(_MEMORY)["states"].to(states.device)
+            first, count = (0, num_rows) if share is None else share
+            all_states = saved.tensors(_MEMORY)["states"]
+            state.memory.states = all_states[first : first + count].to(states.device)
         baseline = saved.facts.get("baseline")
         if state.groups is not None and baseline is not None:
             with _damage_named(folder):
                 state.groups.set_state(baseline)
 
 
-def _restore(saved: SavedFiles, state: TrainState, tensors: Mapping[str, Tensor]) -> Restored:
+def _restore(
+    saved: SavedFiles, state: TrainState, tensors: Mapping[str, Tensor], rank: int
+) -> Restored:
     facts, steps = saved.facts, steps_of(saved.folder)
     state.update, state.steps = int(facts["update"]), int(facts["steps"])
     if min(state.update, state.steps) < 0 or steps not in (None, state.steps):
@@ -386,7 +413,11 @@ def _restore(saved: SavedFiles, state: TrainState, tensors: Mapping[str, Tensor]
     other_device = facts["device"] != state.generators.actions.device.type
     for name, generator in state.generators.all().items():
         if not (other_device and generator is state.generators.actions):
-            generator.set_state(tensors[f"generator/{name}"])
+            saved_as = f"generator/{name}" + (f"/{rank}" if rank else "")
+            if rank and saved_as not in tensors:
+                generator.manual_seed(generator.initial_seed() + state.update)
+            else:
+                generator.set_state(tensors[saved_as])
     return Restored(envs, other_device, facts.get("players"))
 
 

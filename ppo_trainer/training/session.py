@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -16,13 +17,20 @@ from entity_env import EntityEnvError, VecEnv, VecObs
 from ppo_trainer.algorithms.group_baseline import GroupReturns
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import UNIMPORTABLE, Game, name_in_script
-from ppo_trainer.errors import CheckpointError, ConfigError, NonFiniteError, TrainerError
+from ppo_trainer.errors import (
+    CheckpointError,
+    ConfigError,
+    LearnerLostError,
+    NonFiniteError,
+    TrainerError,
+)
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer
 from ppo_trainer.experience.row_memory import RowMemory
 from ppo_trainer.experience.tensors import to_batch
 from ppo_trainer.learner.average import average_of
 from ppo_trainer.learner.optimizers import make_optimizers
 from ppo_trainer.machine.commands import python_command
+from ppo_trainer.machine.ranks import LONE, Ranks
 from ppo_trainer.machine.screen import say
 from ppo_trainer.machine.seeding import derived_seed, make_generators
 from ppo_trainer.players.self_play import SelfPlay
@@ -44,6 +52,7 @@ from ppo_trainer.runs.checkpoint import (
 )
 from ppo_trainer.runs.folder import RunFolder
 from ppo_trainer.runs.load_run import load_net
+from ppo_trainer.runs.shared_rows import with_all_rows
 from ppo_trainer.runs.trust import why_consent_will_be_needed
 from ppo_trainer.training.goals import check_metrics, goals_reached
 from ppo_trainer.training.population import (
@@ -76,6 +85,7 @@ class Session:
         best: The best network, if ``checkpoint.best`` is set.
         players: The self-play, if there is any.
         others: The policies of a population from 1 on; ``state`` is that of policy 0.
+        ranks: The processes that learn together; the first one writes the run.
     """
 
     config: TrainConfig
@@ -89,6 +99,7 @@ class Session:
     best: BestNetwork | None = None
     players: SelfPlay | None = None
     others: tuple[Learner, ...] = ()
+    ranks: Ranks = LONE
 
     @property
     def learners(self) -> tuple[Learner, ...]:
@@ -151,8 +162,15 @@ class Session:
     @contextmanager
     def explained_errors(self) -> Iterator[None]:
         """Add to errors how to go on; after divergence save the state before it."""
+        if not self.ranks.is_first:
+            yield
+            return
         try:
             yield
+        except LearnerLostError as error:
+            self.save(midway=True)
+            error.hint = f"{error.hint}; by hand go on with resume={self.run.path}"
+            raise
         except BrokenPipeError:  # of our own messages, which come between two updates
             self.save()
             raise TrainerError(
@@ -202,22 +220,39 @@ class Session:
         """Write a checkpoint, under a ``name`` of its own if it is not one to resume from.
 
         In the middle of an update (``midway``) the environments may be in the middle of a step:
-        what was learned is saved, and a resume starts fresh episodes.
+        what was learned is saved, and a resume starts fresh episodes. So does one where several
+        processes learn together, and the first saves by itself (see ``save_together``).
         """
+        if not self.ranks.is_first:
+            return self.run.path
         if name is None and (folder := saved_at(self.run, self.steps)) is not None:
             return folder
         if name is None and self.best is not None:
             self.best.write(self.run)
         envs = None
-        if midway:
+        if midway or not self.ranks.is_alone:
             self.state.pending = None
             forget_outcomes(self.others)
         elif self.vec_env.has_state():
             envs = self.vec_env.get_state()
+        return self._write(self.state, envs, name)
+
+    def save_together(self) -> None:
+        """Write a checkpoint with the rows of all processes, which call this at the same time."""
+        if self.ranks.is_alone:
+            self.save()
+            return
+        state, envs = with_all_rows(self.ranks, self.state, self.vec_env)
+        if self.ranks.is_first and saved_at(self.run, self.steps) is None:
+            if self.best is not None:
+                self.best.write(self.run)
+            self._write(state, envs, None)
+
+    def _write(self, state: TrainState, envs: list[Any] | None, name: str | None) -> Path:
         if self.players is not None:
-            self.state.players = self.players.get_state()
+            state.players = self.players.get_state()
         save_others(self.run, self.others, self.state, self.config.checkpoint.keep, name)
-        folder = save_state(self.run, self.state, envs, self.config.checkpoint.keep, name)
+        folder = save_state(self.run, state, envs, self.config.checkpoint.keep, name)
         if self.players is not None and name is None:
             self.players.remove_unneeded(self.run)
         return folder
@@ -225,12 +260,14 @@ class Session:
 
 @contextmanager
 def open_session(
-    config: TrainConfig, game: Game, vec_env: VecEnv, device: torch.device
+    config: TrainConfig, game: Game, vec_env: VecEnv, device: torch.device, ranks: Ranks = LONE
 ) -> Iterator[tuple[Session, VecObs]]:
     """Begin a run, or go on with ``config.resume``; give the session and the first observation.
 
-    Within, no other process can train the run.
+    Within, no other process can train the run but those that learn together with this one.
     """
+    if not ranks.is_alone:
+        _check_alone(config)
     torch.manual_seed(derived_seed(config.seed, "network"))
     with ExitStack() as stack:
         if config.resume is None:
@@ -239,16 +276,22 @@ def open_session(
             if config.init is not None:
                 _take_over(net, config.init)
             players = SelfPlay.of(config, game, net, device)
-            run = RunFolder.draft(config)
-            # If anything ends this before the run has its name, nothing is left behind.
-            stack.callback(shutil.rmtree, run.path, ignore_errors=True)
-            stack.enter_context(run.held())
+            run = RunFolder(Path())  # which the first process names
+            if ranks.is_first:
+                run = RunFolder.draft(config)
+                # If anything ends this before the run has its name, nothing is left behind.
+                stack.callback(shutil.rmtree, run.path, ignore_errors=True)
+                stack.enter_context(run.held())
         else:
             run = RunFolder.open(config.resume)
-            stack.enter_context(run.held())
+            if ranks.is_first:
+                stack.enter_context(run.held())
             net = _network_of_run(config, run, vec_env).to(device)
             players = SelfPlay.of(config, game, net, device)
-        state = TrainState(net, make_optimizers(net, config), make_generators(config.seed, device))
+        for tensor in net.state_dict().values():
+            tensor.copy_(ranks.of_first_tensor(tensor))
+        generators = make_generators(config.seed, device, ranks.rank)
+        state = TrainState(net, make_optimizers(net, config), generators)
         if players is not None:
             vec_env = players.around(vec_env)
         state.memory = RowMemory(net, len(vec_env))
@@ -263,9 +306,23 @@ def open_session(
         buffer = RolloutBuffer(len(vec_env), config.rollout.steps)
         others = make_others(net, config, len(vec_env), device)
         session = Session(
-            config, game, vec_env, device, state, run, recent, buffer, best, players, others
+            config, game, vec_env, device, state, run, recent, buffer, best, players, others, ranks
         )
         yield _resume(session) if config.resume is not None else _begin(session)
+
+
+def _check_alone(config: TrainConfig) -> None:
+    """Raise ConfigError for settings of which several processes would have to agree on more."""
+    for name, own, expected in (
+        ("selfplay.mode", config.selfplay.mode, "mirror"),
+        ("selfplay.average", config.selfplay.average, False),
+        ("ppo.baseline", config.ppo.baseline, "value"),
+    ):
+        if own != expected:
+            raise ConfigError(
+                f"{name}={own} trains in one process only",
+                expected=f"{name}={expected}, or no torchrun",
+            )
 
 
 def _groups(config: TrainConfig, vec_env: VecEnv, players: SelfPlay | None) -> GroupReturns | None:
@@ -282,14 +339,21 @@ def _begin(session: Session) -> tuple[Session, VecObs]:
     obs = session.vec_env.reset()
     # Unscaled features of 1,000 would drown the first rollouts.
     for learner in session.learners:
-        learner.state.net.update_statistics(to_batch(obs, session.device))
+        batch = to_batch(obs, session.device)
+        learner.state.net.update_statistics(batch, session.ranks.gathered)
+    if not session.ranks.is_first:
+        session.save_together()
+        run = RunFolder(Path(session.ranks.of_first(None)))
+        return replace(session, run=run), obs
     spaces = session.vec_env.obs_space(), session.vec_env.action_space()
     session.run.write_spaces(*spaces)
     write_settings(session.run, session.config, spaces)
     if session.state.clone is not None:
         save_network(session.run.clone, session.state.clone.state_dict(), {})
-    session.save()
+    session.save_together()
     run = session.run.publish(session.config)
+    session.ranks.of_first(str(run.path))
+    session.ranks.remember_run(str(run.path.absolute()))
     say(f"run folder: {run.path}")
     if reason := why_consent_will_be_needed(session.config, session.game.factory):
         say(f"whoever opens it will be asked for --trust, since it is not signed: {reason}")
@@ -345,8 +409,12 @@ def _check_same_population(config: TrainConfig, run: RunFolder) -> None:
 def _resume(session: Session) -> tuple[Session, VecObs]:
     run, state, vec_env, config = session.run, session.state, session.vec_env, session.config
     folder = latest_checkpoint(run)
-    restored = load_state(folder, state)
+    restored = load_state(folder, state, session.ranks.rank)
     envs, notes = restored.envs, []
+    rows = session.ranks.share(config.rollout.num_envs, session.game.whole(1))
+    if session.ranks.is_alone:
+        rows = 0, len(vec_env)
+    total = sum(session.ranks.gathered_json(rows[1]))
     refuse_single_policy(run)
     if state.clone is not None:
         load_network(run.clone, state.clone)
@@ -355,12 +423,15 @@ def _resume(session: Session) -> tuple[Session, VecObs]:
         same_players = session.players.set_state(
             restored.players, run, draws_on=not restored.other_device
         )
-    if same_players and envs is not None and vec_env.has_state() and len(envs) == len(vec_env):
-        obs = vec_env.set_state(envs)
-        load_rows(folder, state, len(vec_env))
+    if same_players and envs is not None and vec_env.has_state() and len(envs) == total:
+        obs = vec_env.set_state(envs[rows[0] : rows[0] + rows[1]])
+        load_rows(folder, state, total, None if session.ranks.is_alone else rows)
         load_others(run, session.others, state.steps, goes_on=True)
     else:
-        obs = vec_env.reset(derived_seed(config.seed, "resumed episodes", state.update))
+        seed = derived_seed(config.seed, "resumed episodes", state.update)
+        if not session.ranks.is_first:
+            seed = derived_seed(seed, "rows", session.ranks.rank)
+        obs = vec_env.reset(seed)
         load_others(run, session.others, state.steps, goes_on=False)
         notes.append(
             "starting fresh episodes: its opponents cannot go on where they were"
@@ -372,6 +443,9 @@ def _resume(session: Session) -> tuple[Session, VecObs]:
             else "starting fresh episodes: its environment does not save its state "
             "(get_state and set_state)"
         )
+    if not session.ranks.is_first:
+        return session, obs
+    session.ranks.remember_run(str(run.path.absolute()))
     # A process may have been killed between a checkpoint and the removal of what it replaces.
     remove_old_checkpoints(run, config.checkpoint.keep)
     if session.players is not None:

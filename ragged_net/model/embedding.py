@@ -19,7 +19,7 @@ from ragged_net.compiled.embedding import EmbeddingLayer, Part
 from ragged_net.config import NetConfig
 from ragged_net.errors import ShapeError, check_kind, whole
 from ragged_net.model.attributes import AttributeEmbedding
-from ragged_net.model.input_norm import InputNorm
+from ragged_net.model.input_norm import Gathered, InputNorm, own_moments
 from ragged_net.model.layout import Layout
 from ragged_net.model.tables import INIT_STD, FlagTable, Tables, initialize, rows_of
 from ragged_net.model.tiles import TileEmbedding
@@ -247,10 +247,10 @@ class EntityEmbedding(nn.Module):
         for norm, values in self._norms(batch):
             norm.check(values)
 
-    def update_statistics(self, batch: EntityBatch) -> None:
-        """Add the features of ``batch`` to the input statistics."""
-        for norm, values in self._norms(batch):
-            norm.update(values)
+    def update_statistics(self, *batches: EntityBatch, gathered: Gathered = own_moments) -> None:
+        """Add the features of some batches to the input statistics; see ``InputNorm.update``."""
+        for pairs in zip(*map(self._norms, batches), strict=True):
+            pairs[0][0].update([values for _, values in pairs], gathered)
 
     def _norms(self, batch: EntityBatch) -> list[tuple[InputNorm, Tensor]]:
         pairs = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from entity_env.spaces import Continuous, Discrete, Feature, feature_name
 from ragged_net.errors import FeatureValueError, ShapeError, check_kind, check_tensor
 
-__all__ = ["InputNorm"]
+__all__ = ["Gathered", "InputNorm", "own_moments"]
 
 # Ten deviations: wide enough for a flag that is set in one row of a hundred, narrow enough that a
 # feature that jumps after a long constant stretch cannot blow up the activations.
@@ -22,6 +22,13 @@ RELATIVE_FLOOR, ABSOLUTE_FLOOR = 1e-6, 1e-12
 
 _PART = 65_536
 """Rows that are added to the statistics at once."""
+
+Gathered: TypeAlias = Callable[[Tensor], Sequence[Tensor]]
+
+
+def own_moments(moments: Tensor) -> list[Tensor]:
+    """Return the moments alone: no other process adds any."""
+    return [moments]
 
 
 class InputNorm(nn.Module):
@@ -144,25 +151,43 @@ class InputNorm(nn.Module):
         )
 
     @torch.no_grad()
-    def update(self, values: Tensor) -> None:
-        """Add the rows ``values`` (N, F) to the statistics.
+    def update(self, values: Tensor | Sequence[Tensor], gathered: Gathered = own_moments) -> None:
+        """Add the rows ``values`` (N, F), or several such tensors, to the statistics.
+
+        Args:
+            values: The rows.
+            gathered: Returns the moments of these rows, and those of the rows that other processes
+                add to the same statistics. Shape of each: (parts, 1 + 2 F_c), float64.
 
         Raises:
             FeatureValueError: A value that is not finite; the statistics are then untouched.
         """
-        self.check(values)
-        if values.shape[0] == 0 or self.num_columns == 0:
+        several = [values] if isinstance(values, Tensor) else values
+        for rows in several:
+            self.check(rows)
+        if self.num_columns == 0:
             return
         # In parts: a copy of a whole rollout in float64 would take more memory than the rollout.
-        for part in torch.split(values, _PART):
-            rows = self.pick(part).double()
-            mean, added = rows.mean(0), rows.shape[0]
+        parts = [part for rows in several for part in torch.split(rows, _PART) if part.shape[0]]
+        moments = [self._moments(part) for part in parts]
+        own = torch.stack(moments) if moments else self.mean.new_zeros(0, 1 + 2 * self.num_columns)
+        every = [part for moments in gathered(own) for part in moments]
+        for part in every:
+            added, mean, m2 = part.split([1, self.num_columns, self.num_columns])
             delta = mean - self.mean
             count = self.count + added
-            self.m2 += (rows - mean).square().sum(0) + delta.square() * (self.count * added / count)
+            self.m2 += m2 + delta.square() * (self.count * added / count)
             self.mean += delta * (added / count)
-            self.count.copy_(count)
-        self._derive()
+            self.count.copy_(count.squeeze(0))
+        if every:
+            self._derive()
+
+    def _moments(self, values: Tensor) -> Tensor:
+        """Return number, means and sums of squared deviations of rows. Shape: (1 + 2 F_c,)."""
+        rows = self.pick(values).double()
+        mean = rows.mean(0)
+        m2 = (rows - mean).square().sum(0)
+        return torch.cat([mean.new_full((1,), rows.shape[0]), mean, m2])
 
     def _derive(self) -> None:
         std = (self.m2 / self.count).sqrt()

@@ -31,14 +31,16 @@ from ppo_trainer import PPOConfig, RolloutConfig, train
 from ppo_trainer.algorithms.advantage import estimate
 from ppo_trainer.algorithms.ppo import PPO
 from ppo_trainer.errors import CheckpointError, ConfigError
+from ppo_trainer.experience.acting import select_minibatch
 from ppo_trainer.experience.pending import pending_from_tensors, pending_to_tensors
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer
 from ppo_trainer.experience.row_memory import RowMemory
 from ppo_trainer.experience.sequences import Sequences
 from ppo_trainer.experience.tensors import to_batch, to_value_batch, values_of
 from ppo_trainer.experience.trajectories import Decisions, Trajectories
+from ppo_trainer.learner.minibatches import minibatch_numbers
 from ppo_trainer.learner.optimizers import make_optimizers
-from ppo_trainer.learner.update import add_gradients, minibatch_numbers, select_minibatch, update
+from ppo_trainer.learner.update import add_gradients, update
 from ppo_trainer.machine.stopwatch import Stopwatch
 from ppo_trainer.play.agent import RunAgent, load_agent
 from ppo_trainer.play.evaluation import evaluate

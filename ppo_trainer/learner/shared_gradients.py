@@ -1,0 +1,54 @@
+"""The sum of the gradients of all processes that learn a network together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial, reduce
+
+import torch
+from torch import Tensor
+
+from ppo_trainer.learner.step_metrics import joined
+from ppo_trainer.machine.ranks import Ranks
+
+__all__ = ["add_up", "nothing_measured"]
+
+
+def add_up(
+    ranks: Ranks, parameters: Iterable[Tensor], measured: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
+    """Add up the gradients of all processes, in each of them, and return all measured numbers.
+
+    Each process's losses are its share of those of the whole minibatch (``Algorithm.losses``), so
+    that the sum is what one process would have computed.
+
+    Args:
+        ranks: The processes.
+        parameters: Their gradients are replaced. One without a gradient in every process has none
+            afterwards, so that an optimizer leaves it alone.
+        measured: The shares of this process, by name, in the same order in each.
+    """
+    if ranks.is_alone:
+        return dict(measured)
+    own = list(parameters)
+    counts = ranks.stacked(torch.tensor([one.grad is not None for one in own])).any(0).tolist()
+    counted = [one for one, count in zip(own, counts, strict=True) if count]
+    flat = ranks.add(torch.cat([_gradient(one).reshape(-1) for one in counted]))
+    sizes = [one.numel() for one in counted]
+    for one, part in zip(counted, torch.split(flat, sizes), strict=True):
+        one.grad = part.view_as(one)
+    shares = ranks.stacked(torch.stack(list(measured.values()))).unbind(1)
+    return {
+        name: reduce(partial(joined, name), parts)
+        for name, parts in zip(measured, shares, strict=True)
+    }
+
+
+def nothing_measured(names: Sequence[str], like: Tensor) -> dict[str, Tensor]:
+    """Return the numbers of a process without frames in a minibatch, which change no other's."""
+    ends = {".min": float("inf"), ".max": float("-inf")}
+    return {name: like.new_tensor(ends.get(name[-4:], 0.0)) for name in names}
+
+
+def _gradient(parameter: Tensor) -> Tensor:
+    return torch.zeros_like(parameter) if parameter.grad is None else parameter.grad

@@ -1,0 +1,206 @@
+"""The processes that learn one network together, as ``torchrun`` starts them."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import datetime
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from entity_env.workers.row_share import cut_rows
+from ppo_trainer.errors import ConfigError, LearnerLostError
+
+__all__ = ["LONE", "Ranks", "local_rank", "open_ranks"]
+
+_RUN, _CAUSE = "ragged_rl/run", "ragged_rl/cause"
+_UNKNOWN = "it has not said why: killed, out of memory, cut off, or silent for scale.timeout"
+_MOST_CAUSE = 2000  # characters
+
+
+class Ranks:
+    """The processes that learn one network, each from its share of the rows; usually one alone.
+
+    What they send each other is sent by ``torch.distributed``. All of them call the same methods in
+    the same order: each call waits for the others. A process alone waits for nobody.
+
+    Args:
+        group: A process group of ``torch.distributed``; None: this process is alone.
+        store: Its key-value store, which says why a process has ended.
+    """
+
+    def __init__(self, group: Any = None, store: Any = None) -> None:
+        self._group, self._store = group, store
+        self.rank = 0 if group is None else int(group.rank())
+        self.size = 1 if group is None else int(group.size())
+
+    @property
+    def is_first(self) -> bool:
+        """True in the one process that writes the run folder and talks."""
+        return self.rank == 0
+
+    @property
+    def is_alone(self) -> bool:
+        """True if there is no other process."""
+        return self.size == 1
+
+    def share(self, rows: int, together: int) -> tuple[int, int]:
+        """Return the first of this process's rows, and how many it has.
+
+        Args:
+            rows: All rows R, a multiple of ``together``.
+            together: How many rows are never parted, such as the seats of a game.
+
+        Raises:
+            ConfigError: There are fewer games than processes.
+        """
+        if rows // together < self.size:
+            raise ConfigError(
+                f"{self.size} processes learn together, and each needs rows of its own",
+                expected=f"rollout.num_envs={self.size * together} or more",
+                received=rows,
+            )
+        return cut_rows(rows, self.size, together)[self.rank]
+
+    def add(self, tensor: Tensor) -> Tensor:
+        """Replace a tensor by the sum of those of all processes, bit for bit the same in each."""
+        if not self.is_alone:
+            self._wait(lambda: self._group.allreduce([tensor]))
+        return tensor
+
+    def stacked(self, tensor: Tensor) -> Tensor:
+        """Return the tensors of all processes, of the same shape. Shape: (N, ...)."""
+        if self.is_alone:
+            return tensor[None]
+        every = [torch.empty_like(tensor) for _ in range(self.size)]
+        self._wait(lambda: self._group.allgather([every], [tensor.contiguous()]))
+        return torch.stack(every)
+
+    def gathered(self, tensor: Tensor) -> list[Tensor]:
+        """Return the tensors of all processes, which may differ in their numbers of rows."""
+        if self.is_alone:
+            return [tensor]
+        counts = self.stacked(torch.tensor([len(tensor)])).flatten().tolist()
+        room = tensor.new_zeros(max(counts), *tensor.shape[1:])
+        room[: len(tensor)] = tensor
+        every = self.stacked(room)
+        return [own[:count] for own, count in zip(every, counts, strict=True)]
+
+    def gathered_json(self, value: Any) -> list[Any]:
+        """Return the JSON values of all processes."""
+        if self.is_alone:
+            return [value]
+        text = torch.from_numpy(np.frombuffer(json.dumps(value).encode(), np.uint8).copy())
+        return [json.loads(own.numpy().tobytes()) for own in self.gathered(text)]
+
+    def of_first(self, value: Any) -> Any:
+        """Return the JSON value that the first process has."""
+        return self.gathered_json(value if self.is_first else None)[0]
+
+    def of_first_tensor(self, tensor: Tensor) -> Tensor:
+        """Return the tensor that the first process has, of the same shape."""
+        return tensor if self.is_alone else self.stacked(tensor)[0]
+
+    def any(self, is_so: bool) -> bool:
+        """Return True if it is so in any process."""
+        return is_so if self.is_alone else bool(self.stacked(torch.tensor([is_so])).any())
+
+    def remember_run(self, path: str) -> None:
+        """Let processes that are started anew in the place of these know the run folder."""
+        if self._store is not None:
+            self._store.set(_RUN, path)
+
+    def remembered_run(self) -> str | None:
+        """Return the run folder of the processes before, if ``torchrun`` has started new ones."""
+        if self._store is None or not _restarts():
+            return None
+        return self._store.get(_RUN).decode() if self._store.check([_RUN]) else None
+
+    @contextlib.contextmanager
+    def telling(self) -> Iterator[None]:
+        """Tell the other processes what has ended this one."""
+        try:
+            yield
+        except LearnerLostError:
+            raise
+        except BaseException as error:
+            if self._store is not None:
+                with contextlib.suppress(Exception):
+                    text = f"{type(error).__name__}: {error}"[:_MOST_CAUSE]
+                    self._store.set(f"{_CAUSE}/{_restarts()}", f"process {self.rank}: {text}")
+            raise
+
+    def _wait(self, begin: Callable[[], Any]) -> None:
+        """Wait for a collective.
+
+        Raises:
+            LearnerLostError: A process has ended, or has not come for too long.
+        """
+        try:
+            begin().wait()
+        except RuntimeError as error:
+            raise LearnerLostError(
+                "another process that learns together with this one is gone",
+                received=self._cause() or _UNKNOWN,
+                hint="torchrun --max-restarts=3 starts all of them again where they were",
+            ) from error
+
+    def _cause(self) -> str | None:
+        """Return what a process has said of its end, soon after its connections were closed."""
+        key, end = f"{_CAUSE}/{_restarts()}", time.monotonic() + 1
+        with contextlib.suppress(Exception):
+            while self._store is not None and time.monotonic() < end:
+                if self._store.check([key]):
+                    return str(self._store.get(key).decode())
+                time.sleep(0.05)
+        return None
+
+
+LONE = Ranks()
+"""A process alone."""
+
+
+def open_ranks(timeout: float) -> Ranks:
+    """Return the processes that ``torchrun`` has started, connected; without it this one alone.
+
+    Args:
+        timeout: Seconds after which a process that has not come is given up.
+    """
+    if "TORCHELASTIC_RUN_ID" not in os.environ:
+        return LONE
+    import torch.distributed as dist
+    from torch._C._distributed_c10d import TCPStore
+
+    wait = datetime.timedelta(seconds=timeout)
+    host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    # That of torchrun itself outlives the processes.
+    store = TCPStore(host, port, is_master=False, timeout=wait)
+    if not dist.is_initialized():
+        backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+        dist.init_process_group(backend, timeout=wait)
+        atexit.register(_close)
+    return Ranks(dist.group.WORLD if dist.get_world_size() > 1 else None, store)
+
+
+def local_rank() -> int | None:
+    """Return the number of this process on its machine; None without ``torchrun``."""
+    return int(os.environ["LOCAL_RANK"]) if "TORCHELASTIC_RUN_ID" in os.environ else None
+
+
+def _restarts() -> str:
+    number = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    return "" if number == "0" else number
+
+
+def _close() -> None:
+    import torch.distributed as dist
+
+    with contextlib.suppress(Exception):
+        dist.destroy_process_group()

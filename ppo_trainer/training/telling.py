@@ -1,0 +1,72 @@
+"""Everything that is told of an update: log, screen, ratings, evaluations, the best network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeAlias
+
+from ppo_trainer.machine.interrupt import Interrupt
+from ppo_trainer.machine.stopwatch import Stopwatch
+from ppo_trainer.reporting.progress import RunProgress
+from ppo_trainer.runs.logger import RunLogger
+from ppo_trainer.training.callbacks import Callbacks
+from ppo_trainer.training.live_viewer import open_viewer
+from ppo_trainer.training.ratings import open_ratings
+from ppo_trainer.training.report import evaluate_now, warn_halfway
+from ppo_trainer.training.session import Session
+
+__all__ = ["Tell", "open_telling"]
+
+Tell: TypeAlias = Callable[[dict[str, float], int], None]
+"""A function of the numbers of an update, and of the steps before it."""
+
+
+@contextmanager
+def open_telling(
+    session: Session,
+    hooks: Callbacks,
+    interrupt: Interrupt,
+    clock: Stopwatch,
+    *,
+    plays: bool = True,
+) -> Iterator[Tell]:
+    """Open the log, the ratings and the screen, and give the function that tells of an update.
+
+    Of several processes that learn together only the first tells anything.
+
+    Args:
+        session: The run.
+        hooks: Called after an update.
+        interrupt: Breaks off evaluations.
+        clock: Has measured the update.
+        plays: True if the run learns from its own games.
+    """
+    config, state = session.config, session.state
+    if not session.ranks.is_first:
+        yield lambda metrics, before: clock.take().clear()
+        return
+    with (
+        RunLogger(session.run, config, session.state.update, session.recent) as log,
+        open_viewer(session),
+        open_ratings(session) as ratings,
+        RunProgress(
+            session.state.steps, session.final_steps(), log.recent, config.shown_metrics
+        ) as progress,
+    ):
+
+        def tell(metrics: dict[str, float], before: int) -> None:
+            evaluates = config.eval.every and state.update % config.eval.every == 0
+            if evaluates:
+                metrics |= interrupt.attempt(evaluate_now, session) or {}
+            metrics |= ratings.after_update() | clock.take()
+            log.write(state.update, state.steps, metrics)
+            progress.show(state.steps, metrics)
+            session.note(metrics)
+            if plays:
+                warn_halfway(session, before)
+            if evaluates:
+                hooks.call("on_evaluation", session)
+            hooks.call("on_update", session)
+
+        yield tell
