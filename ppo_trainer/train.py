@@ -108,13 +108,14 @@ def train(
         learn: What an update does in the place of playing and learning from it, as ``imitate`` has
             it: called with the session, the last observation and a clock.
     """
-    ranks = open_ranks((config or TrainConfig()).scale.timeout)
+    config = with_env(TrainConfig() if config is None else config, env)
+    ranks = open_ranks(config.scale.timeout)
     with ranks.telling(), nullcontext() if ranks.is_first else redirect_stdout(None):
         return _train(config, env, stop, callbacks, ranks, learn)
 
 
 def _train(
-    config: TrainConfig | None,
+    config: TrainConfig,
     env: Factory | None,
     stop: Callable[[int], bool] | None,
     callbacks: Iterable[CallbackLike] | CallbackLike | None,
@@ -125,7 +126,7 @@ def _train(
     if learn is not None and not ranks.is_alone:
         raise ConfigError("imitation learns in one process only", expected="no torchrun")
     hooks = Callbacks(callbacks if ranks.is_first else None)
-    config = with_kept_files(with_env(TrainConfig() if config is None else config, env), env)
+    config = with_kept_files(config, env)
     if stop is not None and not callable(stop):
         raise ConfigError(
             "stop cannot be called", expected="stop(updates) -> bool", received=shorten(stop)

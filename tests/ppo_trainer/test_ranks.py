@@ -33,6 +33,7 @@ from torch.testing import assert_close
 from entity_env import ListEnv
 from ppo_trainer import OptimConfig, PPOConfig, RolloutConfig
 from ppo_trainer.algorithms.ppo import PPO
+from ppo_trainer.environments import with_env
 from ppo_trainer.errors import ConfigError, LearnerLostError
 from ppo_trainer.experience.acting import select_minibatch
 from ppo_trainer.experience.rollout import Rollout
@@ -330,7 +331,7 @@ def the_same_first_network(monkeypatch):
 
 def run_together(size, config, env=SavedForaging, stop=None):
     """The results of ``train`` in several processes."""
-    results = together(size, lambda ranks: _train(config, env, stop, None, ranks))
+    results = together(size, lambda ranks: _train(with_env(config, env), env, stop, None, ranks))
     for result in results:
         if isinstance(result, Exception):
             raise result
@@ -399,7 +400,8 @@ def test_where_a_process_fails_the_first_saves_what_was_learned(tmp_path):
 
     def train_or_fail(ranks):
         with ranks.telling():
-            return _train(config, SavedForaging, fails if ranks.rank else None, None, ranks)
+            named = with_env(config, SavedForaging)
+            return _train(named, SavedForaging, fails if ranks.rank else None, None, ranks)
 
     def fails(updates):
         if updates == 3:

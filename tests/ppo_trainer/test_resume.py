@@ -33,6 +33,7 @@ from ppo_trainer.learner.optimizers import make_optimizers
 from ppo_trainer.machine.seeding import derived_seed, make_generators
 from ppo_trainer.runs.checkpoint import TrainState, load_state
 from ppo_trainer.runs.folder import RunFolder
+from ppo_trainer.runs.logger import RunLogger
 from ppo_trainer.training import session
 from ragged_net import RelativePosition, Translation
 
@@ -326,20 +327,20 @@ def test_a_run_saves_when_it_should_and_at_its_end(config):
 def test_the_record_of_an_update_is_written_before_its_checkpoint(config, monkeypatch):
     """Else a kill between the two would leave a gap in the metrics of the resumed run."""
     whole = train(replace(config, checkpoint=CheckpointConfig(every=1)), env=SavedForaging)
-    real = TRAIN.RunLogger.write
+    real = RunLogger.write
 
     def write(self, update, *rest):
         if update == 3:
             raise KeyboardInterrupt
         real(self, update, *rest)
 
-    monkeypatch.setattr(TRAIN.RunLogger, "write", write)
+    monkeypatch.setattr(RunLogger, "write", write)
     config = replace(config, checkpoint=CheckpointConfig(every=1), run_name="cut")
     with pytest.raises(KeyboardInterrupt):
         train(config, env=SavedForaging)
     run = RunFolder.open(f"{config.run_dir}/cut").path
     assert saved(run)[2]["update"] == 2
-    monkeypatch.setattr(TRAIN.RunLogger, "write", real)
+    monkeypatch.setattr(RunLogger, "write", real)
     resumed = train(resume(config, run), env=SavedForaging)
     assert metrics(resumed.run) == metrics(whole.run)
     assert_same_checkpoint(resumed.run, whole.run)

@@ -184,9 +184,9 @@ def count_calls(counts, path):
 
     real = RaggedNet.update_statistics
 
-    def update_statistics(self, batch):
+    def update_statistics(self, batch, *gathered):
         counts.append(path)
-        return real(self, batch)
+        return real(self, batch, *gathered)
 
     return update_statistics
 
