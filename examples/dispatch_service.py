@@ -14,21 +14,29 @@ free for that job: tell the next question that its operation is done, and its jo
 again at its end. Nothing is kept between two questions: the plan is told with each, and jobs that
 are done belong to it. Jobs may have a "release", the time from which on they can start, and, all of
 them, a time when they are "due" and a "weight".
+
+``/schedule`` takes the same plan, and answers with all operations that have not been started: the
+best of two schedules, or of ``?tries=64``, half of them found backwards where nothing has begun.
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
+import numpy as np
 import torch
 import uvicorn
-from fastapi import FastAPI, HTTPException, Request, Response
+from fastapi import FastAPI, HTTPException, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from ragged_envs.industry.job_shop import JobShop, JobShopRows
 from ragged_envs.industry.job_shop_instances import HEAVIEST, MOST_MACHINES, Instance
+from ragged_envs.industry.job_shop_schedules import best_schedule
 
 from entity_env import Observation
 from entity_env.batching.unbatch import observations_of
@@ -136,11 +144,9 @@ def make_app(run: str) -> FastAPI:
 
     @app.post("/next")
     def next_job(plan: Plan) -> dict[str, Any]:
-        try:
+        with _refusing():
             shop = JobShopRows(None, instance=_instance(plan), **rules)
             observation = _observed(shop, plan)
-        except (EntityEnvError, ValueError) as error:
-            raise HTTPException(422, str(error)) from error
         left = [job for job in plan.jobs if job.done < len(job.operations)]
         if not left:
             return {"job": None, "reason": "all jobs are done"}
@@ -158,7 +164,40 @@ def make_app(run: str) -> FastAPI:
             "probabilities": {left[job].name: round(prob, 4) for (_, job), prob in probs},
         }
 
+    @app.post("/schedule")
+    def schedule(plan: Plan, tries: Annotated[int, Query(ge=1, le=512)] = 2) -> dict[str, Any]:
+        if all(job.done == len(job.operations) for job in plan.jobs):
+            return {"makespan": 0, "operations": []}
+        player = copy.deepcopy(agent)  # remembers and draws for itself
+        player.greedy = tries <= 2
+        begin = _moment(plan)
+        has_begun = any(map(np.any, begin.values()))
+        with _refusing():
+            found = best_schedule(
+                player, _instance(plan), tries, begin if has_begun else None, **rules
+            )
+        return {"makespan": found.makespan, "operations": found.operations}
+
     return app
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """Answer what is wrong with a plan."""
+    try:
+        yield
+    except (EntityEnvError, ValueError) as error:
+        raise HTTPException(422, str(error)) from error
+
+
+def _moment(plan: Plan) -> dict[str, Any]:
+    """Return the moment that the plan tells of, as ``JobShopRows.begin_at`` takes it."""
+    return {
+        "now": plan.now,
+        "op": [job.done for job in plan.jobs],
+        "job_free": [job.ready_at for job in plan.jobs],
+        "machine_free": [plan.machines.get(name, 0) for name in plan.machine_names],
+    }
 
 
 def _instance(plan: Plan) -> Instance:
@@ -172,17 +211,14 @@ def _instance(plan: Plan) -> Instance:
         release=[job.release for job in plan.jobs],
         due=due,
         weight=[job.weight for job in plan.jobs] if due else [],
+        jobs=[job.name for job in plan.jobs],
+        machine_names=plan.machine_names,
     )
 
 
 def _observed(shop: JobShopRows, plan: Plan) -> Observation:
     """Return what the network sees of the plan, as in an episode of the game."""
-    seen = shop.begin_at(
-        now=plan.now,
-        op=[job.done for job in plan.jobs],
-        job_free=[job.ready_at for job in plan.jobs],
-        machine_free=[plan.machines.get(name, 0) for name in plan.machine_names],
-    )
+    seen = shop.begin_at(**_moment(plan))
     return observations_of(seen, shop.obs_space(), shop.action_space())[0]
 
 

@@ -35,7 +35,8 @@ def test_the_python_of_the_example_writes_two_charts(folder, monkeypatch, capsys
     monkeypatch.chdir(folder)
     exec(re.search(r"```python\n(.*?)```", TEXT, re.DOTALL)[1], {})
     # Eight operations, the drill works 85, and nothing can make it shorter than that.
-    spans = [float(span) for span in re.findall(r"'makespan': ([\d.]+)", capsys.readouterr().out)]
+    printed = capsys.readouterr().out
+    spans = [float(span) for span in re.findall(r"(?:network|rule) ([\d.]+)", printed)]
     assert len(spans) == 2
     assert all(85 <= span <= 220 for span in spans)
     assert (folder / "network.png").stat().st_size > 1000
@@ -128,6 +129,31 @@ def test_the_service_answers_as_the_network_does_in_the_game(client, folder):
             seen = shop.act(decided)
             assert answer["start"] == shop.fields()["starts"][chosen][op]
             assert answer["machine"] == f"m{shop.fields()['places'][chosen][op]}"
+
+
+def test_the_service_answers_with_a_whole_schedule(client):
+    """Of what is left: of the table only the saw, of the stool nothing."""
+    jobs = [
+        {"name": "chair", "operations": [["saw", 3], ["drill", 2]]},
+        {"name": "table", "operations": [["drill", 4], ["saw", 1]]},
+        {"name": "stool", "operations": [["saw", 5]]},
+    ]
+    for tries in (2, 6):
+        answer = client.post(f"/schedule?tries={tries}", json={"jobs": jobs}).json()
+        assert 9 <= answer["makespan"] <= 13  # the saw takes 9
+        assert len(answer["operations"]) == 5
+    jobs[1] |= {"done": 1, "ready_at": 14}
+    jobs[2] |= {"done": 1, "ready_at": 15}
+    plan = {"now": 12, "jobs": jobs, "machines": {"saw": 15, "drill": 14}}
+    answer = client.post("/schedule", json=plan).json()
+    starts = {(own["job"], own["machine"]): own["start"] for own in answer["operations"]}
+    assert set(starts) == {("chair", "saw"), ("chair", "drill"), ("table", "saw")}
+    assert sorted(starts[job, "saw"] for job in ("chair", "table")) in ([15, 16], [15, 18])
+    for job in jobs:
+        job["done"] = len(job["operations"])
+    answer = client.post("/schedule", json={"jobs": jobs}).json()
+    assert answer == {"makespan": 0, "operations": []}
+    assert client.post("/schedule?tries=0", json=plan).status_code == 422
 
 
 def test_a_machine_waits_only_for_a_job_that_comes_before_another_could_end(client):

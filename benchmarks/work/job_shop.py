@@ -1,6 +1,7 @@
 """Job shops: the gap to the best makespan known, in percent, of instances no training has seen.
 
-Of files of which no best makespan is known, the makespan itself.
+Of files of which no best makespan is known, the makespan itself; with due dates the weighted
+tardiness. Tries are half forwards and half backwards, the jobs from their last operations on.
 
 Taillard's ten instances of each size, or those of files; the best dispatching rules beside greedy
 and sampled networks.
@@ -15,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 from ragged_envs.industry.job_shop import JobShopRows
-from ragged_envs.industry.job_shop_instances import find_instances
+from ragged_envs.industry.job_shop_instances import Instance, find_instances
 from ragged_envs.industry.job_shop_scripts import RULES
 from ragged_envs.industry.taillard import TAILLARD
 
@@ -38,7 +39,9 @@ BEST_RULES = ("flow_due_date", "most_work_remaining")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What the command takes."""
     parser.add_argument("runs", nargs="*")
-    parser.add_argument("--samples", type=int, default=64, help="0: greedy only")
+    parser.add_argument(
+        "--samples", type=int, default=64, help="in both directions together; 0: greedy only"
+    )
     parser.add_argument("--sizes", nargs="*", default=None, help="such as 15x15; all eight if none")
     parser.add_argument("--instances", nargs="*", default=None, help="names or files instead")
 
@@ -49,19 +52,20 @@ def run(given: argparse.Namespace) -> None:
     groups = _by_size(given.sizes)
     if given.instances:
         groups = {", ".join(Path(name).name for name in given.instances): given.instances}
-    ways = ["greedy", *([f"best of {given.samples}"] if given.samples else [])]
+    tries = [1, 2, *([given.samples] if given.samples else [])]
+    ways = ["greedy", "greedy both ways", *(f"best of {samples}" for samples in tries[2:])]
     columns = [*BEST_RULES, *(f"{own.run.path.name}, {how}" for own in loaded for how in ways)]
-    metric = "gap in percent" if _measured(next(iter(groups.values()))) == "gap" else "makespan"
-    print(f"{metric} | " + " | ".join([*columns, "greedy CPU-s", "sampled CPU-s"]))
+    metric = _measured(next(iter(groups.values()))).replace("gap", "gap in percent")
+    print(f"{metric} | " + " | ".join([*columns, *(f"{how}, CPU-s" for how in ways)]))
     for size, names in groups.items():
         cells = [spread(_rule(rule, names)) for rule in BEST_RULES]
-        spent = [0.0, 0.0]
+        spent = np.zeros(len(ways))
         for own in loaded:
-            for i, samples in enumerate([1, given.samples][: len(ways)]):
+            for i, samples in enumerate(tries):
                 begun = time.process_time()
                 cells.append(spread(_solve(own, names, samples)))
                 spent[i] += (time.process_time() - begun) / len(loaded)
-        print(f"{size} | {' | '.join(cells)} | {spent[0]:.1f} | {spent[1]:.1f}", flush=True)
+        print(" | ".join([size, *cells, *(f"{own:.1f}" for own in spent)]), flush=True)
 
 
 def _by_size(sizes: Sequence[str] | None) -> dict[str, list[str]]:
@@ -76,20 +80,32 @@ def _rule(rule: str, names: Sequence[str]) -> F64:
     return values_by(RULES[rule], rows, _measured(names))
 
 
-def _measured(names: Sequence[str]) -> str:
+def _measured(names: Sequence[str | Instance]) -> str:
     """Return the metric that all of these instances have."""
+    if any(one.due for one in find_instances(names)):
+        return "tardiness"
     return "gap" if all(one.best for one in find_instances(names)) else "makespan"
 
 
-def _solve(own: LoadedRun, names: Sequence[str], samples: int) -> F64:
-    """The gap or makespan of each instance: greedily, or the least of several samples."""
-    at_once = max(1, MOST_ROWS // samples)
+def _solve(own: LoadedRun, names: Sequence[str], tries: int) -> F64:
+    """The gap or makespan of each instance: the least of several tries, half of them backwards.
+
+    One or two are greedy, more are drawn.
+    """
+    metric = _measured(names)
+    ways = 1 if tries == 1 or any(one.due for one in find_instances(names)) else 2
+    at_once = max(1, MOST_ROWS // tries)
     found = []
     for first in range(0, len(names), at_once):
-        some = list(names[first : first + at_once])
-        rows = JobShopRows(
-            len(some) * samples, seed=1, copies=samples, instance=some, **rules_of(own)
-        )
-        gaps = values_of(own, rows, _measured(some), greedy=samples == 1)
-        found.append(gaps.reshape(len(some), samples).min(1))
+        some = find_instances(list(names[first : first + at_once]))
+        least = []
+        for way in range(ways):
+            each = [one.backwards() for one in some] if way else some
+            copies = (tries + 1 - way) // ways
+            rows = JobShopRows(
+                len(some) * copies, seed=1, copies=copies, instance=each, **rules_of(own)
+            )
+            values = values_of(own, rows, metric, greedy=tries <= 2, seed=1 + way)
+            least.append(values.reshape(len(some), copies).min(1))
+        found.append(np.min(least, axis=0))
     return np.concatenate(found)

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from entity_env.batching.ragged import RaggedBufferI64
 from entity_env.batching.vec_obs import VecObs
 from entity_env.errors import StateError, shorten
 from entity_env.observation import Observation
@@ -32,7 +33,7 @@ from .job_shop_view import (
 )
 from .taillard import TAILLARD
 
-__all__ = ["JobShop", "JobShopRows"]
+__all__ = ["JobShop", "JobShopRows", "bars_of", "named_bars", "names_of"]
 
 _LATEST = 1_000_000_000
 """The latest time of saved states, half of what 32 bits count."""
@@ -165,9 +166,9 @@ class JobShopRows(CompiledRows):
             row: The number of the row.
             kwargs: ``width`` and ``row``, see ``draw_chart``.
         """
-        own, jobs, machines = self._named(row)
+        own, names = self._named(row)
         due = own["due"] if self._game.settings["dated"] else ()
-        return draw_chart(_bars(own), jobs, machines, own["now"], due, **kwargs)
+        return draw_chart(bars_of(own), *names, own["now"], due, **kwargs)
 
     def schedule(self, row: int) -> list[dict[str, Any]]:
         """Return what has been started in a row: job, machine, start and end of each operation.
@@ -177,28 +178,28 @@ class JobShopRows(CompiledRows):
         Args:
             row: The number of the row.
         """
-        own, jobs, machines = self._named(row)
-        return [
-            {
-                "job": jobs[bar.job],
-                "machine": machines[bar.machine],
-                "start": bar.start,
-                "end": bar.end,
-            }
-            for bar in _bars(own)
-        ]
+        own, names = self._named(row)
+        return named_bars(bars_of(own), *names)
 
-    def _named(self, row: int) -> tuple[dict[str, Any], list[str], list[str]]:
+    def played(self, choices: Sequence[int]) -> dict[str, Any]:
+        """Return the state after choices, of which the last one may end the game, as it is then.
+
+        Args:
+            choices: The places of the jobs among those that are there, for the first row alone.
+        """
+        for own in choices[:-1]:
+            self.act({"Dispatch": RaggedBufferI64.from_array(np.full((len(self), 1, 1), own))})
+        g = SimpleNamespace(**self._fields, **self._game.settings)
+        interpreted(step)(g, 0, np.array(choices[-1:], np.int64))
+        return self.save_game(0)
+
+    def _named(self, row: int) -> tuple[dict[str, Any], tuple[list[str], list[str]]]:
         """Return the state of a row, and the names of its jobs and machines."""
         self._check_begun()
         own, given = self.save_game(row), self.instances
-        one = given[own["instance"]] if given else None
-        jobs, machines = (one.jobs, one.machine_names) if one else ((), ())
-        return (
-            own,
-            list(jobs or map(str, range(own["jobs"]))),
-            list(machines or map(str, range(own["machines"]))),
-        )
+        if given:
+            return own, names_of(given[own["instance"]])
+        return own, (list(map(str, range(own["jobs"]))), list(map(str, range(own["machines"]))))
 
     def _fields_of(self, one: Instance) -> dict[str, npt.NDArray[np.int32]]:
         """Return what an instance says of the state of its row."""
@@ -294,15 +295,45 @@ def _ascending(name: str, value: Any) -> tuple[float, float]:
     return numbers[0], numbers[1]
 
 
-def _bars(own: Mapping[str, Any]) -> list[Bar]:
-    """Return the operations that have been started, in the order of time."""
+def names_of(one: Instance) -> tuple[list[str], list[str]]:
+    """Return the names of the jobs and machines of an instance, or else their numbers."""
+    jobs, machines = one.size
+    return (
+        list(one.jobs or map(str, range(jobs))),
+        list(one.machine_names or map(str, range(machines))),
+    )
+
+
+def bars_of(own: Mapping[str, Any], since: Sequence[int] = ()) -> list[Bar]:
+    """Return the operations that have been started in a saved game, in the order of time.
+
+    Args:
+        own: The fields of the game.
+        since: The first operation of each job; all, if nothing is said.
+    """
     columns = own["places"], own["starts"], own["ends"]
     bars = [
         Bar(places[op], job, starts[op], ends[op])
         for job, (places, starts, ends) in enumerate(zip(*columns, strict=True))
-        for op in range(own["op"][job] if job < own["jobs"] else 0)
+        if job < own["jobs"]
+        for op in range(since[job] if since else 0, own["op"][job])
     ]
     return sorted(bars, key=lambda bar: (bar.start, bar.machine))
+
+
+def named_bars(
+    bars: Sequence[Bar], jobs: Sequence[str], machines: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Return the job, machine, start and end of operations, by names."""
+    return [
+        {
+            "job": jobs[bar.job],
+            "machine": machines[bar.machine],
+            "start": bar.start,
+            "end": bar.end,
+        }
+        for bar in bars
+    ]
 
 
 def _game(instances: Sequence[Instance], settings: dict[str, Any]) -> CompiledGame:

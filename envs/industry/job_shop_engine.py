@@ -110,8 +110,7 @@ def resume(
     for name, own in _following(g, game).items():
         getattr(g, name)[game, : len(own)] = own
     g.num_here[game] = np.sum(g.op[game, :jobs] < g.ops[game, :jobs])
-    _ask(g, game)
-    _measure_left(g, game)
+    _move_on(g, game)
     g.bound[game] = _bound_of(g, game)
 
 

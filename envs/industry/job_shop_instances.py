@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -119,6 +119,26 @@ class Instance:
         if wrong := [name for name, own in of_jobs.items() if len(own) != len(durations)]:
             raise ValueError(f"{wrong[0]}: expected {len(durations)}, one for each job")
         return cls(table[0], table[1].astype(np.int32), num_machines, best, **each)
+
+    def backwards(self) -> Instance:
+        """Return the same jobs, each from its last operation to its first.
+
+        Schedules of it, turned around, are schedules of this one; release times and due dates are
+        left out.
+        """
+        counts = (self.machines >= 0).sum(1)[:, np.newaxis]
+        places = counts - 1 - np.arange(self.most_operations)
+        job = np.arange(len(counts))[:, np.newaxis]
+        is_there = places >= 0
+        return replace(
+            self,
+            durations=np.where(is_there, self.durations[job, places], 0),
+            machines=np.where(is_there, self.machines[job, places], -1),
+            times=None if self.times is None else self.times[job, places],
+            release=(),
+            due=(),
+            weight=(),
+        )
 
     @property
     def size(self) -> tuple[int, int]:
