@@ -2,13 +2,17 @@
 
 python -m benchmarks.mmo outcomes
 python -m benchmarks.mmo trained runs/RUN ...
+python -m benchmarks.mmo findings
+python -m benchmarks.mmo pictures runs/RUN ...
 python -m benchmarks.mmo speed
 
 ``outcomes`` plays the players of the rules' table by the rules of version 1.3 and prints their
 figures, +- the standard error over the maps, beside the table's. ``trained`` plays the agents of
 runs, all by themselves, on maps that they were not trained on (``env.maps=14`` leaves ten), and the
-greedy forager or fighter in worlds of the same settings. ``speed`` measures CPU time in steps of
-the world, whole observations included, choices of players excluded.
+greedy forager or fighter in worlds of the same settings. ``findings`` trains with 1 to 128 agents
+of 1 to 32 populations (``benchmarks/mmo_findings.py``); ``pictures`` draws where agents are, and
+what places are worth to them. ``speed`` measures CPU time in steps of the world, whole observations
+included, choices of players excluded.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,10 +34,9 @@ from ragged_envs.mmo.body import COLUMN, ROW
 from ragged_envs.mmo.scripts import Player
 from ragged_envs.mmo.world import MmoRows
 
+from benchmarks.mmo_policies import MAPS, Policy, of_run
 from entity_env import VecObs
-from entity_env.batching.ragged import ActionBuffer
 from ppo_trainer.agent import load_agent
-from ppo_trainer.experience.frames import answers_in_order, asked_frames
 
 VERSION_1_3 = {"random_order": True, "range_reach": 1, "mage_reach": 1}
 """Its skills came in random order, and all styles reached as far as melee."""
@@ -41,8 +44,6 @@ FULL = {"thirst": 0, "hunger": 0, "regrowth": 0.0}
 """Nobody starves, so that the world stays full."""
 FORAGERS = 250, 900, 1450
 """Those who are born from the first tick on and before the second count, until the third."""
-MAPS = 24
-Policy = Callable[[VecObs], Mapping[str, ActionBuffer]]
 
 
 @dataclass(frozen=True)
@@ -146,22 +147,6 @@ def outcomes(maps: int, seed: int, names: list[str]) -> None:
             f"{player.alive:5.1f}  {player.tiles:5.1f}",
             flush=True,
         )
-
-
-def of_run(run: Path, seed: int) -> Policy:
-    """What plays all agents of a world as a run does, by one policy or one for each population."""
-    count = load_agent(run).loaded.config.selfplay.policies
-    agents = [load_agent(run, seed=seed + number, policy=number) for number in range(count)]
-
-    def act(obs: VecObs) -> Mapping[str, ActionBuffer]:
-        places = [np.flatnonzero(obs.rows % count == number) for number in range(count)]
-        pairs = zip(agents, places, strict=True)
-        answers = [
-            own.act_rows(asked_frames(obs, mine)) if len(mine) else {} for own, mine in pairs
-        ]
-        return answers_in_order(answers, places)
-
-    return agents[0].act_rows if count == 1 else act
 
 
 def mean_lives(policies: Sequence[Policy], settings: Mapping[str, Any], seed: int) -> list[float]:
@@ -292,15 +277,27 @@ def cold_seconds() -> float:
 def main() -> None:
     """Run what the command line names."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=("outcomes", "trained", "speed"))
+    parser.add_argument("what", choices=("outcomes", "trained", "findings", "pictures", "speed"))
     parser.add_argument("runs", nargs="*", type=Path)
     parser.add_argument("--maps", type=int, default=10)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--players", nargs="*", default=[])
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--seeds", type=int, default=5, help="of findings")
+    parser.add_argument("--steps", type=int, default=4_000_000, help="of each training")
+    parser.add_argument("--watched", type=int, default=20_000, help="steps of agents on a map")
+    parser.add_argument("--out", type=Path, default=Path("runs/mmo_findings"))
     given = parser.parse_args()
     if given.what == "speed":
         speed(given.repeats)
+    elif given.what in ("findings", "pictures"):
+        from benchmarks import mmo_findings  # trains, and draws with matplotlib
+
+        given.out.mkdir(parents=True, exist_ok=True)
+        for run in given.runs:
+            mmo_findings.pictures(run, of_run(run, given.seed), given.out, given.watched)
+        if given.what == "findings":
+            mmo_findings.findings(given.seeds, given.steps, given.maps, given.watched, given.out)
     elif given.what == "trained":
         trained(given.runs, given.maps, given.seed)
     else:

@@ -19,7 +19,6 @@ from entity_env.rows.compiled import CompiledGame, CompiledRows, Field, random_i
 from entity_env.rows.jit import called, inlined
 from entity_env.rows.single_game import CompiledPlayers
 
-from ..board_picture import PLAYERS
 from ..errors import EnvConfigError
 from .body import (
     AGE,
@@ -39,6 +38,7 @@ from .body import (
 from .combat import Combat, fight
 from .foraging import Foraging, forage, regrow
 from .observation import Observing, choose, choose_move
+from .overlays import draw_map, population_colours
 from .progression import Progression
 from .safety import Safety, protect
 from .settings import check_settings, numbers
@@ -48,9 +48,6 @@ from .terrain import FOREST, LAKE, LAVA, SCRUB, STONE, TILES, Terrain
 __all__ = ["Mmo", "MmoRows", "MmoSettings", "mmo_game"]
 
 _STEPS = np.array([(-1, 0), (1, 0), (0, 1), (0, -1), (0, 0)])  # of MOVES
-_LAKE = ((207, 82, 46), (66, 117, 201))
-_LAND = ((150, 190, 110), (190, 178, 120), (56, 122, 62), (128, 128, 128))
-_COLOURS = np.array([*_LAKE, *_LAND], np.uint8)  # of TILES
 
 
 @dataclass(frozen=True)
@@ -267,12 +264,12 @@ class MmoRows(CompiledRows):
         """
         self._check_begun()
         game = self.save_game(row // self._seats)
-        picture = _COLOURS[np.array(game["tiles"])].repeat(cell, axis=0).repeat(cell, axis=1)
-        rim = max(cell // 4, 1)
+        picture, rim = draw_map(game["tiles"], cell), max(cell // 4, 1)
+        colours = population_colours(self.settings.populations)
         for seat in game["order"][: game["alive"]]:
             y, x = (game["agents"][seat][place] * cell for place in (ROW, COLUMN))
             picture[y : y + cell, x : x + cell] = 0
-            colour = PLAYERS[seat % self.settings.populations % len(PLAYERS)]
+            colour = colours[seat % self.settings.populations]
             picture[y + rim : y + cell - rim, x + rim : x + cell - rim] = colour
         return picture
 

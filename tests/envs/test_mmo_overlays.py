@@ -1,0 +1,105 @@
+"""Pictures of the massively multiplayer world, and the measures of its experiments, by hand."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from mmo_support import SMALL_WORLD
+from ragged_envs.mmo.overlays import (
+    draw_map,
+    population_colours,
+    values_over_map,
+    with_heat,
+    with_populations,
+)
+from ragged_envs.mmo.terrain import FOREST, GRASS, LAKE, LAVA, STONE
+from ragged_envs.mmo.world import MmoRows
+
+from benchmarks.mmo_findings import (
+    Visits,
+    exploration,
+    interval,
+    mutual_information,
+    niches,
+    reachable,
+    watch,
+)
+from entity_env.play import random_policy
+
+
+def test_values_are_those_of_a_newcomer_on_each_tile():
+    rows = MmoRows(18, 0, **SMALL_WORLD)  # three worlds: the tiles take several passes
+    rows.interpret()
+    middle = SMALL_WORLD["radius"]
+
+    def kind_below(obs):
+        assert obs.num_frames == 3
+        assert "Agent" not in obs.features or not len(obs.features["Agent"].as_array())
+        own = obs.features["Self"].as_array()
+        assert (own[:, 0] == 1).all(), "seat 3 is of population 1"
+        assert (own[:, 3:6] == 0.5).all(), "food, water and health are full"
+        tiles = obs.features["Tile"].as_array().reshape(3, 2 * middle + 1, -1)
+        return tiles[:, middle, middle]
+
+    found = values_over_map(rows, kind_below, seat=3)
+    tiles = np.array(SMALL_WORLD["tiles"])
+    is_open = np.isin(tiles, (GRASS, FOREST))
+    assert np.array_equal(found[is_open], tiles[is_open])
+    assert np.isnan(found[~is_open]).all()
+
+
+def test_colours_of_amounts_and_populations():
+    tiles = np.array([[LAVA, GRASS], [LAKE, FOREST]])
+    plain = draw_map(tiles, cell=2)
+    assert plain.shape == (4, 4, 3)
+    assert plain[0, 0].tolist() == [207, 82, 46]
+    warm = with_heat(plain, [[np.nan, 1.0], [2.0, 3.0]])
+    assert np.array_equal(warm[:2, :2], plain[:2, :2])
+    # 0.2 of the map and 0.8 of the coldest, the middle and the hottest colour.
+    assert warm[0, 2].tolist() == [69, 81, 141]  # 0.2 * (150, 190, 110) + 0.8 * (49, 54, 149)
+    assert warm[2, 2].tolist() == [215, 201, 53]  # 0.2 * (56, 122, 62) + 0.8 * (255, 221, 51)
+    who = with_populations(plain, [[[0, 4], [0, 0]], [[0, 0], [1, 0]]])
+    first, second = population_colours(2).astype(float)
+    assert np.allclose(who[0, 2], 0.2 * plain[0, 2] + 0.8 * first, atol=0.5)
+    assert np.allclose(who[2, 0], 0.6 * plain[2, 0] + 0.4 * second, atol=0.5)  # sqrt(1 / 4)
+    assert np.array_equal(who[2, 2], plain[2, 2])
+
+
+def test_information_of_population_and_place():
+    labels, apart = np.array([0, 0, 1, 1]), np.array([0, 0, 5, 5])
+    assert math.isclose(mutual_information(labels, apart), math.log(2))
+    assert math.isclose(mutual_information(labels, np.array([0, 5, 0, 5])), 0.0, abs_tol=1e-12)
+    # Seats 0 and 1 live in squares of their own: 6 lives of 2 steps each.
+    lives = np.repeat(np.arange(6), 2)
+    seats = lives % 2
+    places = np.column_stack([8 * seats, np.zeros_like(seats)])
+    found, shuffled = niches(Visits(lives, seats, places), populations=2)
+    assert math.isclose(found, math.log(2))
+    # Of 20 ways to label 3 lives of 6, 2 keep the squares apart, and 18 mix them 2 to 1, with
+    # ln 2 + (2 ln (2 / 3) + ln (1 / 3)) / 3 = 0.057 nats.
+    mixed = math.log(2) + (2 * math.log(2 / 3) + math.log(1 / 3)) / 3
+    assert abs(shuffled - (0.1 * math.log(2) + 0.9 * mixed)) < 0.1
+
+
+def test_exploration_by_hand():
+    tiles = np.array([[LAVA, GRASS, LAKE], [GRASS, FOREST, LAKE], [LAKE, LAKE, GRASS]])
+    can_be = reachable(np.pad(tiles, 1), [(1, 2)])
+    assert can_be.sum() == 3, "the last one is behind water"
+    # Life 0 walks two tiles down, and life 1 stays.
+    places = np.array([(1, 2), (2, 2), (2, 2), (2, 1), (2, 2)])
+    seen = Visits(np.array([0, 0, 1, 0, 1]), np.zeros(5, int), places)
+    assert exploration(seen, can_be) == (1.0, (3 + 1) / 2, (1 + 0) / 2)
+    assert interval([1.0, 1.0, 1.0]) == "  1.000 [1.000, 1.000]"
+
+
+def test_watching_gives_each_life_a_number():
+    rows = MmoRows(None, 0, **SMALL_WORLD)
+    rows.interpret()
+    seen = watch(random_policy(0), rows, 120)
+    assert len(seen.lives) == len(seen.places) == 120
+    for life in range(seen.lives.max() + 1):
+        assert len(set(seen.seats[seen.lives == life])) == 1
+    tiles = np.array(SMALL_WORLD["tiles"])[tuple(seen.places.T)]
+    assert not np.isin(tiles, (LAKE, STONE)).any()
+    assert (tiles == LAVA).any(), "who walks at random dies of it"
