@@ -1,11 +1,17 @@
 """Search for settings: ``python -m ppo_trainer.tune env._target_=lifts.Lifts --minutes 30``.
 
-Settings on the command line stay as they are; others of ``SPACE`` are searched. The first trial
-changes nothing. A trial goes on after an eighth, a quarter and a half of its steps only if it is
-among the better half of those that came so far (successive halving, Li et al. 2020,
-arXiv:1810.05934, by Optuna). In the last part of the time the first trial and the best others train
-again with other seeds, and the settings with the best mean become ``recipe.yaml``. The same command
-with the same ``--folder`` goes on with the search.
+Settings on the command line stay as they are; others of ``SPACE`` are searched or, where settings
+there name many values, those alone::
+
+    python -m ppo_trainer.tune env=minesweeper 'optim.lr=interval(1e-4,1e-2)' net.dim=32,64
+
+The first trial changes nothing, or as little as these allow. A trial goes on after an eighth, a
+quarter and a half of its steps only if it is among the better half of those that came so far
+(successive halving, Li et al. 2020, arXiv:1810.05934, by Optuna). In the last part of the time the
+first trial and the best others train again with other seeds, and the settings with the best mean
+become ``recipe.yaml``. The same command with the same ``--folder`` goes on with the search. Beside
+the recipe lie ``trials.csv`` and two pictures, of what matters (``importance.png``) and of all
+trials (``parallel.png``).
 """
 
 from __future__ import annotations
@@ -24,10 +30,12 @@ import yaml
 
 from entity_env.errors import MissingPackageError
 from ppo_trainer.command_line.overrides import config_of
+from ppo_trainer.command_line.spaces import Interval, Space, spaces_of
 from ppo_trainer.config import TrainConfig, with_changes
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.machine.commands import INTERRUPTED, command_parser, python_command, run_main
 from ppo_trainer.machine.screen import deliver, say
+from ppo_trainer.reporting.trials import write_trials
 from ppo_trainer.train import train
 from ppo_trainer.training.session import Session
 
@@ -79,7 +87,7 @@ class Search:
     config: TrainConfig
     metric: str
     folder: Path
-    space: Mapping[str, Sequence[int | float | str]]
+    space: Mapping[str, Space]
     study: optuna.Study
     deadline: float
     final: float
@@ -108,7 +116,8 @@ def tune(
     """Search for settings, print a table, and write the best as ``recipe.yaml``.
 
     Args:
-        settings: The settings as on the command line of ``ppo_trainer``; they stay as they are.
+        settings: The settings as on the command line of ``ppo_trainer``. Those with one value stay
+            as they are; those with many are searched (``spaces_of``), or else ``SPACE``.
         minutes: The time of the search; training that has begun may take a little longer.
         folder: The folder of the search. If it holds one, that search goes on.
         metric: The metric that counts; the greater its mean in an evaluation, the better.
@@ -121,11 +130,18 @@ def tune(
         ConfigError: A setting that does not exist, or a folder of another search.
         MissingPackageError: Optuna is not installed.
     """
-    base = config_of(settings, "tune for")
+    single, space = spaces_of(settings)
+    base = config_of(single, "tune for")
     if base.resume is not None:
         raise ConfigError("resume= does not go with a search", hint="--folder goes on with one")
-    given = {setting.lstrip("+").partition("=")[0] for setting in settings}
-    space = {name: values for name, values in SPACE.items() if name not in given}
+    if not space:
+        given = {setting.lstrip("+").partition("=")[0] for setting in settings}
+        # What the first trial has is tried, too.
+        space = {
+            name: list(dict.fromkeys([*values, _value(base, name)]))
+            for name, values in SPACE.items()
+            if name not in given
+        }
     search = _begin(base, space, Path(folder), metric, seed, 60 * minutes, list(settings))
     say(f"trials of {search.config.total_timesteps:,} steps, in {search.folder}")
     try:
@@ -140,7 +156,7 @@ def tune(
 
 def _begin(
     base: TrainConfig,
-    space: Mapping[str, Sequence[int | float | str]],
+    space: Mapping[str, Space],
     folder: Path,
     metric: str,
     seed: int,
@@ -178,7 +194,9 @@ def _begin(
         )
     if not known:
         steps = _steps_of_trial(base, folder, seconds)
-        study.enqueue_trial({name: _value(base, name) for name in space})
+        study.enqueue_trial(
+            {name: _nearest(own, _value(base, name)) for name, own in space.items()}
+        )
         for name, value in {"settings": settings, "metric": metric, "steps": steps}.items():
             study.set_user_attr(name, value)
     for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
@@ -193,10 +211,46 @@ def _begin(
 
 
 def _value(config: Any, name: str) -> Any:
-    """Return a setting by its dotted name."""
+    """Return a setting by its dotted name; None for one that the environment leaves out.
+
+    Raises:
+        ConfigError: There is no such setting.
+    """
     for part in name.split("."):
-        config = getattr(config, part)
+        if isinstance(config, Mapping):
+            config = config.get(part)
+        elif not hasattr(config, part):
+            raise ConfigError(f"{name} is no setting, or one of a group that is not there")
+        else:
+            config = getattr(config, part)
     return config
+
+
+def _nearest(space: Space, value: Any) -> Any:
+    """Return the value of a space that is nearest to another one."""
+    if not isinstance(space, Interval):
+        return value if value in space else space[0]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return space.low
+    inside = min(max(value, space.low), space.high)
+    if space.step is not None:
+        inside = space.low + round((inside - space.low) / space.step) * space.step
+    return int(inside) if space.is_whole else inside
+
+
+def _distribution(space: Space) -> Any:
+    """Return a space as Optuna names it."""
+    from optuna.distributions import (
+        CategoricalDistribution,
+        FloatDistribution,
+        IntDistribution,
+    )
+
+    if not isinstance(space, Interval):
+        return CategoricalDistribution(space)
+    if space.is_whole:
+        return IntDistribution(int(space.low), int(space.high), step=int(space.step or 1))
+    return FloatDistribution(space.low, space.high, log=space.log, step=space.step)
 
 
 def _steps_of_trial(base: TrainConfig, folder: Path, seconds: float) -> int:
@@ -219,8 +273,8 @@ def _try(search: Search) -> None:
     """Train one trial, as far as it is worth it."""
     from optuna.trial import TrialState
 
-    trial = search.study.ask()
-    picked = {name: trial.suggest_categorical(name, own) for name, own in _choices(search).items()}
+    trial = search.study.ask({name: _distribution(own) for name, own in search.space.items()})
+    picked = trial.params
     try:
         config = with_changes(search.config, picked)
     except ConfigError:  # such as minibatches larger than a rollout
@@ -228,14 +282,16 @@ def _try(search: Search) -> None:
         return
     total = config.total_timesteps
     rungs = [part * total for part in _RUNGS]
-    pruned = False
+    pruned, plain = False, search.metric.removeprefix("eval/")
 
     def watches(session: Session) -> bool:
         nonlocal pruned
         passed = [rung for rung in rungs if session.steps >= rung]
         del rungs[: len(passed)]
-        if passed and search.metric in session.means:
-            trial.report(session.means[search.metric], len(_RUNGS) - len(rungs))
+        # The last evaluation counts more than the games of the training.
+        known = [session.means[n] for n in (f"eval/{plain}", plain) if n in session.means]
+        if passed and known:
+            trial.report(known[0], len(_RUNGS) - len(rungs))
             pruned = trial.should_prune() and bool(trial.number)
         return not pruned
 
@@ -248,14 +304,6 @@ def _try(search: Search) -> None:
     say(f"  trial {trial.number}: {what}; {_text(_changed(search, picked))}")
 
 
-def _choices(search: Search) -> dict[str, list[int | float | str]]:
-    """Return the values that are tried, with those of the first trial among them."""
-    return {
-        name: list(dict.fromkeys([*values, _value(search.config, name)]))
-        for name, values in search.space.items()
-    }
-
-
 def _changed(search: Search, picked: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings that differ from those of the first trial."""
     return {n: value for n, value in picked.items() if value != _value(search.config, n)}
@@ -263,8 +311,9 @@ def _changed(search: Search, picked: Mapping[str, Any]) -> dict[str, Any]:
 
 def _score(search: Search, config: TrainConfig, watches: Any) -> float | None:
     """Train, and return the mean of the better of greedy and sampled play, if it was measured."""
+    plain = search.metric.removeprefix("eval/")
     agents = [own for own in _train(config, watches) if own.player.startswith("agent")]
-    scores = [own.mean(search.metric) for own in agents if own.count(search.metric)]
+    scores = [own.mean(plain) for own in agents if own.count(plain)]
     if agents and not scores:
         raise ConfigError(
             f"the environment has no metric {search.metric!r}", options=sorted(agents[0].metrics)
@@ -317,6 +366,7 @@ def _report(search: Search, settings: Sequence[str]) -> dict[str, Any]:
     lines = ["  ".join([*map(str.ljust, row, widths), row[3]]) for row in rows]
     stopped = len(search.study.trials) - len(search.done())
     say("\n" + "\n".join([*lines, f"and {stopped} trials that were stopped early"]))
+    write_trials(search.study, search.folder, search.metric)
     measured = {t.number: search.finals(t.number) for t in search.done()}
     measured = {number: finals for number, finals in measured.items() if finals}
     if not measured:
@@ -325,7 +375,7 @@ def _report(search: Search, settings: Sequence[str]) -> dict[str, Any]:
     changes = _changed(search, search.study.trials[best].params)
     path = search.folder / "recipe.yaml"
     path.write_text(yaml.safe_dump(_nested(changes), sort_keys=False))
-    command = " ".join([python_command(), "-m", "ppo_trainer", *settings])
+    command = " ".join([python_command(), "-m", "ppo_trainer", *spaces_of(settings)[0]])
     if changes:
         deliver(f"\n{path} holds the settings of trial {best}:\n{path.read_text()}")
         say(f"to train with them:\n  {command} experiment={path}")
@@ -335,7 +385,8 @@ def _report(search: Search, settings: Sequence[str]) -> dict[str, Any]:
 
 
 def _text(changes: Mapping[str, Any]) -> str:
-    return " ".join(f"{name}={value}" for name, value in changes.items()) or "nothing changed"
+    shown = {n: f"{v:.4g}" if isinstance(v, float) else v for n, v in changes.items()}
+    return " ".join(f"{name}={value}" for name, value in shown.items()) or "nothing changed"
 
 
 def _nested(changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -175,6 +175,11 @@ def hydra_arguments(arguments: list[str]) -> list[str]:
     own = "env._target_" in names and not {"env", "resume"} & set(names)
     sweep = bool({"-m", "--multirun"} & set(arguments))
     flags, rewritten = [], []
+    if sweep and (wide := [text for text in arguments if "interval(" in text]):
+        raise ConfigError(
+            f"{wide[0]} names more values than runs can be made for",
+            hint=f"to search them: python -m ppo_trainer.tune env=... '{wide[0]}'",
+        )
     for previous, text in zip(["", *arguments], arguments, strict=False):
         match = _SETTING.match(text)
         if text.startswith("-") or not ("=" in text or text.startswith("~")):

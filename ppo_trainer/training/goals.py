@@ -27,7 +27,9 @@ def goals_reached(config: TrainConfig, means: Mapping[str, float], is_full: bool
         return None
     reached = [name in means and means[name] >= goal for name, goal in at_least.items()]
     reached += [name in means and means[name] <= goal for name, goal in at_most.items()]
-    if not (all(reached) and is_full):
+    # Evaluations have all of their episodes.
+    played = [name for name in (*at_least, *at_most) if not name.startswith("eval/")]
+    if not all(reached) or (played and not is_full):
         return None
     return ", ".join(f"{name} {means[name]:.3f}" for name in (*at_least, *at_most))
 

@@ -11,8 +11,11 @@ import yaml
 
 from entity_env.errors import MissingPackageError
 from ppo_trainer import recipe, tune
+from ppo_trainer.command_line.overrides import hydra_arguments
+from ppo_trainer.command_line.spaces import Interval, spaces_of
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.reporting.evaluation import Evaluation
+from ppo_trainer.reporting.trials import importances
 
 pytest.importorskip("optuna")
 
@@ -118,3 +121,62 @@ def test_a_whole_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert (tmp_path / "recipe.yaml").exists()
     with pytest.raises(ConfigError, match="no metric 'wins'"):
         tune.tune(SETTINGS, 1e-4, tmp_path / "other", metric="wins")
+
+
+def test_settings_with_many_values_are_spaces() -> None:
+    single, spaces = spaces_of(
+        ["env=xor", "optim.lr=interval(1e-4,1e-2)", "++net.dim=16,32", "ppo.epochs=range(1,8,3)",
+         "ppo.gamma=interval(0.9,0.99)", "ppo.clip_coef=tag(log,interval(0.1,0.3))",
+         "stop_at={win: 1}", "net.relations=[[a,b]]"]
+    )  # fmt: skip
+    assert single == ["env=xor", "stop_at={win: 1}", "net.relations=[[a,b]]"]
+    assert spaces == {
+        "optim.lr": Interval(1e-4, 1e-2, log=True),  # its end is 100 times its beginning
+        "net.dim": [16, 32],
+        "ppo.epochs": Interval(1, 7, 3, is_whole=True),  # 1, 4, 7
+        "ppo.gamma": Interval(0.9, 0.99),
+        "ppo.clip_coef": Interval(0.1, 0.3, log=True),
+    }
+    for wrong in ("optim.lr=interval(2,1)", "optim.lr=tag(log,interval(0,1))", "a=range(1,2)"):
+        with pytest.raises(ConfigError, match="no inside"):
+            spaces_of([wrong])
+    with pytest.raises(ConfigError, match=r"ppo_trainer\.tune env=\.\.\. 'optim\.lr=interval"):
+        hydra_arguments(["-m", "optim.lr=interval(1,2)"])
+
+
+def test_only_named_spaces_are_searched(tmp_path: Path, trained: list[Any]) -> None:
+    settings = [*SETTINGS, "ppo.gae_lambda=interval(0.5,0.9)", "ppo.epochs=range(2,5)"]
+    found = tune.tune(settings, 2, tmp_path)
+    lambdas = [config.ppo.gae_lambda for config in trained[1:]]
+    # xor has 0.95, and 0.9 is the nearest to it: the first trial has it, and nothing is better.
+    assert lambdas[0] == 0.9
+    assert all(0.5 <= own <= 0.9 for own in lambdas)
+    assert len(set(lambdas)) > 4
+    assert {config.ppo.epochs for config in trained[1:]} <= {2, 3, 4}
+    assert {config.ppo.gamma for config in trained} == {trained[0].ppo.gamma}
+    assert found["ppo.gae_lambda"] == pytest.approx(0.9)
+    lines = (tmp_path / "trials.csv").read_text().splitlines()
+    assert lines[0] == "trial,state,episodic_reward,ppo.gae_lambda,ppo.epochs"
+    assert lines[1].startswith("0,complete,8.0,0.9,")
+    for name in ("importance.png", "parallel.png"):
+        assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
+    trained.clear()
+    tune.tune(settings, 2, tmp_path)  # goes on with it
+    assert len((tmp_path / "trials.csv").read_text().splitlines()) > len(lines)
+    with pytest.raises(ConfigError, match="gama is no setting"):
+        tune.tune([*SETTINGS, "ppo.gama=interval(0,1)"], 1, tmp_path / "other")
+
+
+def test_what_matters_is_found() -> None:
+    import optuna
+
+    study = optuna.create_study(direction="maximize")
+    spaces = {name: optuna.distributions.FloatDistribution(0, 1) for name in ("matters", "not")}
+    for number in range(60):
+        drawn = {"matters": (7 * number % 60) / 60, "not": (11 * number % 60) / 60}
+        trial = optuna.trial.create_trial(
+            params=drawn, distributions=spaces, value=drawn["matters"]
+        )
+        study.add_trial(trial)
+    found = importances(study)
+    assert found["matters"] > 0.8 > 0.2 > found["not"]

@@ -1,0 +1,102 @@
+"""Settings that name many values: ``optim.lr=interval(1e-4,1e-2)``, in the grammar of Hydra."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import (
+    ChoiceSweep,
+    IntervalSweep,
+    QuotedString,
+    RangeSweep,
+)
+from hydra.errors import HydraException
+
+from entity_env.errors import shorten
+from ppo_trainer.errors import ConfigError
+
+__all__ = ["Choices", "Interval", "Space", "spaces_of"]
+
+_WIDE = 100.0
+"""An interval whose end is so many times its beginning is searched by its logarithm."""
+
+Choices: TypeAlias = Sequence[int | float | str | bool]
+
+
+@dataclass(frozen=True)
+class Interval:
+    """All numbers from ``low`` to ``high``, or some of them.
+
+    Args:
+        low: The least one.
+        high: The greatest one.
+        step: The distance between two, or None for real numbers.
+        is_whole: True for whole numbers.
+        log: True if ratios count, not differences.
+    """
+
+    low: float
+    high: float
+    step: float | None = None
+    is_whole: bool = False
+    log: bool = False
+
+
+Space: TypeAlias = Choices | Interval
+
+
+def spaces_of(settings: Iterable[str]) -> tuple[list[str], dict[str, Space]]:
+    """Return the settings with one value, and what the others may be, by name.
+
+    ``interval(a,b)`` are all real numbers, by their logarithm where b is 100 times a or more, or in
+    ``tag(log,...)``; ``range(a,b,step)`` the numbers before b; ``choice(a,b)`` or ``a,b`` these.
+
+    Args:
+        settings: As on the command line.
+
+    Raises:
+        ConfigError: An interval without an inside.
+    """
+    single, spaces, parser = [], dict[str, Space](), OverridesParser.create()
+    for setting in settings:
+        try:
+            override = parser.parse_override(setting.lstrip("+"))
+        except HydraException:
+            single.append(setting)  # whoever reads it says what is wrong
+            continue
+        if override.is_sweep_override():
+            spaces[override.key_or_group] = _space(setting, override.value())
+        else:
+            single.append(setting)
+    return single, spaces
+
+
+def _space(setting: str, value: Any) -> Space:
+    if isinstance(value, ChoiceSweep):
+        named: list[Any] = list(value.list)
+        return [own.text if isinstance(own, QuotedString) else own for own in named]
+    if isinstance(value, RangeSweep):
+        low, stop, step = (_number(own) for own in (value.start, value.stop, value.step))
+        count = math.ceil((stop - low) / step) if step else 0
+        is_whole = all(isinstance(own, int) for own in (low, stop, step))
+        own = Interval(low, low + (count - 1) * step, step, is_whole)
+    elif isinstance(value, IntervalSweep):
+        low, high = float(_number(value.start)), float(_number(value.end))
+        wide = low > 0 and high >= _WIDE * low and "linear" not in value.tags
+        own = Interval(low, high, log=wide or "log" in value.tags)
+    else:
+        raise ConfigError(f"{shorten(setting)} names no values to search")
+    if not own.low < own.high or (own.log and own.low <= 0):
+        raise ConfigError(
+            f"{shorten(setting)} has no inside",
+            expected="from a smaller to a larger number, above 0 for a logarithm",
+        )
+    return own
+
+
+def _number(value: int | float | None) -> int | float:
+    return 0 if value is None else value  # the grammar asks for all of them
