@@ -2,6 +2,7 @@
 # make test    set up, then run all tests
 # make learning   set up, then train small agents to real thresholds
 # make platforms  set up, then test with other Pythons, for other processors, and compiled games
+# make docs    set up, then build the documentation into site/
 # make bench   set up, then measure speed, memory and learning against named baselines (10 minutes)
 # make check   ruff and mypy
 # make clean   remove the virtual environments and caches
@@ -13,7 +14,7 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3 python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: train test learning platforms bench check clean
+.PHONY: train test learning platforms docs bench check clean
 
 train: $(READY)
 	$(BIN)/python -m ppo_trainer env=minesweeper
@@ -23,6 +24,9 @@ test: $(READY)
 
 learning platforms: $(READY)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m $@
+
+docs: $(READY)
+	$(BIN)/python -m mkdocs build -q
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks
@@ -43,4 +47,4 @@ $(READY): pyproject.toml setup.py constraints.txt
 	@touch $@
 
 clean:
-	rm -rf .venv .venv-* .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf site .venv .venv-* .mypy_cache .ruff_cache .pytest_cache .hypothesis

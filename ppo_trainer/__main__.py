@@ -19,8 +19,8 @@ from ppo_trainer.command_line.overrides import (
     hydra_arguments,
     register_base,
     resumed_config,
-    settings_help,
 )
+from ppo_trainer.command_line.settings_help import settings_help
 from ppo_trainer.command_line.sweep import SweptRun, settings_of, sweep_table
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.machine.commands import INTERRUPTED, run_main

@@ -238,7 +238,15 @@ class CheckpointConfig:
 @names_its_settings
 @dataclass(frozen=True)
 class WandbConfig:
-    """Weights & Biases; ``offline`` needs no network."""
+    """Weights & Biases.
+
+    Args:
+        mode: ``online`` sends the metrics while the run trains; ``offline`` writes them to the run
+            folder and needs no network.
+        project: The project that the run belongs to.
+        entity: The user or team that owns it; null for your own.
+        group: A name that several runs share, such as the seeds of an experiment.
+    """
 
     mode: Literal["online", "offline", "disabled"] = "disabled"
     project: str = "ragged-rl"

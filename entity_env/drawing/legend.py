@@ -19,7 +19,7 @@ _WHITE: Color = (255, 255, 255)
 class Sign(NamedTuple):
     """A mark of a picture and its meaning.
 
-    Args:
+    Attributes:
         meaning: The words beside the mark.
         color: The color of the mark.
         mark: A shape; ``box`` is a filled rectangle, ``line`` and ``arrow`` are drawn from left to

@@ -6,15 +6,13 @@ in ``config.py`` can answer a misspelt name with the nearest valid one.
 
 from __future__ import annotations
 
-import dataclasses
-import inspect
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_type_hints
 
 import yaml
 from hydra import compose, initialize_config_dir
@@ -36,14 +34,7 @@ from ppo_trainer.errors import ConfigError
 from ppo_trainer.runs.folder import RunFolder
 from ppo_trainer.runs.trust import require_trust
 
-__all__ = [
-    "config_of",
-    "hydra_arguments",
-    "recipe",
-    "register_base",
-    "resumed_config",
-    "settings_help",
-]
+__all__ = ["config_of", "hydra_arguments", "recipe", "register_base", "resumed_config"]
 
 _CONF = Path(__file__).parents[1] / "conf"
 _GROUPS = {
@@ -61,40 +52,6 @@ def register_base() -> None:
     values = config_to_dict(TrainConfig())
     del values["env"]
     ConfigStore.instance().store(name="base", node=values)
-
-
-def settings_help(name: str) -> str:
-    """Return the settings of a group such as ``ppo``, or one setting, with defaults and meanings.
-
-    Raises:
-        ConfigError: A name that is no setting.
-    """
-    lines = dict(_described(TrainConfig, ""))
-    found = [line for path, line in lines.items() if path == name or path.startswith(f"{name}.")]
-    if not found:
-        groups = sorted({path.rpartition(".")[0] for path in lines} - {""})
-        raise ConfigError(
-            f"--help {name}: no such setting", options=groups, hint=nearest(name, [*groups, *lines])
-        )
-    return "\n".join(found)
-
-
-def _described(kind: Any, above: str) -> Iterator[tuple[str, str]]:
-    """Return the dotted name and the description of each setting within a dataclass."""
-    docs = "\n".join(inspect.getdoc(base) or "" for base in kind.__mro__[:-1])
-    texts = dict(re.findall(r"^    (\w+): (.*(?:\n {5,}.*)*)", docs, re.MULTILINE))
-    for field in dataclasses.fields(kind):
-        hint, path = get_type_hints(kind)[field.name], above + field.name
-        group = next((k for k in (hint, *get_args(hint)) if dataclasses.is_dataclass(k)), None)
-        if group is not None:
-            yield from _described(group, f"{path}.")
-            continue
-        default = field.default
-        if field.default_factory is not dataclasses.MISSING:
-            default = field.default_factory()
-        given = "" if default is dataclasses.MISSING else f"={default}"
-        meaning = " ".join(texts.get(field.name, "").split())
-        yield path, f"{path}{given}\n    {meaning}"
 
 
 def recipe(name: str, *settings: str) -> TrainConfig:

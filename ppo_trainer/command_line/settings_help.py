@@ -1,0 +1,168 @@
+"""The description of every setting, for ``--help`` and for the page of settings."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import yaml
+
+from entity_env.errors import nearest
+from ppo_trainer.config import TrainConfig
+from ppo_trainer.errors import ConfigError
+from ragged_net.errors import RaggedNetError
+
+__all__ = ["RECIPES", "SettingHelp", "all_settings", "settings_help"]
+
+RECIPES = Path(__file__).parents[1] / "conf" / "experiment"
+_KINDS = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "text",
+    Mapping: "names and values",
+}
+
+
+@dataclass(frozen=True)
+class SettingHelp:
+    """The description of a setting.
+
+    Args:
+        name: Its dotted name, such as ``ppo.gamma``.
+        default: Its default as the command line takes it; None where it has to be given.
+        values: The values that it may have.
+        meaning: One or more sentences, of its dataclass's docstring.
+        recipes: For each other value that recipes give it, their names.
+    """
+
+    name: str
+    default: str | None
+    values: str
+    meaning: str
+    recipes: Mapping[str, tuple[str, ...]]
+
+    def text(self, *, recipes: bool) -> str:
+        """Return it as the terminal shows it, with the recipes that change it or without."""
+        lines = [
+            self.name if self.default is None else f"{self.name}={self.default}",
+            f"    {self.meaning} Values: {self.values}.",
+        ]
+        if recipes:
+            lines += [f"    {value} in {', '.join(own)}" for value, own in self.recipes.items()]
+        return "\n".join(lines)
+
+
+def settings_help(name: str) -> str:
+    """Return the settings of a group such as ``ppo``, or one setting with the recipes it is in.
+
+    Raises:
+        ConfigError: A name that is no setting.
+    """
+    known = all_settings()
+    found = [own for own in known if own.name == name or own.name.startswith(f"{name}.")]
+    if not found:
+        names = [own.name for own in known]
+        groups = sorted({own.rpartition(".")[0] for own in names} - {""})
+        raise ConfigError(
+            f"--help {name}: no such setting", options=groups, hint=nearest(name, [*groups, *names])
+        )
+    return "\n".join(own.text(recipes=own.name == name) for own in found)
+
+
+def all_settings() -> list[SettingHelp]:
+    """Return the description of every setting, in the order of the dataclasses."""
+    recipes = {
+        path.stem: dict(_leaves(_recipe(path))) for path in sorted(RECIPES.glob("[!_]*.yaml"))
+    }
+    return list(_described(TrainConfig, "", recipes))
+
+
+def _described(
+    kind: Any, above: str, recipes: Mapping[str, Mapping[str, Any]]
+) -> Iterator[SettingHelp]:
+    """Yield the description of each setting within a dataclass."""
+    docs = "\n".join(inspect.getdoc(base) or "" for base in kind.__mro__[:-1])
+    texts = dict(re.findall(r"^    (\w+): (.*(?:\n {5,}.*)*)", docs, re.MULTILINE))
+    hints = get_type_hints(kind)
+    for field in dataclasses.fields(kind):
+        path = above + field.name
+        group = next(filter(dataclasses.is_dataclass, _kinds(hints[field.name])), None)
+        if group is not None:
+            yield from _described(group, f"{path}.", recipes)
+            continue
+        default = None
+        if field.default_factory is not dataclasses.MISSING:
+            default = _written(field.default_factory())
+        elif field.default is not dataclasses.MISSING:
+            default = _written(field.default)
+        changed: dict[str, tuple[str, ...]] = {}
+        for recipe, values in recipes.items():
+            value = _written(values[path]) if path in values else default
+            if value is not None and value != default:
+                changed[value] = (*changed.get(value, ()), recipe)
+        meaning = " ".join(texts.get(field.name, "").split())
+        allowed = _allowed(hints[field.name], field.metadata)
+        yield SettingHelp(path, default, allowed, meaning, changed)
+
+
+def _kinds(hint: Any) -> tuple[Any, ...]:
+    """Return the types of a union but None, or the type itself."""
+    kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    return tuple(kind for kind in kinds if kind is not NoneType)
+
+
+def _allowed(hint: Any, metadata: Mapping[str, Any]) -> str:
+    """Return the values of a setting in words: those of the error about any other."""
+    (kind,) = _kinds(hint)
+    words = _KINDS.get(get_origin(kind) or kind, "a list")
+    if get_origin(kind) is Literal:
+        words = ", ".join(get_args(kind))
+    elif "range" in metadata:
+        words = metadata["range"].words
+    elif "check" in metadata:
+        try:
+            metadata["check"]("", "?")
+        except RaggedNetError as error:
+            said = re.findall(r"^ *(?:expected|valid): *(.*)", str(error), re.MULTILINE)
+            words = said[-1].replace("'", "").removesuffix(", or None")
+    return words if kind is hint else f"{words}, or null"
+
+
+def _written(value: Any) -> str:
+    """Return a value as the command line takes it."""
+    return json.dumps(value).replace('"', "")
+
+
+def _recipe(path: Path) -> dict[str, Any]:
+    """Return the settings of a recipe, with those of the recipes that it begins with."""
+    own = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    found: dict[str, Any] = {}
+    for name in own.pop("defaults", ()):
+        if isinstance(name, str) and name != "_self_":
+            found = _merged(found, _recipe(path.with_name(f"{name}.yaml")))
+    return _merged(found, own)
+
+
+def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    result = dict(below)
+    for name, value in above.items():
+        inner = result.get(name)
+        merges = isinstance(inner, Mapping) and isinstance(value, Mapping)
+        result[name] = _merged(inner, value) if merges and inner is not None else value
+    return result
+
+
+def _leaves(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield single settings by their dotted names."""
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{above}{name}.")
+        yield f"{above}{name}", value
