@@ -1,0 +1,98 @@
+"""The inputs of a network in a file of ONNX, from observations and without torch.
+
+    spaces = spaces_from_json(json.loads(Path("runs/<run>/spaces.json").read_text()))
+    session = onnxruntime.InferenceSession("policy.onnx")
+    logits, value = session.run(["Move/logits", "value"], onnx_inputs([observation], *spaces))
+
+``python -m ppo_trainer.export`` lists the inputs and outputs of a file, ``ragged_net/export.py``
+explains them; ``examples/browser/observation.mjs`` does the same in JavaScript.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.batching.vec_obs import batch_obs
+from entity_env.errors import ObservationError
+from entity_env.kinds.categorical import VecCategoricalActionMask
+from entity_env.kinds.select_entity import VecSelectEntityActionMask
+from entity_env.observation import Observation
+from entity_env.spaces import GLOBAL_ACTIONS, ActionName, ActionSpace, ObsSpace
+from entity_env.storage.space_json import spaces_from_json
+
+__all__ = ["onnx_inputs", "spaces_from_json"]
+
+
+def onnx_inputs(
+    observations: Sequence[Observation],
+    obs_space: ObsSpace,
+    action_space: Mapping[ActionName, ActionSpace],
+) -> dict[str, npt.NDArray[Any]]:
+    """Return the inputs of an exported network by name, but for ``memory``.
+
+    Args:
+        observations: B of them, checked as everywhere. Entities that are not visible are left out.
+        obs_space: The space that the network was trained with.
+        action_space: The actions that it was trained with.
+
+    Raises:
+        EntityEnvError: An observation does not fit the spaces, or some of several observations
+            leave out an action of the player as a whole.
+    """
+    frames = batch_obs([_visible_part(own) for own in observations], obs_space, action_space)
+    found: dict[str, npt.NDArray[Any]] = {}
+    if obs_space.global_features or not obs_space.entities:
+        found["global"] = frames.global_features
+    for name, rows in frames.features.items():
+        found |= {f"{name}/features": rows.as_array(), f"{name}/lengths": rows.size1()}
+    for name, mask in frames.action_masks.items():
+        actors = mask.actors
+        if not isinstance(action_space[name], GLOBAL_ACTIONS):
+            found[f"{name}/actors"], found[f"{name}/lengths"] = _column(actors), actors.size1()
+        elif len(_column(actors)) != len(observations):
+            raise ObservationError(
+                f"the action {name!r} of the player is missing in some of the observations",
+                expected="in each of them, or one observation at a time",
+            )
+        if isinstance(mask, VecSelectEntityActionMask):
+            found[f"{name}/actees"] = _column(mask.actees)
+            found[f"{name}/actee_lengths"] = mask.actees.size1()
+            found[f"{name}/mask"] = _pairs(mask)
+        elif isinstance(mask, VecCategoricalActionMask):
+            found[f"{name}/mask"] = mask.mask.as_array()
+    return found
+
+
+def _visible_part(observation: Observation) -> Observation:
+    """Return an observation without the entities that the policy does not see."""
+    visible = observation.visible or {}
+    if not visible:
+        return observation
+    parts = {"features": dict(observation.features), "ids": dict(observation.ids or {})}
+    for name, shown in visible.items():
+        for part in parts.values():
+            if part.get(name) is not None:
+                rows = zip(part[name], shown, strict=True)
+                part[name] = [own for own, is_shown in rows if is_shown]
+    return replace(observation, **parts, visible={})
+
+
+def _column(buffer: Any) -> npt.NDArray[np.int64]:
+    """Return a buffer of width 1 as flat numbers (N,)."""
+    column: npt.NDArray[np.int64] = buffer.as_array()[:, 0]
+    return column
+
+
+def _pairs(mask: VecSelectEntityActionMask) -> npt.NDArray[np.bool_]:
+    """Return which actors may select which actees, of all frames; shape (A, E)."""
+    many, each = mask.actors.size1(), mask.actees.size1()
+    of_actor, of_actee = (np.repeat(np.arange(len(own)), own) for own in (many, each))
+    allowed: npt.NDArray[np.bool_] = of_actor[:, None] == of_actee[None, :]
+    if mask.mask is not None:
+        allowed[allowed] = _column(mask.mask)  # row by row, as pairs are stored
+    return allowed
