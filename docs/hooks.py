@@ -23,6 +23,7 @@ TAKEN = {
     "CONTRIBUTING.md": "contributing.md",
     "benchmarks/RESULTS.md": "results.md",
     "envs/README.md": "compiled-games.md",
+    "envs/mmo/README.md": "worlds.md",
     "envs/rts/README.md": "strategy-games.md",
     "examples/browser/README.md": "browser.md",
     "examples/work.md": "work.md",
