@@ -32,6 +32,29 @@ def test_robots_are_assigned_at_the_least_total_cost():
     assert hungarian(seen)["Task"].actees == [("Item", 0)]
 
 
+def test_the_symmetries_of_the_square():
+    """Eight pictures of a point, and distances to another one that stay."""
+    from benchmarks.work.routing import turned
+
+    points = np.array([[0.1, 0.3], [0.5, 0.9]])
+    seen = [turned(points, symmetry) for symmetry in range(8)]
+    assert {tuple(np.round(own[0], 6)) for own in seen} == {
+        (x, y) for a, b in ((0.1, 0.3), (0.3, 0.1)) for x in (a, 1 - a) for y in (b, 1 - b)
+    }
+    for own in seen:
+        assert np.hypot(*(own[0] - own[1])) == pytest.approx(np.hypot(0.4, 0.6))
+
+
+def test_the_reference_of_routing_solves_what_can_be_seen():
+    """Two pairs of customers, one on either side of the depot; a vehicle takes two."""
+    pytest.importorskip("pyvrp")
+    from benchmarks.work.routing import _pyvrp
+
+    places = np.array([[0.1, 0.4], [0.9, 0.6], [0.1, 0.6], [0.9, 0.4]])
+    cost = _pyvrp(np.array([0.5, 0.5]), places, np.array([1, 1, 1, 1]), 2, 0.1)
+    assert cost == pytest.approx(2 * (2 * np.hypot(0.4, 0.1) + 0.2), abs=1e-5)
+
+
 def test_streams_are_the_same_for_every_player():
     settings = {"arrivals": True, "jobs": 6, "machines": 3}
     one, other = (JobShopRows(5, seed=9, **settings) for _ in range(2))
