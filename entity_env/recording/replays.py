@@ -72,6 +72,7 @@ __all__ = [
     "RecordReplay",
     "RecordedCommand",
     "Replay",
+    "actions_of",
     "make_rows",
 ]
 
@@ -261,7 +262,7 @@ class Replay:
                 if isinstance(inner, TableRows) and inner.is_over:
                     obs = rows.reset()
                 else:
-                    obs = rows.act(_chosen(commands, obs, forms, number))
+                    obs = rows.act(actions_of(commands, obs, forms, number))
             except RecordingError:
                 raise
             except EntityEnvError as error:
@@ -494,13 +495,23 @@ def _differs(step: int) -> RecordingError:
     )
 
 
-def _chosen(
+def actions_of(
     commands: tuple[RecordedCommand, ...],
     obs: VecObs,
     forms: Mapping[ActionName, AnswerForm],
     step: int,
 ) -> dict[ActionName, ActionBuffer]:
-    """Return the actions of a step as rows take them."""
+    """Return the actions of a step as rows take them.
+
+    Args:
+        commands: The decisions of the step.
+        obs: What the rows see before it.
+        forms: The forms of the answers.
+        step: Its number, for errors.
+
+    Raises:
+        RecordingError: They do not fit.
+    """
     rows = obs.rows.tolist()
     if [command.row for command in commands] != rows:
         raise RecordingError(

@@ -24,7 +24,7 @@ from entity_env.viewer.frames import frame_json, number, spaces_json
 from entity_env.viewer.metrics import MetricsFile
 from entity_env.viewer.source import Source, curve_json
 
-__all__ = ["LiveSource"]
+__all__ = ["LiveSource", "hints_of"]
 
 _MOST_BYTES = 256 << 20
 """Of frames that can be gone back to; older episodes are forgotten."""
@@ -83,7 +83,7 @@ class LiveSource(Source):
         self._people = [seat for seat, name in enumerate(table.names) if name in people]
         self._spaces = table.obs_space(), table.action_space()
         self._forms = answer_forms(self._spaces[1])
-        self._hints = _hints_of(table.game)
+        self._hints = hints_of(table.game)
         self._games: list[_Game] = []
         self._forgotten = self._bytes = 0
         self._decisions: dict[int, Decision] = {}
@@ -155,12 +155,10 @@ class LiveSource(Source):
         newer = self._renew() if self._games else None
         if newer is not None:
             self.agents, self.who = newer
-        self._trackers = [EpisodeTracker() for _ in self.table.names]
         for agent in self.agents:
             call_if_there(agent, "reset")
-        self._games.append(_Game([_Shown() for _ in self.table.names], self.who))
         self._obs = self.table.reset()
-        self._note()
+        self._begin()
         return self.episode(-1)
 
     def advance(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
@@ -207,16 +205,24 @@ class LiveSource(Source):
         """Close the game."""
         self.table.close()
 
+    def _begin(self) -> None:
+        """Keep the first moment of an episode."""
+        self._trackers = [EpisodeTracker() for _ in self.table.names]
+        self._games.append(_Game([_Shown() for _ in self.table.names], self.who))
+        self._note()
+
+    def _decide(self) -> dict[int, Decision]:
+        """Return what the agents decide at the seats that are asked."""
+        return {seat: decide_at(self.table, seat, self.agents[seat]) for seat in self.table.asked}
+
     def _note(self) -> None:
         """Keep what the seats see now, and what their agents decide."""
         game, table = self._games[-1], self.table
-        self._decisions = {}
+        self._decisions = self._decide()
         for seat, frame in table.told.items():
             tracker = self._trackers[seat]
             tracker.add(frame.reward, frame.metrics, steps=int(game.length > 0))
-            decision = None
-            if seat in table.asked:
-                decision = self._decisions[seat] = decide_at(table, seat, self.agents[seat])
+            decision = self._decisions.get(seat)
             shown = game.shown[seat]
             shown.steps.append(game.length)
             shown.reward.append(frame.reward)
@@ -279,7 +285,7 @@ class LiveSource(Source):
         return place, self._games[place - self._forgotten]
 
 
-def _hints_of(game: Any) -> ViewerHints:
+def hints_of(game: Any) -> ViewerHints:
     """Return the checked hints of a game, which may stand inside of wrappers."""
     inner = getattr(game, "unwrapped", game)
     hints = call_environment("viewer_hints", inner.viewer_hints)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,18 +15,21 @@ import numpy.typing as npt
 from entity_env.agent import Decision
 from entity_env.environment import YAxis
 from entity_env.errors import EntityEnvError, RecordingError, SettingError
+from entity_env.hints import ViewerHints
 from entity_env.kinds.answers import flat_answers
 from entity_env.kinds.table import answer_forms
 from entity_env.recording import RecordedStep, Recording
 from entity_env.recording.outline import Outline
+from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 from entity_env.viewer.frames import frame_json, frame_of, number, spaces_json
 from entity_env.viewer.source import Source, curve_json
 
-__all__ = ["RecordedSource"]
+__all__ = ["RecordedSource", "Steps"]
 
 
-_Line: TypeAlias = tuple[tuple[int, int, int], npt.NDArray[np.int64], npt.NDArray[np.float64]]
-"""An episode with the steps of its decisions and its rewards."""
+_Line: TypeAlias = tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]
+"""The steps of the decisions in an episode, and its rewards."""
+_MOST_LINES = 8
 
 
 @dataclass
@@ -42,25 +45,56 @@ class _Episode:
     metrics: Mapping[str, float] = field(default_factory=dict)
 
 
+class Steps(Protocol):
+    """Steps of rows that can be sought in: a ``Recording``, or a replay that is played."""
+
+    obs_space: ObsSpace
+    action_space: dict[ActionName, ActionSpace]
+
+    def step(self, number: int) -> RecordedStep:
+        """Return the step of this number, which counts from 0."""
+
+    def outlines(self) -> Iterator[Outline]:
+        """Yield rewards and ends of all steps, part by part."""
+
+
 class RecordedSource(Source):
-    """The episodes of a recording.
+    """The episodes of a recording, or of other steps that can be sought in.
 
     A thread reads the outlines of the file from its beginning, while the first episodes are looked
     at already.
 
     Args:
-        path: The file.
+        recording: The steps.
+        title: What they are called.
+        kind: What they are.
         y_axis: Where greater values of y are.
+        hints: How the game looks.
+        seats: The names of the seats, where rows are seats of games; each game is one episode then,
+            as long as its first seat plays.
+        notice: What is wrong with them.
     """
 
-    def __init__(self, path: str | Path, y_axis: YAxis = "up") -> None:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            self._recording = Recording(path)
-        self._notice = "; ".join(str(one.message) for one in caught)
-        if not self._recording.num_steps:
-            raise RecordingError(f"{path} holds no steps", hint="its recorder has written none yet")
-        self._y_axis = y_axis
+    def __init__(
+        self,
+        recording: Steps,
+        title: str,
+        kind: str = "recording",
+        *,
+        y_axis: YAxis = "up",
+        hints: ViewerHints | None = None,
+        seats: Sequence[str] = (),
+        notice: str = "",
+    ) -> None:
+        self._recording, self._seats, self._notice = recording, list(seats), notice
+        spaces = recording.obs_space, recording.action_space
+        self._about = {
+            "kind": kind,
+            "title": title,
+            "seats": self._seats,
+            "people": [],
+            **spaces_json(*spaces, y_axis, hints or ViewerHints()),
+        }
         self._forms = answer_forms(self._recording.action_space)
         # In the order in which they begin: so their numbers stay while the file is read.
         self._episodes: list[_Episode] = []
@@ -68,20 +102,31 @@ class RecordedSource(Source):
         self._parts: list[Outline] = []
         self._changed = threading.Condition()
         self._is_read = False
-        self._last_line: _Line | None = None
+        self._lines: dict[tuple[int, int, int], _Line] = {}
         threading.Thread(target=self._read, daemon=True).start()
 
     def about(self) -> dict[str, Any]:
-        """Return the file, its spaces, and what is damaged in it."""
-        recording = self._recording
-        return {
-            "kind": "recording",
-            "title": recording.path.name,
-            "notice": self._notice,
-            "seats": [],
-            "people": [],
-            **spaces_json(recording.obs_space, recording.action_space, self._y_axis),
-        }
+        """Return the title, the spaces, the seats, and what is damaged."""
+        return {**self._about, "notice": self._notice}
+
+    @classmethod
+    def open(cls, path: str | Path, y_axis: YAxis = "up") -> RecordedSource:
+        """Open a file of recorded episodes.
+
+        Args:
+            path: The file.
+            y_axis: Where greater values of y are.
+
+        Raises:
+            RecordingError: It is none, or holds no steps.
+        """
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            recording = Recording(path)
+        if not recording.num_steps:
+            raise RecordingError(f"{path} holds no steps", hint="its recorder has written none yet")
+        notice = "; ".join(str(one.message) for one in caught)
+        return cls(recording, recording.path.name, y_axis=y_axis, notice=notice)
 
     def episode(self, number: int) -> dict[str, Any]:
         """Return how long an episode is, and how many have been found so far."""
@@ -94,6 +139,7 @@ class RecordedSource(Source):
                 "is_growing": not self._is_read,
                 "length": len(self._line(episode)[0]) + episode.truncated,
                 "row": episode.row,
+                "notice": self._notice,
                 "done": episode.done,
                 "truncated": episode.truncated,
                 "metrics": _numbers(episode.metrics),
@@ -104,23 +150,26 @@ class RecordedSource(Source):
         with self._changed:
             own = self._find(episode)
             steps, rewards = self._line(own)
+            seated = self._line(replace(own, row=own.row + seat)) if self._seats else None
+        if not 0 <= seat < max(len(self._seats), 1):
+            raise SettingError("there is no such seat", received=seat)
         if not len(steps):
             return _unasked(own)
         at = max(0, min(step, len(steps) - 1 + own.truncated))
+        if seat and seated is not None:
+            return {
+                **self._other(own.row + seat, int(steps[min(at, len(steps) - 1)]), seated),
+                "step": at,
+            }
         if at == len(steps):  # the last observation of an episode that a limit ended
             taken = self._recording.step(own.end - 1)
             final = taken.final
             place = int(taken.truncated[: own.row].sum())
-            shown = None if final is None else frame_of(final, place)
-            decision = None
+            given = None if final is None else frame_json(frame_of(final, place))
         else:
-            taken = self._recording.step(int(steps[at]))
-            place = int(np.searchsorted(taken.obs.rows, own.row))
-            shown = frame_of(taken.obs, place)
-            decision = self._decision(taken, place)
-        if shown is None:
+            given = self._seen(own.row, int(steps[at]))
+        if given is None:
             raise RecordingError("the last observation of the episode is not in the recording")
-        given = frame_json(shown, decision)
         given |= {"reward": number(rewards[at]), "truncated": False, "ends": False}
         if at == len(steps) - 1 + own.truncated:
             given |= {
@@ -131,11 +180,27 @@ class RecordedSource(Source):
             }
         return {**given, "step": at, "total": number(float(rewards[: at + 1].sum()))}
 
+    def _seen(self, row: int, step: int) -> dict[str, Any]:
+        """Return what a row saw in a step in which it decided, and what it chose."""
+        taken = self._recording.step(step)
+        place = int(np.searchsorted(taken.obs.rows, row))
+        return frame_json(frame_of(taken.obs, place), self._decision(taken, place))
+
+    def _other(self, row: int, step: int, line: _Line) -> dict[str, Any]:
+        """Return what another seat saw at a step, or saw last before it."""
+        steps, rewards = line
+        at = int(np.searchsorted(steps, step, "right")) - 1
+        if at < 0:
+            return {"entities": {}, "actions": {}, "globals": [], "waits": True}
+        given = self._seen(row, int(steps[at]))
+        given |= {"reward": number(rewards[at]), "total": number(float(rewards[: at + 1].sum()))}
+        return given | ({"waits": True, "actions": {}} if steps[at] < step else {})
+
     def curve(self, episode: int, seat: int) -> dict[str, Any]:
         """Return reward and return along an episode."""
         with self._changed:
             own = self._find(episode)
-            _, rewards = self._line(own)
+            _, rewards = self._line(replace(own, row=own.row + seat))
         return curve_json(rewards, np.cumsum(rewards, dtype=np.float64), [None] * len(rewards))
 
     def _read(self) -> None:
@@ -175,8 +240,10 @@ class RecordedSource(Source):
                 own.end = outline.first + count
 
     def _begin(self, row: int, first: int, is_whole: bool) -> _Episode:
-        self._episodes.append(_Episode(row, first, first, is_whole))
-        return self._episodes[-1]
+        own = _Episode(row, first, first, is_whole)
+        if row % max(len(self._seats), 1) == 0:
+            self._episodes.append(own)
+        return own
 
     def _find(self, place: int) -> _Episode:
         """Return an episode by its number; wait for it while the file is read."""
@@ -187,13 +254,13 @@ class RecordedSource(Source):
             self._changed.wait(1.0)
         return self._episodes[place]
 
-    def _line(self, episode: _Episode) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    def _line(self, episode: _Episode) -> _Line:
         """Return the numbers of the steps in which the row decided, (L,), and its rewards.
 
         These are what it was paid before each decision, and after the last one. Shape: (L + 1,).
         """
         key = episode.row, episode.first, episode.end
-        if self._last_line is None or self._last_line[0] != key:
+        if key not in self._lines:
             numbers: list[npt.NDArray[Any]] = [np.zeros(0, np.int64)]
             rewards: list[npt.NDArray[Any]] = [np.zeros(1)]
             for part, start, end in self._span(episode):
@@ -204,8 +271,10 @@ class RecordedSource(Source):
             steps = np.concatenate(numbers)
             paid = np.cumsum(np.concatenate(rewards), dtype=np.float64)
             until = paid[np.append(steps, episode.end) - episode.first]
-            self._last_line = key, steps, np.diff(until, prepend=0.0)
-        return self._last_line[1:]
+            self._lines[key] = steps, np.diff(until, prepend=0.0)
+            while len(self._lines) > _MOST_LINES:
+                del self._lines[next(iter(self._lines))]
+        return self._lines[key]
 
     def _span(self, episode: _Episode) -> list[tuple[Outline, int, int]]:
         """Return the parts that an episode lies in, each with its first step and its end there."""

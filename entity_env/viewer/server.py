@@ -104,6 +104,8 @@ class Viewer:
             KeyError: There is no such question.
         """
         question: Callable[[Source, Mapping[str, Any]], Any] = _QUESTIONS[name]
+        if name in _CHANGES and not self.source.is_live:
+            raise SettingError("this is not played, only shown")
         with self._lock:
             return question(self.source, given)
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.errors import SettingError
 from entity_env.viewer.frames import packed
 
 __all__ = ["Source", "curve_json"]
@@ -60,11 +59,11 @@ class Source(ABC):
             chosen: By the number of the seat what a person chooses: for each action a list with
                 the answer of each actor.
         """
-        raise SettingError("this is not played, only shown")
+        raise NotImplementedError
 
     def restart(self) -> dict[str, Any]:
         """Begin another episode."""
-        raise SettingError("this is not played, only shown")
+        raise NotImplementedError
 
     def training(self) -> dict[str, Any]:
         """Return the curves of a training: ``steps``, and the values of each metric by its name."""

@@ -13,16 +13,18 @@ from typing import Any
 from entity_env.agent import Proposer, RunningAgent, load_agent
 from entity_env.command_line import game_from_words
 from entity_env.environment import Environment, YAxis, call_environment, check_seed
-from entity_env.errors import EntityEnvError, SettingError
+from entity_env.errors import EntityEnvError, RecordingError, SettingError
 from entity_env.fitting import fit_environment
 from entity_env.player.proposers import NamedAgent, at_each_seat, make_proposer
 from entity_env.player.terminal_game import named_seats
 from entity_env.registry import is_registered
 from entity_env.seats.multi_player import MultiPlayerEnvironment
 from entity_env.seats.table_rows import TableRows
+from entity_env.storage.files import open_file
 from entity_env.viewer.live import LiveSource
 from entity_env.viewer.metrics import MetricsFile
 from entity_env.viewer.recorded import RecordedSource
+from entity_env.viewer.replayed import open_replay
 from entity_env.viewer.source import Source
 
 __all__ = ["live_source", "open_source", "run_source"]
@@ -41,8 +43,8 @@ def open_source(
     """Return what is to be shown.
 
     Args:
-        what: A recording, the name or dotted path of an environment, or a run folder, whose newest
-            agent plays.
+        what: A recording, a replay, the name or dotted path of an environment, or a run folder,
+            whose newest agent plays.
         settings: Arguments of the environment's constructor, each ``name=value``.
         agent: Who plays the environment: ``random``, a run folder, a script or its dotted path, or
             an agent.
@@ -56,13 +58,25 @@ def open_source(
         EntityEnvError: There is no such thing, or it is damaged.
     """
     if Path(what).is_file() or what.endswith(".episodes"):
-        return RecordedSource(what, y_axis or "up")
+        return _file_source(what, y_axis, trust)
     if Path(what).is_dir() or (os.sep in what and not is_registered(what)):
         return run_source(what, people=people, seed=seed, trust=trust)
     make = game_from_words(what, settings)
     game = call_environment("its constructor", make)
     name = " ".join([what, *settings])
     return live_source(game, name, agent=agent, people=people, seed=seed, trust=trust)
+
+
+def _file_source(path: str, y_axis: YAxis | None, trust: bool) -> Source:
+    """Return the source of a file: a replay begins as JSON does, a recording does not."""
+    try:
+        with open_file(path) as file:
+            is_replay = file.read(1) == b"{"
+    except OSError as error:
+        raise RecordingError(f"{path} cannot be read: {error}") from error
+    return (
+        open_replay(path, trust=trust) if is_replay else RecordedSource.open(path, y_axis or "up")
+    )
 
 
 def run_source(

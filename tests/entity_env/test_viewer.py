@@ -25,7 +25,10 @@ from entity_env.errors import (
     SettingError,
 )
 from entity_env.hints import EntityHints, ViewerHints
-from entity_env.recording import RecordEpisodes, Recording
+from entity_env.player.runner import play_in_terminal
+from entity_env.recording import RecordEpisodes, Recording, RecordReplay, Replay
+from entity_env.recording.replays import make_rows
+from entity_env.registry import resolve
 from entity_env.viewer import Viewer, open_source
 from entity_env.viewer.recorded import RecordedSource
 from entity_env.viewer.sources import live_source
@@ -214,7 +217,7 @@ def test_hints_say_how_a_game_looks():
 @pytest.mark.parametrize("rows", [1, 3])
 def test_a_recording_is_read_by_seeking_as_it_is_read_whole(tmp_path, rows):
     path = record(tmp_path / "a.episodes", RandomFrames, rows, 40, notes=True, chunk_steps=7)
-    source = RecordedSource(path)
+    source = RecordedSource.open(path)
     whole = sorted(Recording(path).episodes(), key=lambda own: own.row)
     count = _read_to_the_end(source)
     assert count == len(whole)
@@ -261,7 +264,7 @@ def test_rows_that_wait_have_the_steps_in_which_they_decided(tmp_path):
         policy, obs = random_policy(1), env.reset()
         for _ in range(20):
             obs = env.act(policy(obs))
-    source = RecordedSource(path)
+    source = RecordedSource.open(path)
     whole = sorted(Recording(path).episodes(), key=lambda own: own.row)
     count = _read_to_the_end(source)
     shown = sorted((source.episode(i) for i in range(count)), key=lambda own: own["row"])
@@ -280,7 +283,7 @@ def test_a_long_recording_is_not_read_whole(tmp_path, monkeypatch):
     read = []
     load = Recording._load
     monkeypatch.setattr(Recording, "_load", lambda own, part: read.append(part) or load(own, part))
-    source = RecordedSource(path)
+    source = RecordedSource.open(path)
     _read_to_the_end(source)
     for step in (7, 8, 9, 8):
         assert source.frame(4, step, 0)["globals"] == [step]
@@ -296,7 +299,7 @@ def test_a_damaged_recording_says_so_and_shows_the_rest(tmp_path):
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 255
     path.write_bytes(data)
-    source = RecordedSource(path)
+    source = RecordedSource.open(path)
     assert "is damaged" in source.about()["notice"]
     assert 1 < _read_to_the_end(source) <= 7
     assert source.frame(0, 3, 0)["globals"] == [3]
@@ -418,3 +421,85 @@ def test_the_command_says_what_is_wrong_in_a_line():
     assert done.returncode == 1
     assert "minesweeper" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+# Replays
+
+
+def test_a_game_of_the_terminal_is_seen_again_by_all_its_seats(tmp_path):
+    path = tmp_path / "played.replay"
+    play_in_terminal(
+        resolve("tic_tac_toe"),
+        "random",
+        seats="",
+        seed=4,
+        auto=True,
+        episodes=2,
+        replay=(str(path), "tic_tac_toe", {}),
+    )
+    replay = Replay.read(path)
+    source = open_source(str(path))
+    assert source.about()["seats"] == ["X", "O"]
+    assert source.episode(0)["count"] == 2
+    commands = list(replay.commands())
+    shown = []
+    for game in (0, 1):
+        length = source.episode(game)["length"]
+        assert source.episode(game)["done"]
+        for step in range(length - 1):
+            seat = step % 2
+            frame = source.frame(game, step, seat)
+            assert not frame.get("waits")
+            shown.append((seat, numbers(frame["actions"]["Mark"]["chosen"]).tolist()))
+        ends = source.frame(game, length - 1, 0)
+        assert ends["ends"]
+        assert ends["metrics"]["win"] in (0, 0.5, 1)
+    assert shown == [(own.row, own.actions["Mark"]) for own in commands]
+
+
+def test_rows_of_seats_are_games_with_seats(tmp_path):
+    path, factory = tmp_path / "rows.replay", resolve("tic_tac_toe")
+    rows = RecordReplay(make_rows(factory, {}, 4, 1), path, "tic_tac_toe", {}, 1)
+    with rows, RecordEpisodes(rows, tmp_path / "same.episodes") as env:
+        policy, obs = random_policy(2), env.reset()
+        for _ in range(90):
+            obs = env.act(policy(obs))
+    source = open_source(str(path))
+    same = RecordedSource.open(tmp_path / "same.episodes")
+    count = _read_to_the_end(source)
+    seats = [same.episode(i) for i in range(_read_to_the_end(same))]
+    own = [one for one in seats if one["row"] % 2 == 0]
+    assert (source.about()["kind"], source.about()["seats"]) == ("replay", ["X", "O"])
+    assert count == len(own) > 2
+    for number, one in enumerate(own):
+        assert source.episode(number)["length"] == one["length"]
+        for step in range(one["length"]):
+            frame, other = (
+                s.frame(i, step, 0) for s, i in ((source, number), (same, one["number"]))
+            )
+            frame.pop("metrics")
+            other.pop("metrics")
+            assert frame == other
+    # The other seat sees its own marks: what is own to one is other to the other.
+    first, second = (source.frame(0, 3, seat)["entities"]["Cell"] for seat in (0, 1))
+    marks = [numbers(seen["features"])[:, 2] for seen in (first, second)]
+    assert ((marks[0] == 1) >= (marks[1] == 2)).all()
+    assert (marks[1] == 1).any()
+    assert source.frame(0, 0, 1)["waits"]
+
+
+def test_a_replay_of_other_rules_says_so(tmp_path):
+    path, factory = tmp_path / "rows.replay", resolve("tic_tac_toe")
+    with RecordReplay(make_rows(factory, {}, 2, 1), path, "tic_tac_toe", {}, 1) as rows:
+        policy, obs = random_policy(2), rows.reset()
+        for _ in range(9):
+            obs = rows.act(policy(obs))
+    text = path.read_text()
+    at = text.index('"seen":', text.index('"step":6')) + 7
+    path.write_text(
+        f"{text[:at]}1{text[at + 1 :]}" if text[at] != "1" else f"{text[:at]}2{text[at + 1 :]}"
+    )
+    source = open_source(str(path))
+    with pytest.raises(SettingError):
+        source.episode(99)  # waits until all is read
+    assert "does not play the same game again" in source.about()["notice"]

@@ -148,6 +148,7 @@ function follow() {
     const episode = await ask("episode", { episode: number }).catch(() => null);
     if (!episode || number !== state.episode.number) return;
     setEpisode(episode);
+    if (episode.notice && episode.notice !== about.notice) notice(about.notice = episode.notice);
     timeline.set(state.step, episode.length);
     redraw();
     showCurve();
