@@ -45,7 +45,7 @@ def open_replay(path: str, *, trust: bool = False) -> Source:
         return ReplayedSource(replay, rows, title)
     factory: Any = resolve(replay.env)
     make: Any = seated(factory)
-    game = (make or alone(factory))(**replay.settings)
+    game: Any = (make or alone(factory))(**replay.settings)
     seats = [] if make is None else [str(seat) for seat in game.seats()]
     return RecordedSource(
         PlayedSteps(replay, rows),

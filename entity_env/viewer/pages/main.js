@@ -171,7 +171,7 @@ function setEpisode(episode) {
 
 function showSeats() {
   const tabs = about.seats.map((name, seat) => {
-    const tab = make("button", name);
+    const tab = make("button", /^\d+$/.test(name) ? `seat ${name}` : name);
     tab.setAttribute("role", "tab");
     tab.setAttribute("aria-selected", seat === state.seat);
     tab.title = about.people.includes(seat) ? "you" : state.episode?.who ?? "";

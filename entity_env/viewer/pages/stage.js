@@ -5,6 +5,7 @@ import { featureText, short } from "./api.js";
 const MOST_WORDS = 80; // beside entities: more could not be read
 const MOST_LABELS = 600;
 const MOST_SPREAD = 3000; // entities, up to which those of one place are drawn beside each other
+const MOST_NEAR = 300; // entities, up to which the gaps between them are looked at
 const RING = 6;
 const MARGIN = 34;
 
@@ -12,6 +13,21 @@ const nice = (length, parts) => {
   const rough = (length || 1) / parts;
   const power = 10 ** Math.floor(Math.log10(rough));
   return [1, 2, 5, 10].map((n) => n * power).find((n) => rough <= n * 1.0000001);
+};
+
+/** The distance to the nearest other place that three quarters of all entities keep. */
+const gap = (frame) => {
+  const points = [];
+  for (const group of frame.groups) {
+    const { x, y } = group.type;
+    if (!group.isPlaced || y === null) continue;
+    for (let row = 0; row < group.count; row++) points.push([group.at(row, x), group.at(row, y)]);
+  }
+  const nearest = points.map(([x, y]) => points.reduce((found, [a, b]) => {
+    const distance = Math.hypot(a - x, b - y);
+    return distance > 0 && distance < found ? distance : found;
+  }, Infinity));
+  return nearest.sort((a, b) => a - b)[Math.floor(nearest.length / 4)] ?? Infinity;
 };
 
 const isDark = (color) => {
@@ -36,6 +52,7 @@ export class Stage {
     this.extent = null;
     this.isGrid = true;
     this.most = 1;
+    this.between = Infinity; // the gap that most entities have around them
     this.largest = 0; // of the features that sizes are in proportion to
     this.fullBars = new Map();
     this.zoom = 1;
@@ -89,6 +106,7 @@ export class Stage {
       }
     }
     this.most = Math.max(this.most, count);
+    if (!this.isGrid && count <= MOST_NEAR) this.between = Math.min(this.between, gap(frame));
     if (count) this.extent = [left, right, low, high];
     this.draw();
   }
@@ -124,7 +142,8 @@ export class Stage {
     this.bounds = [left, right, low, high];
     const side = Math.min(width, height);
     const even = Math.min(side / 20, (0.3 * side) / Math.sqrt(this.most));
-    const radius = this.isGrid ? Math.min(even * 1.35, 0.4 * scale) : even;
+    const free = Math.max(Math.min(even, 0.62 * this.between * scale), Math.min(even, 6.5));
+    const radius = this.isGrid ? Math.min(even * 1.35, 0.4 * scale) : free;
     this.radius = Math.max(1.5, radius * (this.isGrid ? this.zoom : Math.sqrt(this.zoom)));
   }
 
