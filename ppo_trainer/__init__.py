@@ -7,7 +7,9 @@ from ppo_trainer.config import (
     OptimConfig,
     PPOConfig,
     RolloutConfig,
+    ScaleConfig,
     TrainConfig,
+    VTraceConfig,
     WandbConfig,
 )
 from ppo_trainer.errors import TrainerError
@@ -23,9 +25,11 @@ __all__ = [
     "OptimConfig",
     "PPOConfig",
     "RolloutConfig",
+    "ScaleConfig",
     "TrainConfig",
     "TrainResult",
     "TrainerError",
+    "VTraceConfig",
     "WandbConfig",
     "recipe",
     "resume",

@@ -30,6 +30,7 @@ __all__ = [
     "SelfPlayConfig",
     "TrainConfig",
     "UpdateConfig",
+    "VTraceConfig",
     "WandbConfig",
     "config_from_dict",
     "config_to_dict",
@@ -172,6 +173,21 @@ class ImitationConfig(UpdateConfig):
 
 @names_its_settings
 @dataclass(frozen=True)
+class VTraceConfig:
+    """V-trace (Espeholt et al. 2018, arXiv:1802.01561): ``algorithm=vtrace``, beside ``ppo``.
+
+    Args:
+        rho_clip: A decision counts at most so many times: how likely the present network makes it,
+            as a multiple of how likely it was. It decides what is estimated.
+        trace_clip: Later rewards count at most so many times. It decides how fast.
+    """
+
+    rho_clip: float = above_0(default=1.0, most=math.inf)
+    trace_clip: float = above_0(default=1.0, most=math.inf)
+
+
+@names_its_settings
+@dataclass(frozen=True)
 class OptimConfig:
     """AdamW (Loshchilov and Hutter 2019, arXiv:1711.05101).
 
@@ -294,7 +310,8 @@ class TrainConfig:
         resume: Run folder to go on with.
         init: Run folder, or ``<run>/best``, whose network, with its settings, a new run begins
             with, such as that of ``ppo_trainer.imitate``; null begins with a fresh one.
-        algorithm: What improves the network; its settings are the group of its name.
+        algorithm: What improves the network: ``ppo``, or ``vtrace``, which corrects PPO for
+            decisions of earlier networks; it has the settings of both groups.
         shown_metrics: Which of the environment's own metrics the screen, ``curve.png`` and tables
             show; null shows all of them, but numbers such as ``energy.max`` only where named.
         viewer: Show the run in the browser while it trains: print the address of a page with its
@@ -319,13 +336,14 @@ class TrainConfig:
     run_name: str | None = None
     resume: str | None = None
     init: str | None = None
-    algorithm: Literal["ppo"] = "ppo"
+    algorithm: Literal["ppo", "vtrace"] = "ppo"
     shown_metrics: Sequence[str] | None = None
     viewer: bool = False
     rollout: RolloutConfig = field(default_factory=RolloutConfig)
     net: NetConfig = field(default_factory=NetConfig)
     value_net: NetConfig | None = None
     ppo: PPOConfig = field(default_factory=PPOConfig)
+    vtrace: VTraceConfig = field(default_factory=VTraceConfig)
     imitation: ImitationConfig = field(default_factory=ImitationConfig)
     optim: OptimConfig = field(default_factory=OptimConfig)
     value_optim: OptimConfig | None = None
@@ -478,6 +496,11 @@ def _check_baseline(config: TrainConfig) -> None:
     """Check that a group baseline has rows that play the same instances."""
     if config.ppo.baseline == "value":
         return
+    if config.algorithm == "vtrace":
+        raise ConfigError(
+            f"ppo.baseline={config.ppo.baseline} does not go together with algorithm=vtrace",
+            expected="ppo.baseline=value, which it corrects, or algorithm=ppo",
+        )
     copies = config.env.get("copies", 1)
     if isinstance(copies, bool) or not isinstance(copies, int) or copies < 2:
         raise ConfigError(

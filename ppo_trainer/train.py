@@ -34,6 +34,7 @@ from ppo_trainer.environments import (
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.experience.collect import Collected, collect
 from ppo_trainer.experience.rollout import Rollout
+from ppo_trainer.experience.trajectories import Trajectories
 from ppo_trainer.learner.average import follow
 from ppo_trainer.learner.step_metrics import of_policies
 from ppo_trainer.learner.update import update
@@ -247,7 +248,8 @@ def train_once(session: Session, obs: VecObs, clock: Stopwatch) -> tuple[VecObs,
         learner.state.pending = own.pending
         with clock("advantage"):
             rollouts.append(algorithm.estimate(own.trajectories, learner.state.net))
-        measured.append(_improve(algorithm, session, learner.state, rollouts[-1], clock))
+        numbers = _improve(algorithm, session, learner.state, rollouts[-1], clock)
+        measured.append(numbers | _staleness(session.ranks, own.trajectories))
     with clock("statistics"):
         for learner, rollout in zip(session.learners, rollouts, strict=True):
             learner.state.net.update_statistics(rollout.batch, session.ranks.gathered)
@@ -291,6 +293,14 @@ def _improve(
         "value/explained_variance": explained_variance(values, returns),
         "entities_per_frame": entities / frames,
     }
+
+
+def _staleness(ranks: Ranks, trajectories: Trajectories) -> dict[str, float]:
+    """Return by how many updates the networks that decided were older, of all processes."""
+    own = trajectories.decisions.staleness
+    every = ranks.stacked(torch.tensor([own.sum(), len(own), own.max(initial=0)]))
+    total, count, _ = every.sum(0).tolist()
+    return {"policy/staleness": total / count, "policy/staleness.max": float(every[:, 2].max())}
 
 
 def _of_all(

@@ -13,24 +13,27 @@ from ppo_trainer.experience.rollout import Rollout
 from ppo_trainer.experience.sequences import Sequences
 from ppo_trainer.experience.trajectories import Trajectories
 
-__all__ = ["estimate", "explained_variance", "gae"]
+__all__ = ["estimate", "explained_variance", "gae", "vtrace"]
 
 Floats = npt.NDArray[np.float32] | npt.NDArray[np.float64]
 
 
 def estimate(
-    trajectories: Trajectories, config: PPOConfig, groups: GroupReturns | None = None
+    trajectories: Trajectories,
+    config: PPOConfig,
+    groups: GroupReturns | None = None,
+    weights: tuple[Floats, Floats] | None = None,
 ) -> Rollout:
     """Return the decisions of an update with their advantages and returns.
 
     Where a limit cut an episode off, the discounted value of its final observation joins the
     reward. With ``groups`` advantages are those over the other rows of a group; the value function
-    learns the same returns as without.
+    learns the same returns as without. ``weights`` are those of ``vtrace``.
     """
     decisions = trajectories.decisions
     device = decisions.values.device
     values = decisions.values.float().cpu().numpy()
-    advantages = gae(
+    errors, advantages = vtrace(
         decisions.rewards + config.gamma * trajectories.final_values,
         values,
         trajectories.ends,
@@ -38,8 +41,9 @@ def estimate(
         trajectories.next_values,
         config.gamma,
         config.gae_lambda,
+        weights,
     )
-    returns = advantages.astype(np.float32) + values
+    returns = errors.astype(np.float32) + values
     if groups is not None:
         advantages = groups.advantages(
             trajectories,
@@ -89,7 +93,44 @@ def gae(
     Returns:
         The advantages. Shape: (K,), float64.
     """
-    advantages = np.zeros(len(rows))
+    return vtrace(rewards, values, ends, rows, next_values, gamma, gae_lambda)[0]
+
+
+def vtrace(
+    rewards: Floats,
+    values: Floats,
+    ends: npt.NDArray[np.bool_],
+    rows: npt.NDArray[np.int64],
+    next_values: Floats,
+    gamma: float,
+    gae_lambda: float,
+    weights: tuple[Floats, Floats] | None = None,
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Estimate returns and advantages of decisions that other networks have made, with V-trace.
+
+    delta_k = r_k + gamma * V(s_k+1) * (1 - end_k) - V(s_k)
+    v_k - V(s_k) = rho_k * delta_k + c_k * gamma * lambda * (1 - end_k) * (v_k+1 - V(s_k+1))
+    A_k = rho_k * (delta_k + gamma * lambda * (1 - end_k) * (v_k+1 - V(s_k+1)))
+
+    Espeholt et al. 2018, arXiv:1802.01561, equation 1, remarks 1 and 2, and section 4.2, of which
+    this is the form for lambda below 1. With weights of 1 both are ``gae``.
+
+    Args:
+        rewards: See ``gae``, as for all others.
+        values: V(s_k) of the present network.
+        ends: See ``gae``.
+        rows: See ``gae``.
+        next_values: See ``gae``.
+        gamma: See ``gae``.
+        gae_lambda: See ``gae``.
+        weights: rho and c: how likely the present network makes each decision, as a multiple of how
+            likely it was, clipped. Shape of both: (K,). None: 1.
+
+    Returns:
+        v_k - V(s_k), by which returns differ from values, and the advantages. Shape: (K,), float64.
+    """
+    advantages, errors = np.zeros(len(rows)), np.zeros(len(rows))
+    rho, trace = (np.ones(len(rows)),) * 2 if weights is None else weights
     goes_on = 1.0 - ends
     next_value, following = next_values.astype(np.float64), np.zeros(len(next_values))
     # Backwards in turns: in each turn every row has one decision at most.
@@ -97,9 +138,11 @@ def gae(
         own = rows[turn]
         discount = gamma * goes_on[turn]
         delta = rewards[turn] + discount * next_value[own] - values[turn]
-        following[own] = advantages[turn] = delta + gae_lambda * discount * following[own]
+        later = gae_lambda * discount * following[own]
+        advantages[turn] = rho[turn] * (delta + later)
+        following[own] = errors[turn] = rho[turn] * delta + trace[turn] * later
         next_value[own] = values[turn]
-    return advantages
+    return errors, advantages
 
 
 def _turns_backwards(rows: npt.NDArray[np.int64], num_rows: int) -> list[npt.NDArray[np.int64]]:

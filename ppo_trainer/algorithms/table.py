@@ -8,6 +8,7 @@ from dataclasses import replace
 from ppo_trainer.algorithms.algorithm import Algorithm
 from ppo_trainer.algorithms.group_baseline import GroupReturns
 from ppo_trainer.algorithms.ppo import PPO
+from ppo_trainer.algorithms.vtrace import VTrace
 from ppo_trainer.config import TrainConfig
 from ragged_net import RaggedNet
 
@@ -15,6 +16,7 @@ __all__ = ["ALGORITHMS", "make_algorithm"]
 
 ALGORITHMS: dict[str, Callable[[TrainConfig, GroupReturns | None], Algorithm]] = {
     "ppo": lambda config, groups: PPO(config.ppo, groups),
+    "vtrace": lambda config, groups: VTrace(config.ppo, groups, vtrace=config.vtrace),
 }
 """Another one is an entry here, an option of ``TrainConfig.algorithm`` and a group of settings."""
 

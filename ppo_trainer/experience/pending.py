@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import torch
@@ -31,6 +32,7 @@ def pending_to_tensors(pending: Decisions) -> dict[str, Tensor]:
     tensors: dict[tuple[str, ...], Tensor] = {
         ("rows",): torch.from_numpy(pending.rows),
         ("rewards",): torch.from_numpy(pending.rewards),
+        ("staleness",): torch.from_numpy(pending.staleness),
         ("values",): pending.values,
         ("global_features",): pending.batch.global_features,
     }
@@ -76,6 +78,7 @@ def pending_from_tensors(tensors: Mapping[str, Tensor], net: RaggedNet, num_rows
             rows=rows,
             rewards=pending.rewards,
             memory=None if pending.memory is None else pending.memory.to(device),
+            staleness=pending.staleness,
         )
         with torch.no_grad():  # which checks every number: updates trust what they are given
             net(pending.batch, memory=pending.memory, given=values_of(pending.chosen))
@@ -119,14 +122,23 @@ def _read(tensors: Mapping[tuple[str, ...], Tensor]) -> Decisions:
         rows=tensors["rows",].numpy(),
         rewards=tensors["rewards",].numpy(),
         memory=tensors.get(("memory",)),
+        staleness=_staleness(tensors),
     )
     _check_parts(pending)
     return pending
 
 
+def _staleness(tensors: Mapping[tuple[str, ...], Tensor]) -> Any:
+    """Return the staleness of the decisions; runs of older versions did not count it."""
+    found = tensors.get(("staleness",))
+    return None if found is None else found.numpy()
+
+
 def _check_parts(pending: Decisions) -> None:
-    sizes = {len(pending), len(pending.rewards), len(pending.values), pending.batch.num_frames}
+    columns = pending.rows, pending.rewards, pending.staleness, pending.values
+    sizes = {pending.batch.num_frames, *(len(own) for own in columns)}
     fits = len(sizes) == 1 and pending.rows.dtype == np.int64
+    fits &= pending.staleness.dtype == np.int64 and bool((pending.staleness >= 0).all())
     for name, own in pending.chosen.items():
         log_probs = pending.log_probs[name].values
         fits &= torch.equal(own.offsets, pending.batch.actions[name].actors.offsets)

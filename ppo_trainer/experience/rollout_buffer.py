@@ -37,7 +37,8 @@ class RolloutBuffer:
         self._values: list[Tensor] = []
         self.final_states: list[Tensor] = []
         self._memory = GrowingTensor(steps)  # stays empty for a network that has none
-        self._remembers, self._carried = False, 0
+        self._remembers = False
+        self._staleness = np.zeros(0, np.int64)  # of the decisions that were carried here
 
     @property
     def num_rows(self) -> int:
@@ -60,7 +61,8 @@ class RolloutBuffer:
         self._values.clear()
         self.final_states = []
         self._memory.clear()
-        self._remembers, self._carried = False, 0
+        self._remembers = False
+        self._staleness = np.zeros(0, np.int64)
         if pending is not None:
             self._ledger.decide(pending.rows, pending.rewards)
             self._batch.add(pending.batch)
@@ -69,7 +71,7 @@ class RolloutBuffer:
                 self._log_probs[name].add(pending.log_probs[name].values)
             self._values.append(pending.values)
             self._remember(pending.memory)
-            self._carried = len(pending)
+            self._staleness = pending.staleness + 1
 
     def decide(
         self,
@@ -130,6 +132,7 @@ class RolloutBuffer:
             rows=ledger.rows,
             rewards=ledger.rewards,
             memory=self._memory.all() if self._remembers else None,
+            staleness=np.pad(self._staleness, (0, len(ledger) - len(self._staleness))),
         )
         of_finals = np.zeros(len(ledger), np.float32)
         if self._cut_off:
@@ -139,12 +142,10 @@ class RolloutBuffer:
         following[asked] = next_values
         waiting = ledger.waiting(asked)
         if not len(waiting):
-            whole = Trajectories(decisions, ledger.ends, of_finals, following, self._carried)
-            return whole, None
+            return Trajectories(decisions, ledger.ends, of_finals, following), None
         pending = decisions.select(waiting)
         following[pending.rows] = pending.values.cpu().numpy()
         kept = np.delete(np.arange(len(ledger)), waiting)
         complete = decisions.select(kept)
-        carried = int((kept < self._carried).sum())
         ends, finals = ledger.ends[kept], of_finals[kept]
-        return Trajectories(complete, ends, finals, following, carried), pending
+        return Trajectories(complete, ends, finals, following), pending

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -53,7 +52,7 @@ class Sequences:
         order = np.argsort(decisions.rows, kind="stable")
         rows = decisions.rows[order]
         begins = np.ones(len(order), np.bool_)
-        begins[1:] = (rows[1:] != rows[:-1]) | (ends | _carried(trajectories))[order][:-1]
+        begins[1:] = (rows[1:] != rows[:-1]) | (ends | (decisions.staleness > 0))[order][:-1]
         starts = np.flatnonzero(begins)
         lengths = np.diff(starts, append=len(order))
         first = send(torch.from_numpy(order[starts]), decisions.memory.device)
@@ -87,7 +86,3 @@ class Sequences:
                 begin, frames = number, 0
             frames += length
         yield torch.arange(begin, len(self))
-
-
-def _carried(trajectories: Trajectories) -> npt.NDArray[np.bool_]:
-    return np.arange(len(trajectories)) < trajectories.carried

@@ -30,6 +30,8 @@ class Decisions:
             Shape: (K,), float32, on the CPU.
         memory: What the row remembered before the frame. Shape: (K, W), float32; None for a network
             without memory.
+        staleness: How many updates the network has had since the decision. Shape: (K,), int64, on
+            the CPU; None stands for 0.
     """
 
     batch: EntityBatch
@@ -39,10 +41,20 @@ class Decisions:
     rows: npt.NDArray[np.int64]
     rewards: npt.NDArray[np.float32]
     memory: Tensor | None = None
+    staleness: npt.NDArray[np.int64] = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        """Fill in the staleness of decisions of the present network."""
+        if self.staleness is None:
+            object.__setattr__(self, "staleness", np.zeros(len(self.rows), np.int64))
 
     def __len__(self) -> int:
         """Return the number of decisions."""
         return len(self.rows)
+
+    def later(self, updates: int) -> Decisions:
+        """Return the decisions after some more ``updates``."""
+        return replace(self, staleness=self.staleness + updates)
 
     def of_rows(self, first: int, count: int) -> Decisions | None:
         """Return the decisions of some rows, which are counted from ``first`` on, if any."""
@@ -65,6 +77,7 @@ class Decisions:
             rows=np.concatenate([part.rows for part in parts]),
             rewards=np.concatenate([part.rewards for part in parts]),
             memory=torch.cat(memories) if memories else None,
+            staleness=np.concatenate([part.staleness for part in parts]),
         )
 
     def select(self, numbers: npt.NDArray[np.int64]) -> Decisions:
@@ -79,6 +92,7 @@ class Decisions:
             rows=self.rows[numbers],
             rewards=self.rewards[numbers],
             memory=None if self.memory is None else self.memory.index_select(0, frames.there),
+            staleness=self.staleness[numbers],
         )
 
 
@@ -97,14 +111,12 @@ class Trajectories:
             Shape: (K,), float32.
         next_values: The value of the frame that follows the last decision of each row.
             Shape: (R,), float32.
-        carried: How many of the decisions, the first ones, were made in an earlier rollout.
     """
 
     decisions: Decisions
     ends: npt.NDArray[np.bool_]
     final_values: npt.NDArray[np.float32]
     next_values: npt.NDArray[np.float32]
-    carried: int = 0
 
     def __len__(self) -> int:
         """Return the number of decisions."""

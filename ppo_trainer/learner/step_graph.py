@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ppo_trainer.algorithms.algorithm import Objective, Scale
 from ppo_trainer.algorithms.ppo import PPO
+from ppo_trainer.algorithms.vtrace import VTrace
 from ppo_trainer.experience.acting import autocast
 from ppo_trainer.experience.padding import (
     BatchPart,
@@ -56,7 +57,7 @@ class StepGraphs:
     def begin(self, algorithm: Objective, rollout: Rollout) -> bool:
         """Return True if gradients on this rollout may be computed in graphs."""
         size = algorithm.config.microbatch_size
-        if type(algorithm) is not PPO or 0 < size < algorithm.config.minibatch_size:
+        if type(algorithm) not in (PPO, VTrace) or 0 < size < algorithm.config.minibatch_size:
             return False
         if rollout.clone_log_probs is not None:
             return False

@@ -116,7 +116,9 @@ def test_sequences_of_two_rows():
     nothing = np.zeros(6, np.float32)
 
     def found(carried):
-        sequences = Sequences.of(Trajectories(decisions, ends, nothing, nothing[:2], carried))
+        staleness = (np.arange(6) < carried).astype(np.int64)
+        own = replace(decisions, staleness=staleness)
+        sequences = Sequences.of(Trajectories(own, ends, nothing, nothing[:2]))
         frames = [
             part.tolist() for part in sequences.frames.values.split(sequences.lengths.tolist())
         ]
@@ -169,7 +171,7 @@ def test_each_decision_has_the_state_that_its_row_had(kind, make_rows):
     for _ in range(3):
         trajectories = player.rollout()
         decisions = trajectories.decisions
-        for k in range(trajectories.carried, len(decisions)):
+        for k in np.flatnonzero(decisions.staleness == 0):
             row = int(decisions.rows[k])
             assert_close(decisions.memory[k : k + 1], states[row], rtol=1e-5, atol=1e-6)
             with torch.no_grad():
@@ -244,13 +246,14 @@ def test_at_the_first_gradient_step_every_ratio_is_one(kind, make_rows, shaken):
     for number in range(6):
         trajectories = player.rollout()
         rollout = estimate(trajectories, player.config.ppo)
-        carried += trajectories.carried
+        stale = trajectories.decisions.staleness > 0
+        carried += stale.sum()
         assert len(rollout.sequences) < len(rollout)
         for numbers in minibatch_numbers(rollout, player.config.ppo, player.generator):
             if shaken and number:  # what was decided by another network is another matter
                 firsts = rollout.sequences.select(numbers).frames
-                own = firsts.values[firsts.offsets[:-1]] >= trajectories.carried
-                numbers = numbers[own]
+                own = stale[firsts.values[firsts.offsets[:-1]].numpy()]
+                numbers = numbers[torch.from_numpy(~own)]
             ratio, value = log_ratios(player.net, rollout, numbers)
             assert ratio.abs().max() < 2e-6
             assert value.abs().max() < 1e-5
