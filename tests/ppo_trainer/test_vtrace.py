@@ -181,7 +181,8 @@ def test_staleness_is_counted_logged_and_saved(tmp_path):
     oldest = [record["policy/staleness.max"] for record in metrics(whole.run)]
     assert oldest[0] == 0
     assert max(oldest) >= 2
-    assert all(record["policy/staleness"] <= 1 for record in metrics(whole.run))
+    means = [record["policy/staleness"] for record in metrics(whole.run)]
+    assert all(mean <= most for mean, most in zip(means, oldest, strict=True))
     broken = train(replace(config, run_name="broken"), TurnRows, stop=lambda updates: updates == 3)
     train(resuming(config, broken.run), TurnRows)
     assert metrics(broken.run) == metrics(whole.run)
