@@ -24,7 +24,7 @@ from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 from entity_env.viewer.frames import frame_json, frame_of, number, spaces_json
 from entity_env.viewer.source import Source, curve_json
 
-__all__ = ["RecordedSource", "Steps"]
+__all__ = ["RecordedSource", "SoughtSteps"]
 
 
 _Line: TypeAlias = tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]
@@ -45,7 +45,7 @@ class _Episode:
     metrics: Mapping[str, float] = field(default_factory=dict)
 
 
-class Steps(Protocol):
+class SoughtSteps(Protocol):
     """Steps of rows that can be sought in: a ``Recording``, or a replay that is played."""
 
     obs_space: ObsSpace
@@ -77,7 +77,7 @@ class RecordedSource(Source):
 
     def __init__(
         self,
-        recording: Steps,
+        recording: SoughtSteps,
         title: str,
         kind: str = "recording",
         *,
