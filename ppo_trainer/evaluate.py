@@ -24,6 +24,7 @@ from ppo_trainer.play.searched import evaluate_searched
 from ppo_trainer.reporting.evaluation import Evaluation, left_out, table
 from ppo_trainer.runs.checkpoint import latest_checkpoint
 from ppo_trainer.runs.evaluation_file import describe
+from ppo_trainer.runs.folder import newest_run
 from ppo_trainer.runs.load_run import LoadedRun, load_policy
 from ppo_trainer.settings.changes import env_changes
 
@@ -110,7 +111,7 @@ def _facts(loaded: LoadedRun, episodes: int, results: list[Evaluation]) -> dict[
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line."""
     parser = command_parser("evaluate", __doc__)
-    parser.add_argument("run", help="run folder")
+    parser.add_argument("run", nargs="?", help="run folder; else the newest run in runs/")
     parser.add_argument(
         "settings",
         nargs="*",
@@ -162,7 +163,8 @@ def main(arguments: list[str] | None = None) -> None:
         )
         if options.metric:
             changes["shown_metrics"] = options.metric
-        loaded = load_policy(options.run, trust=options.trust, scripted=True, changes=changes)
+        run = options.run or newest_run()
+        loaded = load_policy(run, trust=options.trust, scripted=True, changes=changes)
         loaded = loaded.writing_replays(options.replays)
         results = _play(loaded, options.episodes, options.greedy, options.against, options.search)
     if options.json:

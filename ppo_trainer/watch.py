@@ -33,6 +33,7 @@ from ppo_trainer.machine.torch_state import usual_torch
 from ppo_trainer.play.playing import Step, play
 from ppo_trainer.play.video import check_picture, write_video
 from ppo_trainer.players.opponents import make_opponent
+from ppo_trainer.runs.folder import newest_run
 from ppo_trainer.runs.load_run import LoadedRun, load_policy
 from ppo_trainer.settings.changes import env_changes
 
@@ -218,7 +219,7 @@ def _captioned(
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line."""
     parser = command_parser("watch", __doc__)
-    parser.add_argument("run", help="run folder")
+    parser.add_argument("run", nargs="?", help="run folder; else the newest run in runs/")
     parser.add_argument(
         "settings",
         nargs="*",
@@ -250,6 +251,7 @@ def main(arguments: list[str] | None = None) -> None:
     options = vars(parser.parse_intermixed_args(arguments))
     if not 0 < options["fps"] <= _MOST_FPS:
         parser.error(f"--fps must be more than 0 and at most {_MOST_FPS}, not {options['fps']:g}")
+    options["run"] = options["run"] or newest_run()
     options["changes"] = env_changes(options.pop("settings"))
     video, y_axis, plain = (options.pop(name) for name in ("video", "y_axis", "no_captions"))
     if video is None:

@@ -30,7 +30,7 @@ from ppo_trainer.runs.bounded_yaml import check_size, parse_yaml
 from ppo_trainer.runs.drafts import draft_name, remove_drafts
 from ppo_trainer.runs.signature import SIGNATURE_LENGTH, KeyUnavailableError, sign
 
-__all__ = ["RunFolder", "named_policy", "reading", "refuse_link", "writing"]
+__all__ = ["RunFolder", "named_policy", "newest_run", "reading", "refuse_link", "writing"]
 
 _MOST_CONFIG, _MOST_SPACES = 1 << 20, 1 << 22  # bytes
 _MOST_PARTS = 100_000  # values in the JSON of spaces
@@ -244,6 +244,23 @@ def refuse_link(folder: Path) -> None:
             f"{folder} is a link, and nothing is written through links within a run folder",
             hint="link the run's folder itself, or remove the link",
         )
+
+
+def newest_run(folder: Path = Path("runs")) -> Path:
+    """Return the run in ``folder`` that was begun or resumed last, and print its path.
+
+    Raises:
+        RunFolderError: There is none.
+    """
+    begun = {file.parent: file.stat().st_mtime for file in folder.glob("[!.]*/config.yaml")}
+    if not begun:
+        raise RunFolderError(
+            f"there is no run in {folder.absolute()}",
+            expected="the folder of a run, or a folder 'runs' here with runs in it",
+        )
+    newest = max(begun, key=lambda run: begun[run])
+    say(f"run folder: {newest}")
+    return newest
 
 
 def named_policy(path: str | Path) -> Path:

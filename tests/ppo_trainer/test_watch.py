@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -18,7 +21,7 @@ from entity_env.drawing import Caption
 from entity_env.errors import EnvironmentFailedError, SettingError
 from entity_env.wrappers import TimeLimit
 from ppo_trainer import EvalConfig, NetConfig, PPOConfig, RolloutConfig, TrainConfig, train
-from ppo_trainer.errors import ConfigError, VideoError
+from ppo_trainer.errors import ConfigError, RunFolderError, VideoError
 from ppo_trainer.play.playing import play
 from ppo_trainer.play.video import write_video
 from ppo_trainer.runs.load_run import load_policy
@@ -167,6 +170,20 @@ def test_the_terminal_says_what_is_chosen_and_the_label_that_was_asked_for(run, 
     assert choice in ("  Press: left", "  Press: right")
     assert last.startswith("episode 1, step 3, reward 3   the end, left_over 0.5\n")
     assert "Press" not in last, "nothing is chosen any more"
+
+
+def test_the_newest_run_is_watched_where_none_is_named(run, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(RunFolderError, match="there is no run in"):
+        main([])
+    (tmp_path / "runs").mkdir()
+    for name, begun in (("b", 1), ("a", 3), ("c", 2)):
+        shutil.copytree(run, tmp_path / "runs" / name)
+        os.utime(tmp_path / "runs" / name / "config.yaml", (begun, begun))
+    (tmp_path / "runs" / ".draft").mkdir()
+    (tmp_path / "runs" / ".draft" / "config.yaml").write_text("")
+    main(["--fps", "1000", "--trust"])
+    assert "run folder: runs/a\n" in capsys.readouterr().out
 
 
 def test_an_environment_without_schedules_writes_none(run, tmp_path):
