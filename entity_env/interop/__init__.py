@@ -10,6 +10,8 @@
 ``EntityVectorEnv(rows, ...)``    a ``VecEnv`` as a ``gymnasium.vector.VectorEnv``, padded
 ``StableBaselinesVecEnv(...)``    a ``VecEnv`` as one of Stable-Baselines3, padded
 ``Rows("presence")``              which table in their observations becomes entities
+``export_minari(files, "x-v0")``  recordings as a data set of Minari, padded
+``import_minari("x-v0", file)``   such a data set as a recording
 ================================  =============================================================
 
 Their packages are loaded when one of these names is used, and not before. What is shown to them has
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from entity_env.interop.entity_parallel_env import EntityParallelEnv
     from entity_env.interop.entity_vector_env import EntityVectorEnv
     from entity_env.interop.gymnasium_env import GymnasiumEnv
+    from entity_env.interop.minari_data import export_minari, import_minari
     from entity_env.interop.pettingzoo_env import PettingZooEnv
     from entity_env.interop.pettingzoo_game import PettingZooGame
     from entity_env.interop.stable_baselines_vec_env import StableBaselinesVecEnv
@@ -45,6 +48,8 @@ __all__ = [
     "PettingZooGame",
     "Rows",
     "StableBaselinesVecEnv",
+    "export_minari",
+    "import_minari",
 ]
 
 _MODULES = {
@@ -57,9 +62,12 @@ _MODULES = {
     "PettingZooGame": "pettingzoo_game",
     "Rows": "translated.rows",
     "StableBaselinesVecEnv": "stable_baselines_vec_env",
+    "export_minari": "minari_data",
+    "import_minari": "minari_data",
 }
 _INSTALL = {
     "gymnasium": "pip install gymnasium",
+    "minari": 'pip install "ragged-rl[data]"',
     "pettingzoo": 'pip install "ragged-rl[pettingzoo]"',
     "stable_baselines3": 'pip install "ragged-rl[sb3]"',
 }
