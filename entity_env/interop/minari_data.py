@@ -30,6 +30,7 @@ its last step. Log-probabilities are not exported.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -52,7 +53,7 @@ from entity_env.batching.ragged import (
     lengths,
 )
 from entity_env.batching.vec_obs import VecObs, batch_obs
-from entity_env.errors import EntityEnvError, RecordingError, shorten
+from entity_env.errors import EntityEnvError, MissingPackageError, RecordingError, shorten
 from entity_env.interop.padding import places
 from entity_env.kinds.table import answer_forms
 from entity_env.recording import EpisodeDataset, RecordedEpisode, RecordEpisodes
@@ -83,6 +84,7 @@ def export_minari(
 
     Raises:
         RecordingError: A recording that cannot be read, or none with an episode.
+        MissingPackageError: Minari lacks what its files need.
     """
     dataset = recordings if isinstance(recordings, EpisodeDataset) else EpisodeDataset(recordings)
     form = _Form(dataset.obs_space, dataset.action_space)
@@ -99,13 +101,14 @@ def export_minari(
         raise RecordingError("there is no episode to export")
     form.room = room
     example = form.buffer(next(iter(dataset.episodes())))
-    created = minari.create_dataset_from_buffers(
-        dataset_id,
-        (form.buffer(episode) for episode in dataset.episodes()),
-        observation_space=_space_of(example.observations),
-        action_space=_space_of(example.actions),
-        **about,
-    )
+    with _files_explained():
+        created = minari.create_dataset_from_buffers(
+            dataset_id,
+            (form.buffer(episode) for episode in dataset.episodes()),
+            observation_space=_space_of(example.observations),
+            action_space=_space_of(example.actions),
+            **about,
+        )
     known = spaces_to_json(dataset.obs_space, dataset.action_space)
     created.storage.update_metadata({_KEY: json.dumps({"format": 1, "spaces": known})})
     return created
@@ -124,9 +127,11 @@ def import_minari(
 
     Raises:
         RecordingError: It was made by somebody else, or its numbers contradict each other.
+        MissingPackageError: Minari lacks what its files need.
     """
     if isinstance(dataset, str):
-        dataset = minari.load_dataset(dataset)
+        with _files_explained():
+            dataset = minari.load_dataset(dataset)
     try:
         known = json.loads(dataset.storage.metadata[_KEY])
         obs_space, action_space = spaces_from_json(known["spaces"])
@@ -144,6 +149,16 @@ def import_minari(
             while obs.num_frames and not rows.is_cut:
                 obs = recorder.act(rows.actions)
     return Path(path)
+
+
+@contextlib.contextmanager
+def _files_explained() -> Iterator[None]:
+    try:
+        yield
+    except ImportError as error:
+        raise MissingPackageError(
+            f"files of Minari need more: {error}", hint='pip install "ragged-rl[data]"'
+        ) from error
 
 
 class _Form:
@@ -341,7 +356,7 @@ class _PlayedAgain(VecEnv):
 
     @property
     def actions(self) -> Mapping[ActionName, ActionBuffer]:
-        """What was done at this moment."""
+        """The actions of this moment."""
         assert self._now is not None
         return self._now.actions[self._step]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import ClassVar
 
 import numpy as np
@@ -12,7 +13,7 @@ from support.trainer_envs import Foraging, Truncated
 
 from entity_env import ListEnv
 from entity_env.batching.ragged import lengths
-from entity_env.errors import RecordingError
+from entity_env.errors import MissingPackageError, RecordingError
 from entity_env.play import random_policy
 from entity_env.recording import EpisodeDataset, RecordEpisodes, Recording
 
@@ -178,6 +179,14 @@ def test_what_is_not_ours_or_damaged_is_refused(tmp_path, data_format):
     record(ListEnv(Foraging, 1), tmp_path / "empty", 0)
     with pytest.raises(RecordingError, match="no episode"):
         export_minari([tmp_path / "empty"], "games/empty-v0", data_format=data_format)
+
+
+def test_without_what_files_need_the_extra_is_named(tmp_path, data_format, monkeypatch):
+    monkeypatch.setitem(sys.modules, "h5py", None)
+    monkeypatch.delitem(sys.modules, "minari.dataset._storages.hdf5_storage", raising=False)
+    record(ListEnv(Foraging, 1, seed=4), tmp_path / "a", 10)
+    with pytest.raises(MissingPackageError, match=r"h5py.*\n.*ragged-rl\[data\]"):
+        export_minari([tmp_path / "a"], "games/a-v0")
 
 
 def _at(values, step):
