@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -41,6 +42,26 @@ def test_the_python_of_the_example_writes_two_charts(folder, monkeypatch, capsys
     assert all(85 <= span <= 220 for span in spans)
     assert (folder / "network.png").stat().st_size > 1000
     assert (folder / "rule.png").stat().st_size > 1000
+
+
+def test_the_joinery_gets_a_plan_as_a_table_and_a_chart(folder, monkeypatch, capsys):
+    shutil.copy(EXAMPLES / "joinery.csv", folder)
+    config = recipe(
+        "job_shop_dynamic", "env.jobs=[20,40]", "env.machines=[5,7]", "total_timesteps=256",
+        "rollout.num_envs=4", "rollout.steps=32", "ppo.minibatch_size=64", "eval.episodes=0",
+        f"run_dir={folder / 'runs'}", "run_name=joinery",
+    )  # fmt: skip
+    train(config)
+    monkeypatch.chdir(folder)
+    exec(re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)[1], {})
+    late = dict(re.findall(r"(\w+) is late by ([\d.]+)", capsys.readouterr().out))
+    assert float(late["rule"]) == pytest.approx(3.51, abs=0.01)
+    assert set(late) == {"rule", "network"}
+    lines = (folder / "joinery-plan.csv").read_text().splitlines()
+    assert lines[0] == "job,machine,start,end"
+    assert len(lines) == 125
+    assert any(line.startswith("chair for Ann,saw,") for line in lines)
+    assert (folder / "joinery-plan.png").stat().st_size > 1000
 
 
 def test_watching_writes_the_schedule_of_ones_own_orders(folder, monkeypatch):

@@ -9,9 +9,11 @@ schedules turned around are those of the first. A dispatcher finds another one t
 
 from __future__ import annotations
 
+import csv
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -65,6 +67,13 @@ class Schedule:
     def operations(self) -> list[dict[str, Any]]:
         """The job, machine, start and end of each operation, by their names."""
         return named_bars(self.bars, *names_of(self.instance))
+
+    def write_csv(self, path: str | Path) -> None:
+        """Write the operations as a table with the columns job, machine, start, end."""
+        with Path(path).open("w", encoding="utf-8", newline="") as file:
+            table = csv.DictWriter(file, ["job", "machine", "start", "end"])
+            table.writeheader()
+            table.writerows(self.operations)
 
     def chart(self, **kwargs: Any) -> npt.NDArray[np.uint8]:
         """Return a Gantt chart; ``kwargs`` are those of ``draw_chart``. Shape: (H, W, 3)."""
