@@ -158,7 +158,7 @@ class ImitationConfig(UpdateConfig):
             discounted by ``ppo.gamma``.
         frames: The most frames in memory at a time. A data set that has no more is read once, a
             larger one in each pass, and frames are shuffled among so many.
-        readers: Threads that read files ahead.
+        readers: Threads that read files ahead, for slow disks: Python computes in one at a time.
     """
 
     epochs: int = at_least(1, default=100)

@@ -170,9 +170,6 @@ class EpisodeDataset:
             raise SettingError(
                 "minibatches are made of whole files", hint="episodes() knows which are selected"
             )
-        check_count("size of a minibatch", size, error=SettingError)
-        check_count("number of epochs", epochs, error=SettingError)
-        check_count("window", window, error=SettingError)
         places = [(own, n) for own in self.recordings for n in range(len(own.chunk_sizes))]
         sizes = [own.chunk_sizes[number] for own, number in places]
 
@@ -183,8 +180,7 @@ class EpisodeDataset:
                 parts += [recording.frames(own)] if own else []
             return cat_batches(self.form, parts)
 
-        rng = np.random.default_rng(check_seed(seed))
-        return shuffled(self.form, load, sizes, size, epochs, window, rng)
+        return shuffled(self.form, load, sizes, size, seed, epochs, window)
 
     def _share(self, files: Sequence[int]) -> Iterator[RecordedEpisode]:
         """Yield the selected episodes of some files, one file after the other."""

@@ -12,8 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from entity_env.arguments import check_whole, named_arguments
-from entity_env.environment import check_seed
-from entity_env.errors import EntityEnvError, RecordingError, SettingError, shorten
+from entity_env.errors import EntityEnvError, RecordingError, shorten
 from entity_env.recording.arrays import unpack_arrays
 from entity_env.recording.chunk_file import (
     AFTER_RESET,
@@ -30,7 +29,6 @@ from entity_env.recording.outline import Outline
 from entity_env.recording.records import RecordedBatch, RecordedEpisode, RecordedStep
 from entity_env.recording.shuffle import shuffled
 from entity_env.recording.steps import RecordedSteps, StepFormat
-from entity_env.rows.vec_env import check_count
 from entity_env.storage.files import open_file
 
 __all__ = ["DamageWarning", "Recording"]
@@ -197,11 +195,7 @@ class Recording:
         Raises:
             SettingError: A size, a number of epochs or a window below 1.
         """
-        check_count("size of a minibatch", size, error=SettingError)
-        check_count("number of epochs", epochs, error=SettingError)
-        check_count("window", window, error=SettingError)
-        rng = np.random.default_rng(check_seed(seed))
-        return shuffled(self._form, self.frames, self.chunk_sizes, size, epochs, window, rng)
+        return shuffled(self._form, self.frames, self.chunk_sizes, size, seed, epochs, window)
 
     @property
     def chunk_sizes(self) -> list[int]:

@@ -7,7 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from entity_env.environment import check_seed
+from entity_env.errors import SettingError
 from entity_env.recording.records import RecordedBatch, cat_batches
+from entity_env.rows.vec_env import check_count
 from entity_env.workers.obs_format import ObsFormat
 
 __all__ = ["shuffled"]
@@ -18,21 +21,40 @@ def shuffled(
     load: Callable[[list[int]], RecordedBatch],
     sizes: Sequence[int],
     size: int,
+    seed: int,
     epochs: int,
     window: int,
-    rng: np.random.Generator,
 ) -> Iterator[RecordedBatch]:
-    """Yield minibatches of ``size`` frames; the last one of an epoch may have fewer.
+    """Return minibatches of ``size`` frames; the last one of an epoch may have fewer.
 
     Args:
         form: Of the recording's spaces.
         load: Returns all frames of the chunks with these numbers.
         sizes: Bytes of each chunk.
         size: Frames in a minibatch.
+        seed: Draws the order.
         epochs: How often each frame comes.
         window: Bytes of the chunks that are loaded together, unless one alone has more.
-        rng: Draws the order.
+
+    Raises:
+        SettingError: A size, a number of epochs or a window below 1.
     """
+    check_count("size of a minibatch", size, error=SettingError)
+    check_count("number of epochs", epochs, error=SettingError)
+    check_count("window", window, error=SettingError)
+    rng = np.random.default_rng(check_seed(seed))
+    return _shuffled(form, load, sizes, size, epochs, window, rng)
+
+
+def _shuffled(
+    form: ObsFormat,
+    load: Callable[[list[int]], RecordedBatch],
+    sizes: Sequence[int],
+    size: int,
+    epochs: int,
+    window: int,
+    rng: np.random.Generator,
+) -> Iterator[RecordedBatch]:
     if not sizes:
         return
     every = list(range(len(sizes)))
