@@ -31,7 +31,7 @@ from entity_env.spaces import (
     feature_name,
 )
 
-__all__ = ["frame_json", "frame_of", "number", "packed", "spaces_json"]
+__all__ = ["frame_json", "frame_of", "number", "one_frame", "packed", "spaces_json", "unpacked"]
 
 _TYPES = {np.dtype(np.float32): "f4", np.dtype(np.int32): "i4", np.dtype(np.uint8): "u1"}
 _HEADINGS, _BARS = ("heading", "angle", "orientation"), ("hp", "health")
@@ -48,6 +48,12 @@ def packed(values: npt.NDArray[Any]) -> dict[str, Any]:
     given = np.ascontiguousarray(values, kind)
     data = base64.b64encode(given.astype(given.dtype.newbyteorder("<")).tobytes()).decode()
     return {"type": _TYPES[given.dtype], "shape": list(given.shape), "data": data}
+
+
+def unpacked(given: Mapping[str, Any]) -> npt.NDArray[Any]:
+    """Return the array that ``packed`` has been given, as float32, int32 or bytes."""
+    flat = np.frombuffer(base64.b64decode(given["data"]), f"<{given['type']}")
+    return flat.reshape(given["shape"])
 
 
 def number(value: float | None) -> float | None:
@@ -143,6 +149,11 @@ def frame_json(frame: Frame, decision: Decision | None = None) -> dict[str, Any]
     }
 
 
+def one_frame(obs: VecObs, place: int) -> VecObs:
+    """Return one frame of a batch as a batch of its own."""
+    return select_frames(per_frame(obs), np.array([place], np.int64))
+
+
 def frame_of(obs: VecObs, place: int) -> Frame:
     """Return one frame of a batch, which knows no ids.
 
@@ -150,7 +161,7 @@ def frame_of(obs: VecObs, place: int) -> Frame:
         obs: B frames.
         place: Which of them.
     """
-    one = select_frames(per_frame(obs), np.array([place], np.int64))
+    one = one_frame(obs, place)
     features = {name: rows.as_array() for name, rows in one.features.items()}
     actors = {name: mask.of_frame() for name, mask in one.action_masks.items()}
     return Frame(

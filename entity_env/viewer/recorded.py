@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.agent import Decision
+from entity_env.batching.vec_obs import VecObs
 from entity_env.environment import YAxis
 from entity_env.errors import EntityEnvError, RecordingError, SettingError
 from entity_env.hints import ViewerHints
@@ -21,15 +22,15 @@ from entity_env.kinds.table import answer_forms
 from entity_env.recording import RecordedStep, Recording
 from entity_env.recording.outline import Outline
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
-from entity_env.viewer.frames import frame_json, frame_of, number, spaces_json
+from entity_env.viewer.frames import frame_json, frame_of, number, one_frame, spaces_json
 from entity_env.viewer.source import Source, curve_json
 
-__all__ = ["RecordedSource", "SoughtSteps"]
+__all__ = ["JudgingAgent", "RecordedSource", "SoughtSteps"]
 
 
 _Line: TypeAlias = tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]
 """The steps of the decisions in an episode, and its rewards."""
-_MOST_LINES = 8
+_MOST_LINES, _MOST_JUDGED = 8, 100
 
 
 @dataclass
@@ -43,6 +44,13 @@ class _Episode:
     done: bool = False
     truncated: bool = False
     metrics: Mapping[str, float] = field(default_factory=dict)
+
+
+class JudgingAgent(Protocol):
+    """An agent that judges positions which do not follow on each other."""
+
+    def decide_rows(self, obs: VecObs) -> list[Decision]:
+        """Return a decision for each frame of ``obs``."""
 
 
 class SoughtSteps(Protocol):
@@ -73,6 +81,7 @@ class RecordedSource(Source):
         seats: The names of the seats, where rows are seats of games; each game is one episode then,
             as long as its first seat plays.
         notice: What is wrong with them.
+        judge: An agent that says what it expects, and would choose, in each frame.
     """
 
     def __init__(
@@ -85,8 +94,10 @@ class RecordedSource(Source):
         hints: ViewerHints | None = None,
         seats: Sequence[str] = (),
         notice: str = "",
+        judge: JudgingAgent | None = None,
     ) -> None:
         self._recording, self._seats, self._notice = recording, list(seats), notice
+        self._judge = judge
         spaces = recording.obs_space, recording.action_space
         self._about = {
             "kind": kind,
@@ -110,12 +121,15 @@ class RecordedSource(Source):
         return {**self._about, "notice": self._notice}
 
     @classmethod
-    def open(cls, path: str | Path, y_axis: YAxis = "up") -> RecordedSource:
+    def open(
+        cls, path: str | Path, y_axis: YAxis = "up", judge: JudgingAgent | None = None
+    ) -> RecordedSource:
         """Open a file of recorded episodes.
 
         Args:
             path: The file.
             y_axis: Where greater values of y are.
+            judge: See the class.
 
         Raises:
             RecordingError: It is none, or holds no steps.
@@ -126,7 +140,8 @@ class RecordedSource(Source):
         if not recording.num_steps:
             raise RecordingError(f"{path} holds no steps", hint="its recorder has written none yet")
         notice = "; ".join(str(one.message) for one in caught)
-        return cls(recording, recording.path.name, y_axis=y_axis, notice=notice)
+        title = recording.path.name
+        return cls(recording, title, y_axis=y_axis, notice=notice, judge=judge)
 
     def episode(self, number: int) -> dict[str, Any]:
         """Return how long an episode is, and how many have been found so far."""
@@ -184,7 +199,11 @@ class RecordedSource(Source):
         """Return what a row saw in a step in which it decided, and what it chose."""
         taken = self._recording.step(step)
         place = int(np.searchsorted(taken.obs.rows, row))
-        return frame_json(frame_of(taken.obs, place), self._decision(taken, place))
+        decision = self._decision(taken, place)
+        if self._judge is not None:
+            (judged,) = self._judge.decide_rows(one_frame(taken.obs, place))
+            decision = replace(judged, chosen=decision.chosen)
+        return frame_json(frame_of(taken.obs, place), decision)
 
     def _other(self, row: int, step: int, line: _Line) -> dict[str, Any]:
         """Return what another seat saw at a step, or saw last before it."""
@@ -200,8 +219,15 @@ class RecordedSource(Source):
         """Return reward and return along an episode."""
         with self._changed:
             own = self._find(episode)
-            _, rewards = self._line(replace(own, row=own.row + seat))
-        return curve_json(rewards, np.cumsum(rewards, dtype=np.float64), [None] * len(rewards))
+            steps, rewards = self._line(replace(own, row=own.row + seat))
+        values: list[float | None] = [None] * len(rewards)
+        if self._judge is not None and len(steps):
+            shown = np.unique(np.linspace(0, len(steps) - 1, _MOST_JUDGED).astype(int)).tolist()
+            for place in shown:
+                values[place] = self._seen(own.row + seat, int(steps[place]))["value"]
+            known = np.interp(np.arange(len(steps)), shown, [values[i] or 0.0 for i in shown])
+            values[: len(steps)] = known.tolist()
+        return curve_json(rewards, np.cumsum(rewards, dtype=np.float64), values)
 
     def _read(self) -> None:
         """Read the outlines, one after the other."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 import json
 import secrets
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
@@ -60,10 +61,9 @@ class Viewer:
         self._token = secrets.token_urlsafe(18)
         handler = type("Handler", (_Handler,), {"viewer": self})
         try:
-            self._server = ThreadingHTTPServer((_HERE, port), handler)
+            self._server = _Server((_HERE, port), handler)
         except OSError as error:
             raise SettingError(f"no server can be started on port {port}: {error}") from error
-        self._server.daemon_threads = True
         self.port = int(self._server.server_address[1])
         self.address = f"http://{_HERE}:{self.port}/{self._token}/"
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
@@ -124,6 +124,7 @@ _READS: dict[str, Callable[[Source, Mapping[str, Any]], Any]] = {
     "frame": lambda source, given: source.frame(
         _whole(given, "episode"), _whole(given, "step"), _whole(given, "seat")
     ),
+    "visits": lambda source, given: source.visits(_whole(given, "episode"), _whole(given, "seat")),
     "training": lambda source, given: source.training(),
     "curve": lambda source, given: source.curve(_whole(given, "episode"), _whole(given, "seat")),
 }
@@ -134,10 +135,22 @@ _CHANGES: dict[str, Callable[[Source, Mapping[str, Any]], Any]] = {
 _QUESTIONS = _READS | _CHANGES
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing where a page was closed while it was answered."""
+        if not isinstance(sys.exception(), ConnectionError | TimeoutError):
+            super().handle_error(request, client_address)
+
+
 class _Handler(BaseHTTPRequestHandler):
     viewer: Viewer
     protocol_version = "HTTP/1.1"
     timeout = 60
+    # An answer is one packet that leaves at once; else each waits 40 ms for the one before it.
+    disable_nagle_algorithm = True
+    wbufsize = -1
     server_version = "viewer"
     sys_version = ""
 
@@ -225,5 +238,6 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
+            self.wfile.flush()
         except (BrokenPipeError, ConnectionResetError):  # the page has gone on
             self.close_connection = True

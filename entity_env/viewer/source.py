@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.viewer.frames import packed
+from entity_env.viewer.frames import packed, unpacked
 
 __all__ = ["Source", "curve_json"]
 
+_MOST_MOMENTS, _MOST_OF_A_TYPE = 300, 200
+"""Of an episode, for where entities have been."""
 _MOST_POINTS = 1500
 """Of a curve: more than a screen has pixels across would not be seen."""
 
@@ -51,6 +53,34 @@ class Source(ABC):
     @abstractmethod
     def curve(self, episode: int, seat: int) -> dict[str, Any]:
         """Return reward, return so far and value along an episode."""
+
+    def visits(self, episode: int, seat: int) -> dict[str, Any]:
+        """Return where those who act have been in an episode, with the value of each moment.
+
+        Of long episodes some moments, evenly spread. Where nobody who acts has a place, it is where
+        anything was. The points are x, y and value, NaN where nobody knows it. Shape: (N, 3).
+        """
+        types = {own["name"]: own for own in self.about()["types"] if own["x"] is not None}
+        length = self.episode(episode)["length"]
+        found: list[npt.NDArray[np.float64]] = [np.zeros((0, 3))]
+        anything = list(found)
+        for step in np.unique(np.linspace(0, max(length - 1, 0), _MOST_MOMENTS).astype(int)):
+            frame = self.frame(episode, int(step), seat)
+            value = frame.get("value")
+            acting = [unpacked(own["actors"]) for own in frame["actions"].values()]
+            actors = np.unique(np.concatenate([np.zeros(0, int), *acting]))
+            for name, own in frame["entities"].items():
+                if name not in types:
+                    continue
+                rows = unpacked(own["features"])
+                x, y = types[name]["x"], types[name]["y"]
+                points = np.full((len(rows), 3), np.nan if value is None else value)
+                points[:, 0], points[:, 1] = rows[:, x], 0 if y is None else rows[:, y]
+                anything.append(points[:_MOST_OF_A_TYPE])
+                acts = np.isin(np.arange(len(rows)) + own["first"], actors)
+                found.append(points[acts])
+        points = np.concatenate(found)
+        return {"points": packed(points if len(points) else np.concatenate(anything))}
 
     def advance(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
         """Play one step of the newest episode; at its end, begin another one.

@@ -13,7 +13,7 @@ from typing import Any
 from entity_env.agent import Proposer, RunningAgent, load_agent
 from entity_env.command_line import game_from_words
 from entity_env.environment import Environment, YAxis, call_environment, check_seed
-from entity_env.errors import EntityEnvError, RecordingError, SettingError
+from entity_env.errors import EntityEnvError, RecordingError, SettingError, shorten
 from entity_env.fitting import fit_environment
 from entity_env.player.proposers import NamedAgent, at_each_seat, make_proposer
 from entity_env.player.terminal_game import named_seats
@@ -47,7 +47,7 @@ def open_source(
             whose newest agent plays.
         settings: Arguments of the environment's constructor, each ``name=value``.
         agent: Who plays the environment: ``random``, a run folder, a script or its dotted path, or
-            an agent.
+            an agent. In a recording a run folder says what it expects and would choose.
         people: The seats that are played in the page, with commas in between; ``all``, or None for
             none of them. The only seat of an environment for one player is called ``you``.
         seed: Of the games; None takes a new one.
@@ -58,7 +58,7 @@ def open_source(
         EntityEnvError: There is no such thing, or it is damaged.
     """
     if Path(what).is_file() or what.endswith(".episodes"):
-        return _file_source(what, y_axis, trust)
+        return _file_source(what, y_axis, agent, trust)
     if Path(what).is_dir() or (os.sep in what and not is_registered(what)):
         return run_source(what, people=people, seed=seed, trust=trust)
     make = game_from_words(what, settings)
@@ -67,16 +67,24 @@ def open_source(
     return live_source(game, name, agent=agent, people=people, seed=seed, trust=trust)
 
 
-def _file_source(path: str, y_axis: YAxis | None, trust: bool) -> Source:
+def _file_source(path: str, y_axis: YAxis | None, agent: NamedAgent, trust: bool) -> Source:
     """Return the source of a file: a replay begins as JSON does, a recording does not."""
     try:
         with open_file(path) as file:
             is_replay = file.read(1) == b"{"
     except OSError as error:
         raise RecordingError(f"{path} cannot be read: {error}") from error
-    return (
-        open_replay(path, trust=trust) if is_replay else RecordedSource.open(path, y_axis or "up")
-    )
+    if is_replay:
+        return open_replay(path, trust=trust)
+    judge: Any = None if agent == "random" else agent
+    if isinstance(judge, str):
+        judge = load_agent(judge, 0, trust)
+    if judge is not None and not hasattr(judge, "decide_rows"):
+        raise SettingError(
+            f"{shorten(agent)} cannot judge a recording",
+            expected="a run folder, whose network says the value of each frame",
+        )
+    return RecordedSource.open(path, y_axis or "up", judge)
 
 
 def run_source(

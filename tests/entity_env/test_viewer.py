@@ -120,6 +120,19 @@ def test_a_game_is_played_step_by_step_and_can_be_gone_back_in():
         source.episode(5)
 
 
+def test_where_those_who_act_have_been():
+    source = live_source(Walkers(length=4), "walkers", agent=_go_right, seed=1)
+    for _ in range(4):
+        source.advance({})
+    points = numbers(source.visits(0, 0)["points"])
+    # Both walkers at steps 0 to 3; at the end nobody acts, and trees never do.
+    first, second = [0, 1, 1, 2], [0, 1, 2, 3]
+    assert sorted(points[points[:, 1] == 0, 0].tolist()) == first
+    assert sorted(points[points[:, 1] == 1, 0].tolist()) == second
+    assert len(points) == 8
+    assert np.isnan(points[:, 2]).all()
+
+
 def test_a_person_plays_what_is_clicked_and_a_mask_forbids():
     source = live_source(Walkers(), "walkers", people="you", seed=1)
     assert source.episode(-1)["waits_for"] == [0]

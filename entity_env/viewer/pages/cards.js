@@ -1,11 +1,13 @@
 // Entities that have no place: as cards where there is little to say, else as tables.
 
-import { featureText } from "./api.js";
+import { featureText, short } from "./api.js";
 import { heading, make, pair, sign } from "./dom.js";
+import { PALETTE } from "./stage.js";
 
 const MOST_CARDS = 24;
 const MOST_PAIRS = 5; // features of a card
 const MOST_ROWS = 100;
+const MOST_MAPS = 6;
 
 export class Cards {
   constructor(element) {
@@ -21,6 +23,7 @@ export class Cards {
   show(frame, marks) {
     const groups = frame.groups.filter((group) => !group.isPlaced && this.matters(group, marks));
     const parts = groups.map((group) => {
+      if (group.type.grid) return this.maps(group);
       const few = group.count <= MOST_CARDS && group.width <= MOST_PAIRS;
       const body = few ? this.cards(frame, group, marks) : this.table(frame, group, marks);
       const count = make("span.progress", group.count.toLocaleString("en"));
@@ -42,6 +45,39 @@ export class Cards {
     element.classList.toggle("can-choose", marks.choices?.has(index) ?? false);
     element.classList.toggle("is-chosen", marks.chosen.has(index) || marks.selected === index);
     return element;
+  }
+
+  /** A map for each feature of the cells of a grid. */
+  maps(group) {
+    const [height, width] = group.type.grid;
+    const side = Math.max(2, Math.min(14, Math.floor(230 / width)));
+    const maps = group.type.features.slice(0, MOST_MAPS).map((feature, column) => {
+      const canvas = make("canvas.map");
+      canvas.width = width * side;
+      canvas.height = height * side;
+      const c = canvas.getContext("2d");
+      let [low, high] = [Infinity, -Infinity];
+      for (let row = 0; row < group.count; row++) {
+        low = Math.min(low, group.at(row, column));
+        high = Math.max(high, group.at(row, column));
+      }
+      for (let row = 0; row < group.count; row++) {
+        const value = group.at(row, column);
+        c.fillStyle = feature.n
+          ? PALETTE[value % PALETTE.length]
+          : `rgb(36 87 214 / ${Math.round((100 * (value - low)) / (high - low || 1))}%)`;
+        c.fillRect((row % width) * side, Math.floor(row / width) * side, side - 0.5, side - 0.5);
+      }
+      canvas.title = feature.names?.length ? "" : `from ${short(low)} to ${short(high)}`;
+      const names = (feature.names ?? []).map((name, value) => {
+        const dot = make("span.sign.square");
+        dot.style.background = PALETTE[value % PALETTE.length];
+        return make("span.named", dot, name);
+      });
+      return make("figure", make("figcaption", feature.name), canvas, make("div.names", ...names));
+    });
+    const title = heading(sign(group.type), group.type.name, make("span.progress", `${height} × ${width}`));
+    return make("div.group", title, make("div.maps", ...maps));
   }
 
   cards(frame, group, marks) {

@@ -1,6 +1,6 @@
 // The page: which episode, which step, which seat; playing, seeking, clicking.
 
-import { ask, Frame, short, tell } from "./api.js";
+import { ask, Frame, short, tell, unpack } from "./api.js";
 import { Cards } from "./cards.js";
 import { Chooser } from "./choose.js";
 import { Curves, showViews } from "./curves.js";
@@ -122,10 +122,25 @@ function showEnd(frame) {
   $("over").replaceChildren(...parts);
 }
 
+async function showOverlay() {
+  const kind = $("overlay").value;
+  const given = kind && (await guarded(() => ask("visits", { episode: state.episode.number, seat: state.seat })));
+  stage.overlay = given ? { kind, points: unpack(given.points) } : null;
+  stage.draw();
+}
+$("overlay").addEventListener("change", showOverlay);
+
 async function showCurve() {
   const number = state.episode.number;
+  if ($("overlay").value) showOverlay();
   const given = await guarded(() => ask("curve", { episode: number, seat: state.seat }));
   if (given && number === state.episode.number) timeline.setCurve(given);
+}
+
+/** Show the curve soon: of a game that runs fast not at each step. */
+let curveTimer = null;
+function showCurveSoon() {
+  curveTimer ??= setTimeout(() => { curveTimer = null; showCurve(); }, 250);
 }
 
 // Episodes and seats
@@ -253,7 +268,7 @@ async function advance() {
   for (const key of kept.keys()) if (key.startsWith(`${episode.number} ${episode.length - 2} `)) kept.delete(key);
   setEpisode(episode);
   await show(episode.length - 1);
-  showCurve();
+  showCurveSoon();
   return true;
 }
 

@@ -61,6 +61,7 @@ export class Stage {
     this.selected = null;
     this.actor = null; // of the question that a person answers
     this.choices = null; // entities that can be chosen
+    this.overlay = null; // { points, kind }: where those who act have been
     this.spots = new Map();
     new ResizeObserver(() => this.draw()).observe(canvas);
   }
@@ -184,6 +185,7 @@ export class Stage {
     this.drawGround(c, colors);
     this.place();
     for (const group of this.placed()) this.drawTiles(c, colors, group);
+    this.drawOverlay(c);
     this.drawLines(c, colors);
     for (const group of this.placed()) this.drawGroup(c, colors, group);
     this.drawMarks(c, colors);
@@ -286,8 +288,10 @@ export class Stage {
   }
 
   outline(c, shape, x, y, r) {
-    if (shape === "square") {
-      c.roundRect(x - 0.86 * r, y - 0.86 * r, 1.72 * r, 1.72 * r, r > 5 ? 0.22 * r : 0);
+    if (r < 3) {
+      c.rect(x - r, y - r, 2 * r, 2 * r); // of a few pixels, and far quicker than a circle
+    } else if (shape === "square") {
+      c.roundRect(x - 0.86 * r, y - 0.86 * r, 1.72 * r, 1.72 * r, 0.22 * r);
     } else if (shape === "diamond") {
       c.moveTo(x, y - 1.15 * r);
       c.lineTo(x + 1.15 * r, y);
@@ -315,6 +319,35 @@ export class Stage {
   colorOf(type, group, row) {
     if (type.value_color === null) return type.color;
     return valueColor(type, group.at(row, type.value_color));
+  }
+
+  /** Cells that are the stronger the more often somebody was there, or the higher the value. */
+  drawOverlay(c) {
+    if (!this.overlay) return;
+    const { points, kind } = this.overlay;
+    const [left, right, low, high] = this.bounds;
+    const cell = this.isGrid ? 1 : Math.max(right - left, high - low) / 36 || 1;
+    const sums = new Map();
+    for (let i = 0; i < points.length; i += 3) {
+      const weight = kind === "value" ? points[i + 2] : 1;
+      if (!Number.isFinite(weight)) continue;
+      const key = `${Math.round(points[i] / cell)} ${Math.round(points[i + 1] / cell)}`;
+      const [sum, count] = sums.get(key) ?? [0, 0];
+      sums.set(key, [sum + weight, count + 1]);
+    }
+    const shown = [...sums].map(([key, [sum, count]]) => [key, kind === "value" ? sum / count : sum]);
+    const least = kind === "value" ? Math.min(...shown.map(([, own]) => own)) : 0;
+    const most = Math.max(...shown.map(([, own]) => own));
+    for (const [key, own] of shown) {
+      const [column, row] = key.split(" ").map(Number);
+      const [x, y] = this.pixel(column * cell, row * cell);
+      const part = (own - least) / (most - least || 1);
+      c.fillStyle = kind === "value" ? `hsl(${10 + 130 * part} 75% 50%)` : "#e0701b";
+      c.globalAlpha = kind === "value" ? 0.4 : 0.08 + 0.55 * part;
+      const side = cell * this.scale;
+      c.fillRect(x - side / 2, y - side / 2, side, side);
+    }
+    c.globalAlpha = 1;
   }
 
   /** Cells of a board, and columns of spaces with discs in them. */
@@ -360,9 +393,15 @@ export class Stage {
     if ((type.tile && type.value_color === null) || type.stack.length) return;
     this.drawRanges(c, group);
     const looks = new Map(); // entities of one look are one path
+    const isOneLook = type.owner === null && type.value_color === null && !group.visible;
+    if (isOneLook) looks.set("", { owner: -1, hidden: false, color: type.color, spots: [] });
     for (let row = 0; row < group.count; row++) {
       const spot = this.spots.get(first + row);
       if (!spot.shown) continue;
+      if (isOneLook) {
+        looks.get("").spots.push(spot);
+        continue;
+      }
       const hidden = Boolean(group.visible && !group.visible[row]);
       const owner = type.owner === null ? -1 : group.at(row, type.owner);
       const color = this.colorOf(type, group, row);

@@ -1,0 +1,128 @@
+"""The viewer: ``python -m benchmarks.viewer``; frames a second, and how long a recording is opened.
+
+Frames a second are measured in headless Chromium, which draws without a GPU: from one request for a
+frame to the next, with all that lies between (the server, JSON, the canvas, the panel). A recording
+of one episode with 100,000 steps is written once and then opened: until its first frame can be
+shown, until a step in its middle is, and until all of it has been found.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from entity_env import (
+    CategoricalActionMask,
+    CategoricalActionSpace,
+    Entity,
+    Environment,
+    ListEnv,
+    Observation,
+    ObsSpace,
+)
+from entity_env.agent import random_policy
+from entity_env.recording import RecordEpisodes
+from entity_env.viewer import Viewer
+from entity_env.viewer.recorded import RecordedSource
+from entity_env.viewer.sources import live_source
+
+COUNTS = (100, 1000, 10_000)
+STEPS = 100_000
+PLAY = """
+const [frames, done] = arguments;
+(async () => {
+  for (let i = 0; i < 5; i++) await viewer.forward();
+  const begin = performance.now();
+  for (let i = 0; i < frames; i++) {
+    await viewer.forward();
+    await new Promise(requestAnimationFrame);
+  }
+  done(1000 * frames / (performance.now() - begin));
+})();
+"""
+
+
+class Swarm(Environment):
+    """Points that tremble; an actor that does nothing."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def obs_space(self) -> ObsSpace:
+        """Return the points and the actor."""
+        return ObsSpace(entities={"Me": Entity(["x", "y"]), "Fly": Entity(["x", "y", "hp", "age"])})
+
+    def action_space(self) -> dict[str, CategoricalActionSpace]:
+        """Return an action without consequences."""
+        return {"Go": CategoricalActionSpace(["left", "right"])}
+
+    def reset(self) -> Observation:
+        """Begin with points anywhere."""
+        self.flies = self.rng.random((self.count, 4), np.float32) * 100
+        return self.observe()
+
+    def act(self, actions: object) -> Observation:
+        """Let the points tremble."""
+        self.flies[:, :2] += self.rng.random((self.count, 2), np.float32) - 0.5
+        return self.observe()
+
+    def observe(self) -> Observation:
+        """Return all points."""
+        return Observation(
+            features={"Me": [[50, 50]], "Fly": self.flies.copy()},
+            ids={"Me": ["me"]},
+            actions={"Go": CategoricalActionMask(actor_ids=["me"])},
+            reward=0.0,
+            done=False,
+        )
+
+
+def frames_a_second(frames: int) -> None:
+    """Print how many frames are played and drawn in a second."""
+    from selenium import webdriver
+
+    options = webdriver.ChromeOptions()
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1280,800"):
+        options.add_argument(argument)
+    browser = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
+    try:
+        browser.set_script_timeout(300)
+        for count in COUNTS:
+            with Viewer(live_source(Swarm(count), "swarm", seed=1)) as viewer:
+                browser.get(viewer.address)
+                time.sleep(1)
+                rate = browser.execute_async_script(PLAY, frames)
+                print(f"{count:>7,} entities  {rate:6.1f} frames a second, played and drawn")
+                browser.get("about:blank")
+    finally:
+        browser.quit()
+
+
+def opening(folder: Path) -> None:
+    """Print how long it takes to open a long episode, and to seek in it."""
+    path = folder / "long.episodes"
+    with RecordEpisodes(ListEnv(lambda: Swarm(20), 1, seed=1), path) as env:
+        policy, obs = random_policy(1), env.reset()
+        for _ in range(STEPS):
+            obs = env.act(policy(obs))
+    print(f"an episode of {STEPS:,} steps, {path.stat().st_size / 1e6:.0f} MB")
+    begin = time.perf_counter()
+    source = RecordedSource.open(path)
+    source.frame(0, 0, 0)
+    print(f"  first frame {time.perf_counter() - begin:5.2f} s after it was opened")
+    while source.episode(0)["is_growing"]:
+        time.sleep(0.01)
+    print(f"  all found   {time.perf_counter() - begin:5.2f} s after it was opened")
+    begin = time.perf_counter()
+    source.frame(0, STEPS // 2, 0)
+    print(f"  a seek      {time.perf_counter() - begin:5.2f} s")
+
+
+if __name__ == "__main__":
+    frames_a_second(100)
+    with tempfile.TemporaryDirectory() as folder:
+        opening(Path(folder))
