@@ -273,13 +273,30 @@ class WandbConfig:
 @names_its_settings
 @dataclass(frozen=True)
 class ScaleConfig:
-    """Several processes, on one machine or many.
+    """Several processes, on one machine or many; ``torchrun`` needs no setting.
 
     Args:
+        mode: ``local``: this process plays. ``rapid``: processes of Ray play, each with worlds and
+            a copy of the network, and this one learns. ``ascend``: worlds and networks are
+            processes of their own; each world serves several networks, each of which plays a part
+            of its rows, or the other way round.
+        worlds: Processes that step worlds, each a part of the rows; those of ``rapid`` are those of
+            the networks, where there are as many.
+        networks: Processes that run the network. The larger of the two is a multiple of the other.
+        max_staleness: The most updates that a decision may be old when it is learned from; 0 lets
+            all wait for the newest weights. ``algorithm=vtrace`` corrects for more.
+        cpus: The CPU cores that Ray reserves for each process.
+        address: The address of a cluster of Ray, or ``auto``; null starts Ray on this machine.
         timeout: Seconds after which a process that the others wait for is given up; evaluations of
             the first process have to end within them.
     """
 
+    mode: Literal["local", "rapid", "ascend"] = "local"
+    worlds: int = at_least(1, default=2)
+    networks: int = at_least(1, default=2)
+    max_staleness: int = at_least(0, default=1)
+    cpus: float = at_least(0, default=1.0)
+    address: str | None = None
     timeout: float = above_0(default=1800.0)
 
 

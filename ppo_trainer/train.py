@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext, redirect_stdout
@@ -32,7 +33,7 @@ from ppo_trainer.environments import (
     with_whole_games,
 )
 from ppo_trainer.errors import ConfigError
-from ppo_trainer.experience.collect import Collected, collect
+from ppo_trainer.experience.collect import Collected
 from ppo_trainer.experience.rollout import Rollout
 from ppo_trainer.experience.trajectories import Trajectories
 from ppo_trainer.learner.average import follow
@@ -54,6 +55,7 @@ from ppo_trainer.runs.load_run import with_network_settings
 from ppo_trainer.runs.logger import check_wandb
 from ppo_trainer.runs.saved_spaces import fit_game
 from ppo_trainer.runs.trust import require_trust
+from ppo_trainer.scale.fleet import Gather, collect_here, open_gather
 from ppo_trainer.training.callbacks import CallbackLike, Callbacks
 from ppo_trainer.training.report import finish
 from ppo_trainer.training.session import Session, open_session
@@ -153,9 +155,11 @@ def _train(
         compiling(config, vec_env, device),
         open_session(config, game, vec_env, device, ranks) as (session, obs),
         session.explained_errors(),
+        open_gather(session) as gather,
         open_telling(session, hooks, interrupt, clock := Stopwatch(), plays=learn is None) as tell,
     ):
         state, interrupted, broken = session.state, False, False
+        improve = learn or functools.partial(train_once, gather=gather)
         begun_at = state.steps
         hooks.call("on_start", session)
         while state.steps < config.total_timesteps and not ranks.any(
@@ -166,7 +170,7 @@ def _train(
             if interrupted:
                 break
             before = state.steps
-            trained = interrupt.finish(learn or train_once, session, obs, clock)
+            trained = interrupt.finish(improve, session, obs, clock)
             if broken := trained is None:
                 session.save(midway=True)
                 break
@@ -233,7 +237,9 @@ def _save(session: Session, hooks: Callbacks) -> None:
         hooks.call("on_checkpoint", session)
 
 
-def train_once(session: Session, obs: VecObs, clock: Stopwatch) -> tuple[VecObs, dict[str, float]]:
+def train_once(
+    session: Session, obs: VecObs, clock: Stopwatch, gather: Gather = collect_here
+) -> tuple[VecObs, dict[str, float]]:
     """Collect from ``obs`` on, and update the networks; return the next observation and metrics."""
     config, state, players = session.config, session.state, session.players
     progress = state.steps / config.total_timesteps
@@ -241,8 +247,7 @@ def train_once(session: Session, obs: VecObs, clock: Stopwatch) -> tuple[VecObs,
     algorithm = make_algorithm(config, state.groups, clone)
     if players is not None:
         players.before_update(progress)
-    collectors = [learner.collector() for learner in session.learners]
-    collected = collect(collectors, session.vec_env, obs, config, clock)
+    collected = gather(session, obs, clock)
     measured, rollouts = [], []
     for learner, own in zip(session.learners, collected, strict=True):
         learner.state.pending = own.pending
@@ -260,6 +265,7 @@ def train_once(session: Session, obs: VecObs, clock: Stopwatch) -> tuple[VecObs,
     frames, episodes, truncated = _of_all(session.ranks, rollouts, collected[0])
     state.steps += frames
     metrics = _with_episodes(of_policies(measured), episodes, truncated)
+    metrics |= collected[0].numbers
     if players is not None:
         metrics |= players.after_update(session.run, state.update, state.steps)
     return collected[0].next_obs, metrics

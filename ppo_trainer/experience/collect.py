@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -69,6 +69,7 @@ class Collected:
         metrics: The metrics of the episodes that ended meanwhile; those of a population are in the
             first result.
         truncated: The number of these episodes that a limit has cut off, likewise.
+        numbers: More for the log, by name.
     """
 
     trajectories: Trajectories
@@ -76,6 +77,7 @@ class Collected:
     next_obs: VecObs
     metrics: Mapping[str, Metric]
     truncated: int = 0
+    numbers: Mapping[str, float] = field(default_factory=dict)
 
 
 @torch.no_grad()

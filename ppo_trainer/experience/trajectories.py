@@ -122,6 +122,21 @@ class Trajectories:
         """Return the number of decisions."""
         return len(self.decisions)
 
+    @staticmethod
+    def cat(parts: Sequence[Trajectories]) -> Trajectories:
+        """Concatenate rollouts, each as one of rows of its own."""
+        before = np.cumsum([0, *(len(part.next_values) for part in parts)])
+        decisions = [
+            replace(part.decisions, rows=part.decisions.rows + first)
+            for part, first in zip(parts, before, strict=False)
+        ]
+        return Trajectories(
+            Decisions.cat(decisions),
+            np.concatenate([part.ends for part in parts]),
+            np.concatenate([part.final_values for part in parts]),
+            np.concatenate([part.next_values for part in parts]),
+        )
+
 
 def select_choices(
     chosen: Mapping[str, RaggedTensor], log_probs: Mapping[str, RaggedTensor], frames: FrameNumbers

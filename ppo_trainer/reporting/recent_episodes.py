@@ -28,6 +28,7 @@ _OF_UPDATES_BY_GROUP = (
     "eval/",
     "selfplay/",
     "rating/",
+    "scale/",
 )
 
 _OF_A_POLICY = re.compile(r"policy_\d+/")  # of a population

@@ -266,8 +266,8 @@ def open_session(
 
     Within, no other process can train the run but those that learn together with this one.
     """
-    if not ranks.is_alone:
-        _check_alone(config)
+    if not ranks.is_alone or config.scale.mode != "local":
+        _check_alone(config, ranks)
     torch.manual_seed(derived_seed(config.seed, "network"))
     with ExitStack() as stack:
         if config.resume is None:
@@ -311,8 +311,13 @@ def open_session(
         yield _resume(session) if config.resume is not None else _begin(session)
 
 
-def _check_alone(config: TrainConfig) -> None:
+def _check_alone(config: TrainConfig, ranks: Ranks) -> None:
     """Raise ConfigError for settings of which several processes would have to agree on more."""
+    if config.scale.mode != "local" and not (ranks.is_alone and not config.rollout.processes):
+        raise ConfigError(
+            f"scale.mode={config.scale.mode} has processes of its own",
+            expected="rollout.processes=0, and no torchrun",
+        )
     for name, own, expected in (
         ("selfplay.mode", config.selfplay.mode, "mirror"),
         ("selfplay.average", config.selfplay.average, False),

@@ -1,0 +1,332 @@
+"""The processes of Ray that play for a run: who serves whom, and what follows when one is lost.
+
+A cell is a world and the networks that play it, or a network and the worlds that it plays. Cells
+know nothing of each other. When a process of a cell is lost, its cell is made anew and everything
+else goes on: what is lost is the rollout in hand.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import Any, TypeAlias
+
+from entity_env import Metric, VecEnv, VecObs
+from ppo_trainer.config import TrainConfig
+from ppo_trainer.environments import Game, make_vec_env
+from ppo_trainer.errors import ConfigError, TrainerError
+from ppo_trainer.experience.collect import Collected, collect
+from ppo_trainer.experience.trajectories import Trajectories
+from ppo_trainer.machine.ranks import Ranks
+from ppo_trainer.machine.screen import complain, say
+from ppo_trainer.machine.seeding import derived_seed
+from ppo_trainer.machine.stopwatch import Stopwatch
+from ppo_trainer.scale.player import Played, Player
+from ppo_trainer.scale.worlds import Place, ServedRows, World
+from ppo_trainer.training.session import Session
+
+__all__ = ["Gather", "Part", "cells", "collect_here", "open_gather"]
+
+Gather: TypeAlias = Callable[[Session, VecObs, Stopwatch], list[Collected]]
+"""A function that returns the decisions of an update, and the observation to go on from."""
+
+_MOST_LOSSES = 20
+"""Processes lost one after the other, without any rollout in between, after which a run ends."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """The place of a network in a world.
+
+    Args:
+        world: The number of the world.
+        share: Which of its networks it is.
+        shares: How many networks the world serves.
+    """
+
+    world: int
+    share: int = 0
+    shares: int = 1
+
+
+def cells(worlds: int, networks: int) -> list[list[list[Part]]]:
+    """Return who plays what: for each cell, for each of its networks, the parts of worlds.
+
+    ``cells(2, 2)``: one world for each network. ``cells(4, 2)``: two worlds for each network.
+    ``cells(1, 2)``: one world, of which each network plays a half.
+
+    Raises:
+        ConfigError: One number is no multiple of the other.
+    """
+    more, fewer = max(worlds, networks), min(worlds, networks)
+    if more % fewer:
+        raise ConfigError(
+            "worlds and networks cannot be shared evenly",
+            expected="scale.worlds a multiple of scale.networks, or the other way round",
+            received=f"scale.worlds={worlds} scale.networks={networks}",
+        )
+    each = more // fewer
+    if worlds >= networks:
+        return [[[Part(n * each + k) for k in range(each)]] for n in range(networks)]
+    return [[[Part(world, k, each)] for k in range(each)] for world in range(worlds)]
+
+
+@contextmanager
+def open_gather(session: Session) -> Iterator[Gather]:
+    """Give the function that gathers experience: here, or from processes of Ray.
+
+    Raises:
+        ConfigError: Ray is not installed, or settings do not go together.
+    """
+    if session.config.scale.mode == "local":
+        yield collect_here
+        return
+    try:
+        import ray
+    except ImportError as error:
+        raise ConfigError(
+            f"scale.mode={session.config.scale.mode} needs Ray",
+            hint="pip install 'ragged-rl[ray]'",
+        ) from error
+    begun = not ray.is_initialized()
+    if begun:
+        ray.init(session.config.scale.address, log_to_driver=False, logging_level=logging.ERROR)
+    fleet = Fleet(session, ray)
+    try:
+        yield fleet.gather
+    finally:
+        fleet.close()
+        if begun:
+            ray.shutdown()
+
+
+def collect_here(session: Session, obs: VecObs, clock: Stopwatch) -> list[Collected]:
+    """Play the rows of the session."""
+    collectors = [learner.collector() for learner in session.learners]
+    return collect(collectors, session.vec_env, obs, session.config, clock)
+
+
+@dataclass(eq=False)
+class _Cell:
+    """The processes of a cell, and the rollouts that its networks play."""
+
+    number: int
+    worlds: list[Any] = field(default_factory=list)
+    networks: list[Any] = field(default_factory=list)
+    idle: list[Any] = field(default_factory=list)
+    busy: dict[Any, tuple[Any, float]] = field(default_factory=dict)
+
+    @property
+    def since(self) -> float:
+        """The moment at which its oldest rollout began."""
+        return min((since for _, since in self.busy.values()), default=math.inf)
+
+
+class Fleet:
+    """The cells of a run.
+
+    Args:
+        session: The run.
+        ray: The module, or what does the same.
+    """
+
+    def __init__(self, session: Session, ray: Any) -> None:
+        self._config, self._game, self._ray = session.config, session.game, ray
+        own = self._config.scale
+        self._plan = cells(own.worlds, own.networks)
+        self._seeds = count()
+        self._lost = self._lost_in_a_row = self._dropped = 0
+        self._weights: Any = None
+        self._version = 0
+        self._waiting: deque[Played] = deque()
+        self._check()
+        self._cells = [self._make(number) for number in range(len(self._plan))]
+
+    def gather(self, session: Session, obs: VecObs, clock: Stopwatch) -> list[Collected]:
+        """Return as many rollouts as there are networks, none older than is allowed."""
+        most, wanted = self._config.scale.max_staleness, self._config.scale.networks
+        with clock("weights"):
+            weights = {name: own.cpu() for name, own in session.net.state_dict().items()}
+            self._weights, self._version = self._ray.put(weights), session.updates
+        taken: list[Played] = []
+        with clock("players"):
+            self._begin_rollouts()
+            while len(taken) < wanted:
+                while self._waiting and len(taken) < wanted:
+                    played = self._waiting.popleft()
+                    if self._version - played.version > most:
+                        self._dropped += 1
+                    else:
+                        taken.append(played)
+                if len(taken) < wanted:
+                    self._hear()
+                    if most or not self._busy():
+                        self._begin_rollouts()
+        return [self._joined(taken, obs)]
+
+    def close(self) -> None:
+        """End all processes."""
+        for cell in self._cells:
+            self._end(cell)
+
+    def _check(self) -> None:
+        """Raise ConfigError where processes would wait for each other, or for cores, for ever."""
+        own = self._config.scale
+        if own.networks > own.worlds and not own.max_staleness:
+            raise ConfigError(
+                "the networks of a world end their rollouts at different moments",
+                expected="scale.max_staleness=1 or more, or as many worlds as networks",
+                received=f"scale.worlds={own.worlds} scale.networks={own.networks}",
+            )
+        apart = own.mode == "ascend" or own.worlds != own.networks
+        processes = own.networks + (own.worlds if apart else 0)
+        there = self._ray.cluster_resources().get("CPU", 0.0)
+        fitting = f"scale.cpus={there / processes:.2g}"
+        if processes * own.cpus > there:
+            raise ConfigError(
+                f"{processes} processes of Ray want {processes * own.cpus:g} cores",
+                expected=f"at most {there:g}",
+                hint=f"lower scale.worlds and scale.networks, or set {fitting}",
+            )
+        say(f"{processes} processes of Ray play: {own.worlds} worlds, {own.networks} networks")
+
+    def _joined(self, taken: Sequence[Played], obs: VecObs) -> Collected:
+        metrics: dict[str, Metric] = {}
+        for played in taken:
+            for name, own in played.metrics.items():
+                metrics[name] = metrics.get(name, Metric()).merge(own)
+        parts = [
+            replace(
+                played.trajectories,
+                decisions=played.trajectories.decisions.later(self._version - played.version),
+            )
+            for played in taken
+        ]
+        numbers = {"scale/lost": self._lost, "scale/dropped": self._dropped}
+        return Collected(
+            Trajectories.cat(parts),
+            None,
+            obs,
+            metrics,
+            sum(played.truncated for played in taken),
+            {name: float(number) for name, number in numbers.items()},
+        )
+
+    def _busy(self) -> list[Any]:
+        return [ref for cell in self._cells for ref in cell.busy]
+
+    def _begin_rollouts(self) -> None:
+        """Let idle networks play with the newest weights."""
+        for cell in self._cells:
+            for network in cell.idle:
+                ref = network.rollout.remote(self._weights, self._version)
+                cell.busy[ref] = network, time.monotonic()
+            cell.idle.clear()
+
+    def _hear(self) -> None:
+        """Wait for a rollout, or for the loss of a process."""
+        timeout = self._config.scale.timeout
+        done, _ = self._ray.wait(self._busy(), num_returns=1, timeout=timeout)
+        if not done:
+            cell = min(self._cells, key=lambda own: own.since)
+            self._replace(cell, f"nothing was heard for scale.timeout={timeout:g} s")
+            return
+        (ref,) = done
+        cell = next(own for own in self._cells if ref in own.busy)
+        network, _ = cell.busy.pop(ref)
+        try:
+            self._waiting.append(self._ray.get(ref))
+        except self._ray.exceptions.RayTaskError as error:
+            raise TrainerError(
+                "a process that plays for the run has failed",
+                received=f"{type(error.cause).__name__}: {error.cause}",
+            ) from error
+        except self._ray.exceptions.OutOfMemoryError:
+            self._replace(
+                cell, "its machine is out of memory: lower scale.networks or rollout.num_envs"
+            )
+        except self._ray.exceptions.RayError as error:
+            self._replace(cell, str(error).strip().splitlines()[0])
+        else:
+            self._lost_in_a_row = 0
+            cell.idle.append(network)
+
+    def _replace(self, cell: _Cell, why: str) -> None:
+        """Make a cell anew.
+
+        Raises:
+            TrainerError: It is the last one of many in a row.
+        """
+        self._lost, self._lost_in_a_row = self._lost + 1, self._lost_in_a_row + 1
+        if self._lost_in_a_row > _MOST_LOSSES:
+            raise TrainerError(
+                f"{_MOST_LOSSES} processes were lost one after the other", received=why
+            )
+        complain(f"a process that plays for the run is lost, and started again: {why}")
+        self._end(cell)
+        self._cells[self._cells.index(cell)] = self._make(cell.number)
+
+    def _end(self, cell: _Cell) -> None:
+        for process in (*cell.networks, *cell.worlds):
+            self._ray.kill(process)
+
+    def _make(self, number: int) -> _Cell:
+        """Start the processes of a cell, each with random numbers of its own."""
+        config, own, ray = self._config, self._config.scale, self._ray
+        networks, cell = self._plan[number], _Cell(number)
+        worlds: dict[int, Any] = {}
+        in_one = own.mode == "rapid" and len(networks) == len(networks[0]) == 1
+        for parts in networks:
+            for part in parts:
+                if not in_one and part.world not in worlds:
+                    make = ray.remote(num_cpus=own.cpus, max_concurrency=part.shares + 1)(World)
+                    rows = _RowMaker(config, self._game, part.world, next(self._seeds))
+                    worlds[part.world] = make.remote(rows, part.shares, own.timeout)
+            seed = derived_seed(config.seed, "player", next(self._seeds))
+            maker: Callable[[], VecEnv] = _RowMaker(config, self._game, parts[0].world, seed)
+            if not in_one:
+                maker = _ServedMaker([(worlds[part.world], part.share) for part in parts])
+            cell.networks.append(ray.remote(num_cpus=own.cpus)(Player).remote(config, maker, seed))
+        cell.worlds = list(worlds.values())
+        cell.idle = list(cell.networks)
+        return cell
+
+
+@dataclass(frozen=True)
+class _RowMaker:
+    """Makes the rows of a world in its process."""
+
+    config: TrainConfig
+    game: Game
+    world: int
+    seed: int
+
+    def __call__(self) -> VecEnv:
+        """Return its share of all rows."""
+        ranks = Ranks()
+        ranks.rank, ranks.size = self.world, self.config.scale.worlds
+        seed = derived_seed(self.config.seed, "world", self.seed)
+        return make_vec_env(self.config, self.game, seed, ranks)
+
+
+@dataclass(frozen=True)
+class _ServedMaker:
+    """Makes the rows that a network plays in worlds of other processes."""
+
+    places: list[tuple[Any, int]]
+
+    def __call__(self) -> VecEnv:
+        """Return rows that ask the worlds."""
+        import ray
+
+        places = [
+            Place(lambda name, *own, world=world: getattr(world, name).remote(*own), share)
+            for world, share in self.places
+        ]
+        return ServedRows(places, ray.get)

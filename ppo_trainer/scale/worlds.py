@@ -1,0 +1,179 @@
+"""Worlds in processes of their own, and the rows of them that a network plays.
+
+A world is a ``VecEnv``. It may serve several networks, each of which plays a part of its rows, and
+a network may play several worlds: it sees a ``VecEnv`` in both cases.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from entity_env import ActionSpace, ObsSpace, VecEnv, VecObs
+from entity_env.batching.ragged import ActionBuffer
+from entity_env.kinds.table import answer_forms
+from entity_env.workers.action_format import read_actions, split_actions
+from entity_env.workers.obs_format import ObsFormat
+from entity_env.workers.row_share import cut_rows
+from ppo_trainer.errors import TrainerError
+from ppo_trainer.experience.frames import answers_in_order, asked_frames, frames_of
+
+__all__ = ["Place", "ServedRows", "World", "part_of"]
+
+
+class World:
+    """The process that steps the rows of some worlds, once all networks have answered.
+
+    Args:
+        make_rows: Makes the rows.
+        networks: How many networks play them; each has a part of the rows.
+        timeout: Seconds that one of them may be waited for.
+    """
+
+    def __init__(self, make_rows: Callable[[], VecEnv], networks: int, timeout: float) -> None:
+        self._rows, self._timeout = make_rows(), timeout
+        self._shares = cut_rows(len(self._rows), networks, 1)
+        self._format = ObsFormat(self._rows.obs_space(), self._rows.action_space())
+        self._forms = answer_forms(self._rows.action_space())
+        self._all_here = threading.Barrier(networks, self._step)
+        self._obs: VecObs | None = None
+        self._answers: dict[int, bytes | None] = {}
+
+    def spaces(self) -> tuple[ObsSpace, Mapping[str, ActionSpace], list[int]]:
+        """Return the spaces, and the number of rows of each network."""
+        counts = [count for _, count in self._shares]
+        return self._rows.obs_space(), self._rows.action_space(), counts
+
+    def step(self, network: int, answers: bytes | None) -> bytes:
+        """Return what a network sees when all have answered; no answers begin new episodes.
+
+        Raises:
+            TrainerError: Another network has not answered.
+        """
+        self._answers[network] = answers
+        try:
+            self._all_here.wait(self._timeout)
+        except threading.BrokenBarrierError as error:
+            raise TrainerError(
+                "a world waits for a network that does not answer",
+                expected=f"answers of {self._all_here.parties} networks within {self._timeout:g} s",
+            ) from error
+        assert self._obs is not None
+        return bytes(self._format.pack(part_of(self._obs, *self._shares[network])))
+
+    def _step(self) -> None:
+        """Step the rows, in the last network's thread, while the others wait."""
+        obs = self._obs
+        if obs is None or None in self._answers.values():
+            self._obs = self._rows.reset()
+            return
+        places = [_places(obs, *share) for share in self._shares]
+        answers = [
+            read_actions(self._answers[number] or b"", self._forms, len(own))
+            for number, own in enumerate(places)
+        ]
+        self._obs = self._rows.act(answers_in_order(answers, places))
+
+
+def part_of(obs: VecObs, first: int, count: int) -> VecObs:
+    """Return what some consecutive rows see."""
+    mine = slice(first, first + count)
+    final = obs.final
+    if final is not None:
+        cut_off = np.flatnonzero(obs.truncated)
+        within = np.flatnonzero((cut_off >= first) & (cut_off < first + count))
+        final = frames_of(final, within) if len(within) else None
+    shown = asked_frames(obs, _places(obs, first, count))
+    return replace(
+        shown,
+        rows=shown.rows - first,
+        reward=obs.reward[mine],
+        done=obs.done[mine],
+        truncated=obs.truncated[mine],
+        metrics={name: column[mine] for name, column in obs.metrics.items()},
+        final=final,
+        over=None if obs.over is None else obs.over[mine],
+    )
+
+
+def _places(obs: VecObs, first: int, count: int) -> Any:
+    """Return the places of the frames of some consecutive rows."""
+    return np.flatnonzero((obs.rows >= first) & (obs.rows < first + count))
+
+
+@dataclass(frozen=True)
+class Place:
+    """A part of a world's rows.
+
+    Args:
+        call: Calls a method of the world: ``call(name, *arguments)`` returns at once.
+        network: Which of its networks this one is.
+    """
+
+    call: Callable[..., Any]
+    network: int
+
+
+class ServedRows(VecEnv):
+    """The rows that a network plays in worlds of other processes.
+
+    Args:
+        places: The parts of worlds.
+        wait: Returns the results of several calls.
+    """
+
+    def __init__(
+        self, places: Sequence[Place], wait: Callable[[Sequence[Any]], Sequence[Any]]
+    ) -> None:
+        self._places, self._wait = places, wait
+        every = wait([place.call("spaces") for place in places])
+        self._obs_space, self._action_space, _ = every[0]
+        self._counts: list[int] = [
+            counts[place.network] for place, (_, _, counts) in zip(places, every, strict=True)
+        ]
+        self._format = ObsFormat(self._obs_space, self._action_space)
+        self._frames: list[int] = []
+
+    def obs_space(self) -> ObsSpace:
+        """Return the observation space."""
+        return self._obs_space  # type: ignore[no-any-return]
+
+    def action_space(self) -> dict[str, ActionSpace]:
+        """Return the action space."""
+        return dict(self._action_space)
+
+    def __len__(self) -> int:
+        """Return the number of rows of all parts."""
+        return sum(self._counts)
+
+    def _reset(self, seed: int | None) -> VecObs:
+        return self._step([None] * len(self._places))
+
+    def _act(self, chosen: Mapping[str, ActionBuffer]) -> VecObs:
+        return self._step(split_actions(chosen, self._frames))
+
+    def _step(self, answers: Sequence[bytes | None]) -> VecObs:
+        calls = [
+            place.call("step", place.network, own)
+            for place, own in zip(self._places, answers, strict=True)
+        ]
+        obs = self._format.join([(own, 0) for own in self._wait(calls)])
+        ends = np.searchsorted(obs.rows, np.cumsum(self._counts))
+        self._frames = np.diff(ends, prepend=0).tolist()
+        return obs
+
+    def _get_state(self) -> list[Any]:
+        raise NotImplementedError  # ``has_state`` says no
+
+    def _set_state(self, state: list[Any]) -> VecObs:
+        raise NotImplementedError
+
+    def _render(self, **kwargs: Any) -> list[Any]:
+        raise NotImplementedError
+
+    def _close(self) -> None:
+        """Leave the worlds to those who have made them."""

@@ -1,0 +1,118 @@
+"""A module that does what Ray does for ``ppo_trainer.scale``, in threads of this process."""
+
+from __future__ import annotations
+
+import random
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor
+from concurrent.futures import wait as wait_for
+from types import SimpleNamespace
+from typing import Any
+
+
+class RayError(Exception):
+    """The base of Ray's errors."""
+
+
+class RayTaskError(RayError):
+    """An error of the function itself."""
+
+    def __init__(self, cause: BaseException) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+
+
+class RayActorError(RayError):
+    """A process is gone."""
+
+
+class OutOfMemoryError(RayError):
+    """A machine has no memory left."""
+
+
+class Actor:
+    """A process: one thread for each call that may run at once."""
+
+    def __init__(self, ray: FakeRay, kind: type, threads: int, arguments: tuple[Any, ...]) -> None:
+        self._ray, self._pool = ray, ThreadPoolExecutor(threads)
+        self._made = self._pool.submit(kind, *arguments)
+        self.is_gone = False
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return SimpleNamespace(remote=lambda *own: self._call(name, own))
+
+    def _call(self, name: str, arguments: tuple[Any, ...]) -> Future[Any]:
+        def run() -> Any:
+            made = self._made.result()
+            if name == "rollout":
+                self._ray.before_rollout(self)
+            if self.is_gone:
+                raise RayActorError("the process is gone")
+            try:
+                result = getattr(made, name)(*arguments)
+            except Exception as error:
+                raise RayTaskError(error) from error
+            if self.is_gone:
+                raise RayActorError("the process is gone")
+            return result
+
+        return self._pool.submit(run)
+
+    def end(self) -> None:
+        self.is_gone = True
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+class FakeRay:
+    """The functions of the module.
+
+    Args:
+        chance: The probability with which a process ends at each rollout.
+        cores: The cores of the cluster.
+    """
+
+    exceptions = SimpleNamespace(
+        RayError=RayError, RayTaskError=RayTaskError, OutOfMemoryError=OutOfMemoryError
+    )
+    ObjectRef = Future
+
+    def __init__(self, chance: float = 0.0, cores: float = 8.0) -> None:
+        self._random, self._chance, self._cores = random.Random(0), chance, cores
+        self.actors: list[Actor] = []
+        self.killed = 0
+
+    def before_rollout(self, actor: Actor) -> None:
+        if self._random.random() < self._chance:
+            self.killed += 1
+            actor.is_gone = True
+
+    def cluster_resources(self) -> dict[str, float]:
+        return {"CPU": self._cores}
+
+    def is_initialized(self) -> bool:
+        return True
+
+    def remote(self, num_cpus: float, max_concurrency: int = 1) -> Any:
+        def made(kind: type) -> Any:
+            def begin(*arguments: Any) -> Actor:
+                self.actors.append(Actor(self, kind, max_concurrency, arguments))
+                return self.actors[-1]
+
+            return SimpleNamespace(remote=begin)
+
+        return made
+
+    def put(self, value: Any) -> Any:
+        return {name: tensor.clone() for name, tensor in value.items()}
+
+    def get(self, refs: Any) -> Any:
+        return [ref.result() for ref in refs] if isinstance(refs, list) else refs.result()
+
+    def wait(self, refs: list[Any], num_returns: int, timeout: float) -> tuple[Any, Any]:
+        done, rest = wait_for(refs, timeout, FIRST_COMPLETED)
+        first = [ref for ref in refs if ref in done][:num_returns]
+        return first, [*rest]
+
+    def kill(self, actor: Actor) -> None:
+        actor.end()
