@@ -27,11 +27,11 @@ from ppo_trainer.machine.ranks import Ranks
 from ppo_trainer.machine.screen import complain, say
 from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.machine.stopwatch import Stopwatch
-from ppo_trainer.scale.player import Played, Player
-from ppo_trainer.scale.worlds import Place, ServedRows, World
+from ppo_trainer.scale.rollout_worker import Played, RolloutWorker
+from ppo_trainer.scale.worlds import ServedRows, ServedShare, World
 from ppo_trainer.training.session import Session
 
-__all__ = ["Gather", "Part", "cells", "collect_here", "open_gather"]
+__all__ = ["Gather", "WorldShare", "cells", "collect_here", "open_gather"]
 
 Gather: TypeAlias = Callable[[Session, VecObs, Stopwatch], list[Collected]]
 """A function that returns the decisions of an update, and the observation to go on from."""
@@ -41,7 +41,7 @@ _MOST_LOSSES = 20
 
 
 @dataclass(frozen=True)
-class Part:
+class WorldShare:
     """The place of a network in a world.
 
     Args:
@@ -55,7 +55,7 @@ class Part:
     shares: int = 1
 
 
-def cells(worlds: int, networks: int) -> list[list[list[Part]]]:
+def cells(worlds: int, networks: int) -> list[list[list[WorldShare]]]:
     """Return who plays what: for each cell, for each of its networks, the parts of worlds.
 
     ``cells(2, 2)``: one world for each network. ``cells(4, 2)``: two worlds for each network.
@@ -73,8 +73,8 @@ def cells(worlds: int, networks: int) -> list[list[list[Part]]]:
         )
     each = more // fewer
     if worlds >= networks:
-        return [[[Part(n * each + k) for k in range(each)]] for n in range(networks)]
-    return [[[Part(world, k, each)] for k in range(each)] for world in range(worlds)]
+        return [[[WorldShare(n * each + k) for k in range(each)]] for n in range(networks)]
+    return [[[WorldShare(world, k, each)] for k in range(each)] for world in range(worlds)]
 
 
 @contextmanager
@@ -292,7 +292,9 @@ class Fleet:
             maker: Callable[[], VecEnv] = _RowMaker(config, self._game, parts[0].world, seed)
             if not in_one:
                 maker = _ServedMaker([(worlds[part.world], part.share) for part in parts])
-            cell.networks.append(ray.remote(num_cpus=own.cpus)(Player).remote(config, maker, seed))
+            cell.networks.append(
+                ray.remote(num_cpus=own.cpus)(RolloutWorker).remote(config, maker, seed)
+            )
         cell.worlds = list(worlds.values())
         cell.idle = list(cell.networks)
         return cell
@@ -326,7 +328,7 @@ class _ServedMaker:
         import ray
 
         places = [
-            Place(lambda name, *own, world=world: getattr(world, name).remote(*own), share)
+            ServedShare(lambda name, *own, world=world: getattr(world, name).remote(*own), share)
             for world, share in self.places
         ]
         return ServedRows(places, ray.get)

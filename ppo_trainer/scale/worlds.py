@@ -22,7 +22,7 @@ from entity_env.workers.row_share import cut_rows
 from ppo_trainer.errors import TrainerError
 from ppo_trainer.experience.frames import answers_in_order, asked_frames, frames_of
 
-__all__ = ["Place", "ServedRows", "World", "part_of"]
+__all__ = ["ServedRows", "ServedShare", "World", "part_of"]
 
 
 class World:
@@ -106,7 +106,7 @@ def _places(obs: VecObs, first: int, count: int) -> Any:
 
 
 @dataclass(frozen=True)
-class Place:
+class ServedShare:
     """A part of a world's rows.
 
     Args:
@@ -127,7 +127,7 @@ class ServedRows(VecEnv):
     """
 
     def __init__(
-        self, places: Sequence[Place], wait: Callable[[Sequence[Any]], Sequence[Any]]
+        self, places: Sequence[ServedShare], wait: Callable[[Sequence[Any]], Sequence[Any]]
     ) -> None:
         self._places, self._wait = places, wait
         every = wait([place.call("spaces") for place in places])

@@ -14,7 +14,7 @@ from support.turn_rows import TurnRows
 from entity_env import ListEnv
 from ppo_trainer import RolloutConfig, ScaleConfig, train
 from ppo_trainer.errors import ConfigError, TrainerError
-from ppo_trainer.scale.fleet import Part, cells
+from ppo_trainer.scale.fleet import WorldShare, cells
 from ppo_trainer.scale.worlds import part_of
 
 
@@ -33,9 +33,13 @@ def with_ray(monkeypatch, **settings):
 
 # The topologies of ELF (Tian et al. 2017, arXiv:1707.01067): the settings, and who plays what.
 TOPOLOGIES = {
-    "one model for each game": (2, 2, [[[Part(0)]], [[Part(1)]]]),
-    "many games to one model": (4, 2, [[[Part(0), Part(1)]], [[Part(2), Part(3)]]]),
-    "one game to many models": (1, 2, [[[Part(0, 0, 2)], [Part(0, 1, 2)]]]),
+    "one model for each game": (2, 2, [[[WorldShare(0)]], [[WorldShare(1)]]]),
+    "many games to one model": (
+        4,
+        2,
+        [[[WorldShare(0), WorldShare(1)]], [[WorldShare(2), WorldShare(3)]]],
+    ),
+    "one game to many models": (1, 2, [[[WorldShare(0, 0, 2)], [WorldShare(0, 1, 2)]]]),
 }
 
 
@@ -162,7 +166,9 @@ def test_ray_itself_plays_and_a_killed_process_is_replaced(config):
     def kill_one(session):
         if session.updates == 2:
             children = psutil.Process().children(recursive=True)
-            own = next(child for child in children if "ray::Player" in " ".join(child.cmdline()))
+            own = next(
+                child for child in children if "ray::RolloutWorker" in " ".join(child.cmdline())
+            )
             own.kill()
 
     psutil = pytest.importorskip("psutil")

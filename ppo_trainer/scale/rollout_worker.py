@@ -19,7 +19,7 @@ from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.machine.stopwatch import Stopwatch
 from ragged_net import RaggedNet
 
-__all__ = ["Played", "Player"]
+__all__ = ["Played", "RolloutWorker"]
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Played:
     truncated: int
 
 
-class Player:
+class RolloutWorker:
     """A copy of the network, and the rows that it plays.
 
     Args:
