@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from .warehouse_rules import (
     ACTION_SPACE,
     CARRIED,
     CLAIMED,
+    FAR,
     OBS_SPACE,
     WAITING,
     FloorPlan,
@@ -95,6 +97,11 @@ class WarehouseRows(CompiledRows):
         self._fields["places"][:] = plan.cells
         self._fields["shared"][:, np.concatenate([plan.stations, plan.chargers])] = 1
 
+    def load_game(self, saved: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the fields, or StateError, also of runs in which robots passed through others."""
+        none = [0] * self._fields["cell"].shape[1]
+        return super().load_game({"since": none, "tried": none, "chain": none, **saved})
+
     def draw_row(self, row: int, cell: int = 28, **_: Any) -> npt.NDArray[np.uint8]:
         """Return a picture of the warehouse of a row. Shape: (H, W, 3), uint8.
 
@@ -131,7 +138,9 @@ def _game(plan: FloorPlan, waiting: int, settings: dict[str, int]) -> CompiledGa
             "charged": Field((robots,), least=-1, most=ticks + settings["charge"]),
             "load": Field((robots, room), least=0, most=items - 1),
             "want": Field((robots,), least=-1, most=cells - 1),
-            "ring": Field((robots,), least=0, most=cells - 1),
+            "since": Field((robots,), least=0, most=ticks),
+            "tried": Field((robots,), least=0, most=31),
+            "chain": Field((robots,), least=0, most=robots - 1),
             "item": Field((items, 3), least=0, most=(cells - 1, waiting - 1, CARRIED)),
             "shown": Field((items,), least=0, most=items - 1),
             "num_shown": Field(least=0, most=items),
@@ -175,7 +184,7 @@ def reset(g: Any, game: int) -> None:
             g.stations[game, home] if home < stations else g.chargers[game, home - stations]
         )
         g.goal[game, robot] = g.task[game, robot] = g.charged[game, robot] = -1
-        g.loaded[game, robot] = 0
+        g.loaded[game, robot] = g.since[game, robot] = 0
         g.battery[game, robot] = g.full
     for i in range(g.item.shape[1]):
         g.item[game, i, 2] = 0
@@ -399,65 +408,95 @@ def _move_on(g: Any, game: int) -> None:
 
 @compiled
 def _drive(g: Any, game: int) -> None:
-    """One step of each robot that can."""
+    """One step of each robot that can: no two into one cell, and none through each other.
+
+    Who has been on its way for longest decides first; who stands in its way makes room, and decides
+    before all others (Okumura et al., "Priority inheritance with backtracking for iterative
+    multi-agent path finding", Artificial Intelligence 310, 2022).
+    """
     count = g.robots[game]
     for robot in range(count):
+        goal = g.goal[game, robot]
+        drives = goal >= 0 and goal != g.cell[game, robot]
+        g.since[game, robot] = min(g.since[game, robot] + 1, g.ticks) if drives else 0
         g.want[game, robot] = -1
-        goal, here = g.goal[game, robot], g.cell[game, robot]
-        if goal >= 0 and goal != here:
-            best = -1
-            for k in range(4):
-                there = g.next[game, here, k]
-                if there >= 0 and (
-                    best < 0 or g.ways[game, there, goal] < g.ways[game, best, goal]
-                ):
-                    best = there
-            g.want[game, robot] = best
-    again = True
-    while again:
-        again = False
+    while True:
+        first, longest = -1, -1
         for robot in range(count):
-            want = g.want[game, robot]
-            if want >= 0 and (g.shared[game, want] or _who_is_in(g, game, want) < 0):
-                _step(g, game, robot, want)
-                again = True
-    for robot in range(count):
-        _move_ring(g, game, robot)
-
-
-@compiled
-def _who_is_in(g: Any, game: int, cell: int) -> int:
-    for robot in range(g.robots[game]):
-        if g.cell[game, robot] == cell:
-            return robot
-    return -1
-
-
-@compiled
-def _move_ring(g: Any, game: int, robot: int) -> None:
-    """Move all robots of a ring that wait for each other, if this one is in one."""
-    length, one = 0, robot
-    while g.want[game, one] >= 0 and length < g.robots[game]:
-        g.ring[game, length] = g.want[game, one]
-        length += 1
-        one = _who_is_in(g, game, g.want[game, one])
-        if one == robot:
+            if g.want[game, robot] < 0 and g.since[game, robot] > longest:
+                first, longest = robot, g.since[game, robot]
+        if first < 0:
             break
-    if length == 0 or one != robot:
-        return
-    first = robot
-    for k in range(length):
-        # Whoever is in the cell has not moved yet: the ring is followed, not searched.
-        following = _who_is_in(g, game, g.ring[game, k])
-        _step(g, game, first, g.ring[game, k])
-        first = following
+        _decide(g, game, first)
+    for robot in range(count):
+        if g.want[game, robot] != g.cell[game, robot]:
+            g.cell[game, robot] = g.want[game, robot]
+            g.battery[game, robot] = max(g.battery[game, robot] - 1, 0)
 
 
 @compiled
-def _step(g: Any, game: int, robot: int, cell: int) -> None:
-    g.cell[game, robot] = cell
-    g.battery[game, robot] -= 1
-    g.want[game, robot] = -1
+def _decide(g: Any, game: int, robot: int) -> None:
+    """Write the next cells of a robot, and of those who must make room for it."""
+    depth = 0
+    g.chain[game, 0], g.tried[game, robot] = robot, 0
+    while depth >= 0:
+        one = g.chain[game, depth]
+        g.want[game, one] = -1
+        there = _next_try(g, game, one)
+        if there < 0:  # it stays, and who wants its cell tries another one
+            g.want[game, one] = g.cell[game, one]
+            depth -= 1
+            continue
+        if not _is_free(g, game, one, there):
+            continue
+        g.want[game, one] = there
+        other = _who_stands_in(g, game, one, there)
+        if other < 0:
+            break
+        depth += 1
+        g.chain[game, depth], g.tried[game, other] = other, 0
+
+
+@compiled
+def _next_try(g: Any, game: int, robot: int) -> int:
+    """Return the nearest cell to the goal that has not been tried, of equals the first, or -1."""
+    here, goal = g.cell[game, robot], g.goal[game, robot]
+    best, least, chosen = -1, FAR + 1, -1
+    for k in range(5):
+        there = g.next[game, here, k] if k < 4 else here
+        if there < 0 or g.tried[game, robot] & (1 << k):
+            continue
+        way = g.ways[game, there, goal] if goal >= 0 else there != here
+        if way < least:
+            best, least, chosen = there, way, k
+    if best >= 0:
+        g.tried[game, robot] |= 1 << chosen
+    return best
+
+
+@compiled
+def _is_free(g: Any, game: int, robot: int, cell: int) -> bool:
+    """Return True if nobody else goes there, and nobody comes from there the other way."""
+    here = g.cell[game, robot]
+    for other in range(g.robots[game]):
+        want = g.want[game, other]
+        if other != robot and (
+            (want == cell and not g.shared[game, cell])
+            or (want == here and g.cell[game, other] == cell and cell != here)
+        ):
+            return False
+    return True
+
+
+@compiled
+def _who_stands_in(g: Any, game: int, robot: int, cell: int) -> int:
+    """Return who is in a cell for one, and has not decided yet; -1 if nobody is."""
+    if g.shared[game, cell]:
+        return -1
+    for other in range(g.robots[game]):
+        if other != robot and g.cell[game, other] == cell and g.want[game, other] < 0:
+            return other
+    return -1
 
 
 @compiled
@@ -509,8 +548,9 @@ class Warehouse(CompiledEnvironment):
     """Robots drive one cell in a tick, along one-way aisles; whoever has nothing to do is asked.
 
     Robots are asked one after the other, also within a tick. Two cannot be in one cell, but at
-    stations and chargers; who would drive into another one waits, and rings of robots move on
-    together. When an order is complete, another one comes.
+    stations and chargers, nor can they drive through each other; who has been on its way for
+    longest has the right of way, and others make room for it. When an order is complete, another
+    one comes.
 
     Entities:
         Robot: position in tens of cells, whether it is the one that is ``asked``, items

@@ -99,27 +99,59 @@ def test_a_battery_that_would_not_last_leaves_only_the_charger():
     assert (env.fields()["tick"], env.fields()["battery"]) == (way + 40, [400])
 
 
-def test_robots_wait_for_each_other_and_rings_move_on():
-    env = Warehouse(robots=3, **SMALL)
+def test_robots_wait_for_each_other_and_make_room():
+    env = Warehouse(robots=4, **SMALL)
     env.reset()
     number, rows = numbers(env), env._rows
     g = SimpleNamespace(**rows._fields, **rows._game.settings)
 
     def driven(cells, goals):
         """Return the cells of robots after one tick."""
+        g.cell[0] = number[2, 0]  # whoever is not named stands at the station
         g.cell[0, : len(cells)] = [number[cell] for cell in cells]
-        g.goal[0] = -1
+        g.goal[0], g.since[0] = -1, 0
         g.goal[0, : len(goals)] = [number[goal] if goal else -1 for goal in goals]
         interpreted(_drive)(g, 0)
         at = {i: cell for cell, i in number.items()}
         return [at[i] for i in g.cell[0, : len(cells)].tolist()]
 
-    # In the aisle that leads up: the one behind cannot overtake, and moves when there is room.
-    in_a_row = [(0, 2), (0, 3), (2, 0)]
-    assert driven(in_a_row, [(0, 4)]) == in_a_row
-    assert driven(in_a_row, [(0, 4), (1, 5)]) == [(0, 3), (0, 4), (2, 0)]
-    # Head on along the way across: they change places.
-    assert driven([(1, 1), (2, 1)], [(3, 1), (0, 1)]) == [(2, 1), (1, 1)]
+    # In the aisle that leads up: one cannot overtake, and one without a goal makes room.
+    assert driven([(0, 2), (0, 3)], [(0, 4), (1, 5)]) == [(0, 3), (0, 4)]
+    assert driven([(0, 2), (0, 3)], [(0, 4)]) == [(0, 3), (0, 4)]
+    assert driven([(0, 2), (0, 3), (0, 4)], [(0, 4)]) == [(0, 3), (0, 4), (0, 5)]
+    # Head on along the way across: the second one goes back, to the right, the first of equals.
+    assert driven([(1, 1), (2, 1)], [(3, 1), (0, 1)]) == [(2, 1), (3, 1)]
+    # Through the door of the station: whoever comes in first, the other one waits inside.
+    assert driven([(2, 1), (2, 0)], [(2, 0), (0, 1)]) == [(2, 0), (2, 0)]
+    # Three behind each other and one that comes: all of them go back.
+    assert driven([(0, 1), (1, 1), (2, 1), (3, 1)], [(4, 1), (0, 1), (0, 1), (0, 1)]) == [
+        (1, 1), (2, 1), (3, 1), (4, 1),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("count", [2, 8, 12])
+def test_nobody_drives_through_another_one_and_all_arrive(count):
+    """Robots go from one goal that is drawn to the next, in a warehouse of 18 cells."""
+    env = Warehouse(robots=count, **SMALL)
+    env.reset()
+    rows, rng = env._rows, np.random.default_rng(count)
+    g = SimpleNamespace(**rows._fields, **rows._game.settings)
+    drive, arrived = interpreted(_drive), np.zeros(count, int)
+    goals = [*rows.plan.shelves, *rows.plan.stations, *rows.plan.chargers]
+    for _ in range(300):
+        g.goal[0] = np.where(g.goal[0] < 0, rng.choice(goals, count), g.goal[0])
+        before = g.cell[0].copy()
+        drive(g, 0)
+        cells = g.cell[0]
+        for one in range(count):
+            assert cells[one] == before[one] or cells[one] in rows.plan.next[before[one]]
+            for other in range(one):
+                assert cells[one] != cells[other] or g.shared[0, cells[one]]
+                ways = (before[one], cells[one]), (cells[other], before[other])
+                assert ways[0] != ways[1] or cells[one] == before[one]
+        arrived += cells == g.goal[0]
+        g.goal[0][cells == g.goal[0]] = -1
+    assert arrived.min() >= 25
 
 
 SETTINGS = [
