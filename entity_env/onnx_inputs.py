@@ -73,13 +73,14 @@ def _visible_part(observation: Observation) -> Observation:
     visible = observation.visible or {}
     if not visible:
         return observation
-    parts = {"features": dict(observation.features), "ids": dict(observation.ids or {})}
+    features: dict[str, Any] = dict(observation.features or {})
+    ids: dict[str, Any] = dict(observation.ids or {})
     for name, shown in visible.items():
-        for part in parts.values():
+        for part in (features, ids):
             if part.get(name) is not None:
                 rows = zip(part[name], shown, strict=True)
                 part[name] = [own for own, is_shown in rows if is_shown]
-    return replace(observation, **parts, visible={})
+    return replace(observation, features=features, ids=ids, visible={})
 
 
 def _column(buffer: Any) -> npt.NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""The diffs of CONTRIBUTING.md apply as they are printed there, and what they add works."""
+"""The diffs of docs/additions.md apply as they are printed there, and what they add works."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("torch")
 
 ROOT = Path(__file__).parents[1]
-TEXT = (ROOT / "CONTRIBUTING.md").read_text()
+TEXT = (ROOT / "docs" / "additions.md").read_text()
 ADDED = ("a loss term", "an environment", "a wrapper", "a kind of action", "a head")
 
 # The reward of Guess is 1 for the right place; halved and negated its sign is -1.
@@ -114,7 +114,7 @@ assert greedy.mean("episodic_reward") > 0.95, greedy  # half of it by saying any
 def diff_of(title):
     """What stands under a heading, as it is printed."""
     found = re.search(rf"^##+ How to add {title}\n.*?^```diff\n(.*?)^```$", TEXT, re.M | re.S)
-    assert found, f"CONTRIBUTING.md does not say how to add {title}"
+    assert found, f"docs/additions.md does not say how to add {title}"
     return found[1]
 
 
