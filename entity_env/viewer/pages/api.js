@@ -134,6 +134,14 @@ export class Frame {
     return starts ? id : `${group.type.name} ${id}`;
   }
 
+  /** The name of an entity and the feature that is written on it. */
+  title(index) {
+    const { group, row } = this.find(index);
+    const { label, features } = group.type;
+    if (label === null) return this.name(index);
+    return `${this.name(index)} · ${featureText(features[label], group.at(row, label))}`;
+  }
+
   /** The choices of an actor; `index` is what the server receives. */
   options(action, row) {
     const chosen = action.chosenBy(row);
@@ -145,7 +153,7 @@ export class Frame {
       chosen: chosen !== null && chosen.includes(index),
     });
     if (action.actees) {
-      return Array.from(action.actees, (index, place) => one(place, index, this.name(index)));
+      return Array.from(action.actees, (index, place) => one(place, index, this.title(index)));
     }
     return (action.space.labels ?? []).map((label, place) => one(place, place, label));
   }

@@ -184,9 +184,14 @@ function setEpisode(episode) {
   $("last").disabled = $("next").disabled;
 }
 
+function seatName(seat) {
+  const name = about.seats[seat] ?? "";
+  return /^\d+$/.test(name) ? `seat ${name}` : name;
+}
+
 function showSeats() {
-  const tabs = about.seats.map((name, seat) => {
-    const tab = make("button", /^\d+$/.test(name) ? `seat ${name}` : name);
+  const tabs = about.seats.map((_, seat) => {
+    const tab = make("button", seatName(seat));
     tab.setAttribute("role", "tab");
     tab.setAttribute("aria-selected", seat === state.seat);
     tab.title = about.people.includes(seat) ? "you" : state.episode?.who ?? "";
@@ -288,7 +293,7 @@ async function askPerson() {
   if (seat === undefined) return;
   if (seat !== state.seat) await look(seat);
   if (state.step !== state.episode.length - 1) await show(state.episode.length - 1);
-  if (state.frame) chooser.ask(state.frame, seat, about.seats[seat] ?? "");
+  if (state.frame) chooser.ask(state.frame, seat, seatName(seat));
 }
 
 async function onChosen(seat, chosen) {

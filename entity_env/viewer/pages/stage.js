@@ -321,6 +321,15 @@ export class Stage {
     return valueColor(type, group.at(row, type.value_color));
   }
 
+  hexagon(c, spot, part) {
+    const side = (this.scale / Math.sqrt(3)) * part;
+    for (let k = 0; k < 6; k++) {
+      const angle = Math.PI / 6 + (k * Math.PI) / 3;
+      c.lineTo(spot.x + side * Math.cos(angle), spot.y + side * Math.sin(angle));
+    }
+    c.closePath();
+  }
+
   /** Cells that are the stronger the more often somebody was there, or the higher the value. */
   drawOverlay(c) {
     if (!this.overlay) return;
@@ -359,12 +368,7 @@ export class Stage {
       const [wide, tall] = spot.box;
       c.beginPath();
       if (type.tile === "hexagon") {
-        const side = (this.scale / Math.sqrt(3)) * 0.97;
-        for (let k = 0; k < 6; k++) {
-          const angle = Math.PI / 6 + (k * Math.PI) / 3;
-          c.lineTo(spot.x + side * Math.cos(angle), spot.y + side * Math.sin(angle));
-        }
-        c.closePath();
+        this.hexagon(c, spot, 0.97);
       } else {
         c.roundRect(spot.x - wide * 0.96, spot.y - tall + 0.04 * wide, wide * 1.92, 2 * tall - 0.08 * wide, 0.18 * wide);
       }
@@ -516,7 +520,9 @@ export class Stage {
     c.lineWidth = 2.5;
     for (const spot of rings) {
       c.beginPath();
-      if (spot.box) {
+      if (spot.group.type.tile === "hexagon") {
+        this.hexagon(c, spot, 0.95);
+      } else if (spot.box) {
         const [wide, tall] = spot.box;
         c.roundRect(spot.x - wide, spot.y - tall, 2 * wide, 2 * tall, 0.2 * wide);
       } else {
@@ -558,7 +564,9 @@ export class Stage {
       if (!spot) return;
       c.beginPath();
       c.setLineDash(dash);
-      if (spot.box) {
+      if (spot.group.type.tile === "hexagon") {
+        this.hexagon(c, spot, 0.9);
+      } else if (spot.box) {
         const [wide, tall] = spot.box;
         c.roundRect(spot.x - wide + 1, spot.y - tall + 1, 2 * wide - 2, 2 * tall - 2, 0.2 * wide);
       } else {
