@@ -70,8 +70,10 @@ class BestNetwork:
         if metric is None or metric not in means:
             return
         measured = any(name.startswith("eval/") for name in state.metrics)
-        if metric.startswith("eval/") and not measured:
-            return  # not measured again since
+        if metric.startswith("eval/"):
+            if not measured:
+                return  # not measured again since
+            sure = True  # an evaluation has all of its episodes
         value = means[metric]
         if self._best is not None and self._best.is_sure:
             worse = value <= self._best.value if self._mode == "max" else value >= self._best.value

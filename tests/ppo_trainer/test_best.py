@@ -120,10 +120,22 @@ def test_evaluations_may_say_which_is_the_best(tmp_path, best):
     config = TrainConfig(**values)
     run = train(config, env=SavedForaging).run
     name = "eval/episodic_reward"
-    evaluated = {r["update"]: r[name] for r in metrics(run) if name in r and r["update"] >= 22}
+    evaluated = {r["update"]: r[name] for r in metrics(run) if name in r}
     facts = json.loads((run / "best" / "state.json").read_text())
     assert facts["value"] == max(evaluated.values())
     assert evaluated[facts["update"]] == facts["value"]
+
+
+def test_an_evaluation_is_sure_before_many_games_were_trained_on(tmp_path):
+    """100 games are over after 21 updates or 22; here are 10."""
+    values = {**vars(config_for(tmp_path, steps=240))}
+    values["eval"] = EvalConfig(episodes=0, every=1, every_episodes=20)
+    values["checkpoint"] = CheckpointConfig(every=4, best="eval/episodic_reward")
+    run = train(TrainConfig(**values), env=SavedForaging).run
+    evaluated = [record["eval/episodic_reward"] for record in metrics(run)]
+    facts = json.loads((run / "best" / "state.json").read_text())
+    assert (len(evaluated), facts["value"]) == (10, max(evaluated))
+    assert facts["update"] == 1 + evaluated.index(max(evaluated))
 
 
 def test_the_end_says_what_the_best_is_and_a_metric_that_is_none_is_named(tmp_path, capsys):
