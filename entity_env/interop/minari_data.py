@@ -33,8 +33,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import unquote
@@ -55,6 +56,8 @@ from entity_env.batching.ragged import (
 from entity_env.batching.vec_obs import VecObs, batch_obs
 from entity_env.errors import EntityEnvError, MissingPackageError, RecordingError, shorten
 from entity_env.interop.padding import places
+from entity_env.interop.translated.rows import Entities
+from entity_env.interop.translated.translation import SpaceTranslation
 from entity_env.kinds.table import answer_forms
 from entity_env.recording import EpisodeDataset, RecordedEpisode, RecordEpisodes
 from entity_env.recording.records import select_frames
@@ -115,34 +118,53 @@ def export_minari(
 
 
 def import_minari(
-    dataset: Any, path: str | os.PathLike[str], *, append: bool = False, overwrite: bool = False
+    dataset: Any,
+    path: str | os.PathLike[str],
+    *,
+    append: bool = False,
+    overwrite: bool = False,
+    ignore: str | Iterable[str] = (),
+    entities: Entities | None = None,
 ) -> Path:
-    """Write a data set that ``export_minari`` made as a recording; return its path.
+    """Write a data set as a recording; return its path.
+
+    One that ``export_minari`` made gives equal steps. Observations and actions of others are read
+    as ``GymnasiumEnv`` reads those of their environment.
 
     Args:
         dataset: The data set, or its name, of those on this machine.
         path: The file.
         append: Go on with a recording in the same spaces.
         overwrite: Replace it.
+        ignore: Of a data set of others: as of ``GymnasiumEnv``.
+        entities: Likewise.
 
     Raises:
-        RecordingError: It was made by somebody else, or its numbers contradict each other.
+        RecordingError: Its numbers contradict each other or its spaces.
+        SpaceError: Spaces of others that cannot be translated.
         MissingPackageError: Minari lacks what its files need.
     """
     if isinstance(dataset, str):
         with _files_explained():
             dataset = minari.load_dataset(dataset)
-    try:
-        known = json.loads(dataset.storage.metadata[_KEY])
-        obs_space, action_space = spaces_from_json(known["spaces"])
-    except (KeyError, TypeError, ValueError, EntityEnvError) as error:
-        raise RecordingError(
-            "the data set does not say how its arrays are entities",
-            expected=f"one of export_minari, with {_KEY!r} in its metadata",
-            received=shorten(sorted(dataset.storage.metadata)),
-        ) from error
-    form = _Form(obs_space, action_space)
-    rows = _PlayedAgain(form, map(form.decoded, dataset.iterate_episodes()))
+    known = dataset.storage.metadata.get(_KEY)
+    decoded: Callable[[Any], _Decoded]
+    if known is None:
+        spaces_there = dataset.observation_space, dataset.action_space
+        translation = SpaceTranslation(*spaces_there, ignore, entities)
+        form = _Form(translation.obs_space, translation.action_space)
+        decoded = partial(form.translated, translation=translation)
+    else:
+        try:
+            form = _Form(*spaces_from_json(json.loads(known)["spaces"]))
+        except (KeyError, TypeError, ValueError, EntityEnvError) as error:
+            raise RecordingError(
+                f"the data set does not say how its arrays are entities: {error}",
+                expected=f"what export_minari writes as {_KEY!r} into its metadata",
+                received=shorten(known),
+            ) from error
+        decoded = form.decoded
+    rows = _PlayedAgain(form, map(_explained(decoded), dataset.iterate_episodes()))
     with rows, RecordEpisodes(rows, path, append=append, overwrite=overwrite) as recorder:
         while not rows.is_over:
             obs = recorder.reset()
@@ -232,21 +254,28 @@ class _Form:
                 arrays[*path[:-1], _COUNTS[path[-1]]] = lengths(buffer)
         return {path: own for path, own in arrays.items() if own[:1].size or not len(own)}
 
+    def translated(self, data: Any, translation: SpaceTranslation) -> _Decoded:
+        """Return an episode of somebody else as frames and actions."""
+        length = len(data.rewards)
+        shown = [translation.observe(_at(data.observations, t), {}) for t in range(length + 1)]
+        obs = batch_obs(shown, self.obs_space, self.action_space)
+        actions = []
+        for step in range(length):
+            chosen = translation.chosen(_at(data.actions, step))
+            actions.append(
+                {
+                    name: form.buffer(np.reshape(chosen[name], (1, form.width)), np.ones(1, int))
+                    for name, form in self._answers.items()
+                }
+            )
+        rewards = np.asarray(data.rewards, np.float32)
+        ended = bool(data.terminations[-1])
+        cut_off = bool(data.truncations[-1]) and not ended
+        metrics = {"episodic_reward": float(rewards.sum()), "episodic_length": float(length)}
+        return _Decoded(obs, actions, rewards, ended, cut_off, metrics if ended or cut_off else {})
+
     def decoded(self, data: Any) -> _Decoded:
-        """Return an episode of Minari as frames and actions.
-
-        Raises:
-            RecordingError: Its numbers contradict each other.
-        """
-        try:
-            return self._decoded(data)
-        except (KeyError, TypeError, ValueError, IndexError) as error:
-            raise RecordingError(
-                f"episode {data.id} of the data set cannot be read: {error}",
-                expected="the arrays that export_minari wrote",
-            ) from error
-
-    def _decoded(self, data: Any) -> _Decoded:
+        """Return an episode of Minari as frames and actions."""
         length = len(data.rewards)
         found = data.observations
         count = length + 1
@@ -333,6 +362,30 @@ class _Decoded:
     ) -> None:
         self.obs, self.actions, self.rewards = obs, actions, rewards
         self.ended, self.cut_off, self.metrics = ended, cut_off, metrics
+
+
+def _explained(decode: Callable[[Any], _Decoded]) -> Callable[[Any], _Decoded]:
+    """Return a function whose errors name the episode."""
+
+    def explained(data: Any) -> _Decoded:
+        try:
+            return decode(data)
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            raise RecordingError(
+                f"episode {data.id} of the data set cannot be read: {error}",
+                expected="arrays in the spaces of the data set",
+            ) from error
+
+    return explained
+
+
+def _at(values: Any, step: int) -> Any:
+    """Return the part of one step of nested dicts, tuples and arrays."""
+    if isinstance(values, Mapping):
+        return {name: _at(own, step) for name, own in values.items()}
+    if isinstance(values, tuple):
+        return tuple(_at(own, step) for own in values)
+    return values[step]
 
 
 class _PlayedAgain(VecEnv):

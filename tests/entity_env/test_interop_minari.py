@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from typing import ClassVar
 
+import gymnasium
 import numpy as np
 import pytest
+from gymnasium import spaces
 from support.continuous_envs import Aim
 from support.recorded import RandomFrames, record
 from support.trainer_envs import Foraging, Truncated
@@ -16,14 +19,16 @@ from entity_env.batching.ragged import lengths
 from entity_env.errors import MissingPackageError, RecordingError
 from entity_env.play import random_policy
 from entity_env.recording import EpisodeDataset, RecordEpisodes, Recording
+from entity_env.storage.space_json import spaces_to_json
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 minari = pytest.importorskip("minari")
 
+from minari.data_collector import EpisodeBuffer  # noqa: E402
 from minari.dataset import _storages  # noqa: E402
 from minari.dataset.minari_storage import MinariStorage  # noqa: E402
 
-from entity_env.interop import export_minari, import_minari  # noqa: E402
+from entity_env.interop import GymnasiumEnv, export_minari, import_minari  # noqa: E402
 
 
 class InMemory(MinariStorage):
@@ -157,16 +162,11 @@ def test_what_minari_sees(data_format, tmp_path):
 def test_what_is_not_ours_or_damaged_is_refused(tmp_path, data_format):
     record(ListEnv(Foraging, 1, seed=4), tmp_path / "a", 10)
     dataset = export_minari([tmp_path / "a"], "games/a-v0", data_format=data_format)
-    metadata = dict(dataset.storage.metadata)
-    del metadata["ragged_rl"]
-
-    class Foreign:
-        class storage:
-            pass
-
-    Foreign.storage.metadata = metadata
+    dataset.storage.update_metadata({"ragged_rl": json.dumps({"spaces": {}})})
     with pytest.raises(RecordingError, match="does not say how its arrays are entities"):
-        import_minari(Foreign, tmp_path / "b")
+        import_minari(dataset, tmp_path / "b")
+    known = spaces_to_json(Foraging().obs_space(), Foraging().action_space())
+    dataset.storage.update_metadata({"ragged_rl": json.dumps({"spaces": known})})
     if data_format == "memory":
         episode = next(iter(InMemory.kept[str(dataset.storage.data_path)]))
         robots = episode["observations"]["entities"]["Robot"]
@@ -179,6 +179,82 @@ def test_what_is_not_ours_or_damaged_is_refused(tmp_path, data_format):
     record(ListEnv(Foraging, 1), tmp_path / "empty", 0)
     with pytest.raises(RecordingError, match="no episode"):
         export_minari([tmp_path / "empty"], "games/empty-v0", data_format=data_format)
+
+
+class Joystick(gymnasium.Env):
+    """Shows what was done, and ends or is cut off after 3 steps."""
+
+    observation_space = spaces.Dict(
+        {"last": spaces.Box(-9, 9, (2,), np.float32), "step": spaces.Discrete(4)}
+    )
+    action_space = spaces.Dict(
+        {"stick": spaces.Box(-1, 1, (2,), np.float32), "buttons": spaces.MultiDiscrete([2, 3])}
+    )
+
+    def __init__(self, cut_off):
+        self.cut_off = cut_off
+
+    def reset(self, seed=None, options=None):
+        self.steps = 0
+        return {"last": np.zeros(2, np.float32), "step": 0}, {}
+
+    def step(self, action):
+        self.steps += 1
+        shown = {"last": action["stick"] + action["buttons"], "step": self.steps}
+        is_over = self.steps == 3
+        reward = float(action["buttons"][1])
+        return shown, reward, is_over and not self.cut_off, is_over and self.cut_off, {}
+
+
+def test_data_sets_of_others_are_read_as_their_environments_are(tmp_path, data_format):
+    """What GymnasiumEnv shows and does in the same games."""
+    buffers, rng = [], np.random.default_rng(0)
+    for cut_off in (False, True, False):
+        env = Joystick(cut_off)
+        seen, done, steps = [env.reset()[0]], [], []
+        for _ in range(3):
+            stick = rng.uniform(-1, 1, 2).astype(np.float32)
+            done.append({"stick": stick, "buttons": rng.integers([2, 3])})
+            observation, *rest = env.step(done[-1])
+            seen.append(observation)
+            steps.append(rest)
+        buffers.append(
+            EpisodeBuffer(
+                observations={name: np.array([own[name] for own in seen]) for name in seen[0]},
+                actions={name: np.array([own[name] for own in done]) for name in done[0]},
+                rewards=[own[0] for own in steps],
+                terminations=[own[1] for own in steps],
+                truncations=[own[2] for own in steps],
+            )
+        )
+    minari.create_dataset_from_buffers(
+        "others/x-v0", buffers, data_format=data_format,
+        observation_space=Joystick.observation_space, action_space=Joystick.action_space,
+    )  # fmt: skip
+    import_minari("others/x-v0", tmp_path / "a")
+    episodes = list(Recording(tmp_path / "a").episodes())
+    assert [len(episode) for episode in episodes] == [3, 3, 3]
+    assert [episode.truncated for episode in episodes] == [False, True, False]
+    env = GymnasiumEnv(Joystick(cut_off=False))
+    assert Recording(tmp_path / "a").obs_space == env.obs_space()
+    assert Recording(tmp_path / "a").action_space == env.action_space()
+    for episode, buffer in zip(episodes, buffers, strict=True):
+        assert episode.metrics["episodic_reward"] == sum(buffer.rewards)
+        np.testing.assert_allclose(episode.steps.reward, buffer.rewards)
+        shown = episode.steps.obs.global_features
+        stick, buttons = buffer.actions["stick"], buffer.actions["buttons"]
+        expected = np.concatenate([np.zeros((1, 2)), (stick + buttons)[:2]])
+        names = env.obs_space().global_names
+        places = [names.index(name) for name in ("last[0]", "last[1]", "step")]
+        np.testing.assert_allclose(shown[:, places[:2]], expected, rtol=1e-6)
+        assert shown[:, places[2]].tolist() == [0, 1, 2]
+        actions = episode.steps.actions
+        np.testing.assert_allclose(actions["stick"].as_array(), stick)
+        assert actions["buttons[0]"].as_array()[:, 0].tolist() == buttons[:, 0].tolist()
+        assert actions["buttons[1]"].as_array()[:, 0].tolist() == buttons[:, 1].tolist()
+        if episode.truncated:
+            last = episode.next_obs.global_features[0, places]
+            np.testing.assert_allclose(last, [*(stick + buttons)[2], 3], rtol=1e-6)
 
 
 def test_without_what_files_need_the_extra_is_named(tmp_path, data_format, monkeypatch):

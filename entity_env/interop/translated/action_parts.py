@@ -56,6 +56,10 @@ class ActionPart(ABC):
     def write(self, chosen: Mapping[ActionName, Any]) -> Any:
         """Return the value of the part: an index or numbers are chosen in each action."""
 
+    @abstractmethod
+    def read(self, value: Any) -> dict[ActionName, Any]:
+        """Return what is chosen in each action where the part has this value."""
+
     def split(self, mask: Any) -> Masks:
         """Return the mask of each action.
 
@@ -111,6 +115,12 @@ class _Choices(ActionPart):
         pairs = zip(self.counts, self._first, strict=True)
         values = [first + chosen[name] for name, first in pairs]
         return np.array(values, self._dtype).reshape(self._shape)
+
+    def read(self, value: Any) -> dict[ActionName, int]:
+        pairs = zip(np.ravel(value).tolist(), self._first, strict=True)
+        return {
+            name: int(own) - first for name, (own, first) in zip(self.counts, pairs, strict=True)
+        }
 
     def _structured(self, mask: Any) -> Masks | None:
         if self._is_binary and _shape(mask) == self._shape:
@@ -185,6 +195,10 @@ class _Numbers(ActionPart):
             values = np.rint(values)
         return np.clip(values, low, high).astype(dtype)
 
+    def read(self, value: Any) -> dict[ActionName, Array]:
+        numbers = np.asarray(value, np.float64).reshape(self._space.shape)[self._free]
+        return {self._name: np.clip(numbers, *self._bounds())}
+
     def _structured(self, mask: Any) -> None:
         return None  # only nothing at all is a mask
 
@@ -216,6 +230,12 @@ class _Group(ActionPart):
     def write(self, chosen: Mapping[ActionName, Any]) -> Any:
         written = {key: part.write(chosen) for key, part in self._parts.items()}
         return written if self._is_keyed else tuple(written.values())
+
+    def read(self, value: Any) -> dict[ActionName, Any]:
+        chosen: dict[ActionName, Any] = {}
+        for key, part in self._parts.items():
+            chosen |= part.read(value[key])
+        return chosen
 
     def _structured(self, mask: Any) -> Masks | None:
         if self._is_keyed and isinstance(mask, Mapping):

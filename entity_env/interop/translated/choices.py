@@ -58,6 +58,10 @@ class ChoiceWriter:
         """Return the action of the space; where the last mask left nothing, the first value."""
         return self._root.write({name: self._answer(name, actions) for name in self.action_space})
 
+    def read(self, value: Any) -> dict[ActionName, Any]:
+        """Return what is chosen in each action where somebody else's action is ``value``."""
+        return self._root.read(value)
+
     def masks(self, mask: Any) -> dict[ActionName, ActionMask]:
         """Return the mask of each action; None allows everything.
 

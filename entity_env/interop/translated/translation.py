@@ -82,6 +82,10 @@ class SpaceTranslation:
         """Return the action as the environment wants it."""
         return self._actions.write(actions)
 
+    def chosen(self, action: Any) -> dict[ActionName, Any]:
+        """Return for each action the index, or the numbers, that an action of theirs stands for."""
+        return self._actions.read(action)
+
 
 def split_mask(observation: Any, info: Mapping[str, Any]) -> tuple[Any, Any]:
     """Return an observation without its action mask, and the mask, or None where there is none."""
