@@ -228,7 +228,7 @@ def test_every_logged_number_is_in_the_glossary(folder):
 
 def test_the_commands_of_the_package_lead_to_its_modules(tmp_path, monkeypatch):
     scripts = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["scripts"]
-    assert set(scripts) == {"ragged-train", "ragged-watch", "ragged-check"}
+    assert set(scripts) == {"ragged-train", "ragged-watch", "ragged-view", "ragged-check"}
     for path in scripts.values():
         module, _, name = path.partition(":")
         assert callable(getattr(import_module(module), name))

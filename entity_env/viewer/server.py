@@ -12,7 +12,7 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 from entity_env.errors import FAILURES, EntityEnvError, SettingError, shorten
 from entity_env.viewer.source import Source
@@ -156,25 +156,28 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Send a file of the page, or what it asks for."""
-        self._handle(_READS, {})
+        if self._is_known():
+            given = parse_qs(self.path.partition("?")[2])
+            query = {key: values[-1] for key, values in given.items()}
+            self._handle(_READS, query)
 
     def do_POST(self) -> None:
         """Play."""
+        if not self._is_known():
+            return
         try:
             length = int(self.headers.get("Content-Length", ""))
         except ValueError:
             length = -1
         if not 0 <= length <= _MOST_BYTES:
-            self.close_connection = True
             self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
             return
-        body = self.rfile.read(length)
         # A form of another page cannot send JSON unasked.
         if self.headers.get_content_type() != "application/json":
             self._refuse(HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
             return
         try:
-            given = json.loads(body or b"{}")
+            given = json.loads(self.rfile.read(length) or b"{}")
         except (ValueError, RecursionError):
             given = None
         if not isinstance(given, dict):
@@ -185,20 +188,25 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:
         """Say nothing: the terminal belongs to the user."""
 
-    def _handle(self, questions: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-        headers = self.headers
+    def _is_known(self) -> bool:
+        """Return True for who knows the address, and refuse everybody else."""
+        headers, (token, slash, _) = self.headers, self._parts()
         if not self.viewer.is_for_us(headers.get("Host"), headers.get("Origin")):
             self._refuse(HTTPStatus.FORBIDDEN)
-            return
-        parts = urlsplit(self.path)
-        token, slash, path = parts.path.removeprefix("/").partition("/")
+            return False
         if not slash or not self.viewer.knows(token):
             self._refuse(HTTPStatus.NOT_FOUND)
-            return
-        kind, _, name = path.rpartition("/")
+            return False
+        return True
+
+    def _parts(self) -> tuple[str, str, str]:
+        """Return the word of the address, a slash, and what follows it."""
+        return self.path.partition("?")[0].removeprefix("/").partition("/")
+
+    def _handle(self, questions: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+        kind, _, name = self._parts()[2].rpartition("/")
         if kind == "api" and name in questions:
-            query = {key: values[-1] for key, values in parse_qs(parts.query).items()}
-            self._answer(name, {**query, **given})
+            self._answer(name, given)
         elif kind == "" and questions is _READS:
             self._send_file(name or "index.html")
         else:
@@ -227,6 +235,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(HTTPStatus.OK, _TYPES[ending], page.read_bytes())
 
     def _refuse(self, status: HTTPStatus) -> None:
+        self.close_connection = True  # what else was sent is not read
         self._send(status, "text/plain; charset=utf-8", status.phrase.encode())
 
     def _send(self, status: HTTPStatus, kind: str, body: bytes) -> None:
@@ -234,6 +243,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_response(status)
             for name, value in _HEADERS.items():
                 self.send_header(name, value)
+            if self.close_connection:
+                self.send_header("Connection", "close")
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()

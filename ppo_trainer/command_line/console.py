@@ -6,7 +6,7 @@ import os
 import runpy
 import sys
 
-__all__ = ["check", "train", "watch"]
+__all__ = ["check", "train", "view", "watch"]
 
 
 def train() -> None:
@@ -17,6 +17,11 @@ def train() -> None:
 def watch() -> None:
     """Run ``python -m ppo_trainer.watch``."""
     _run("ppo_trainer.watch")
+
+
+def view() -> None:
+    """Run ``python -m entity_env.viewer``."""
+    _run("entity_env.viewer")
 
 
 def check() -> None:

@@ -387,7 +387,15 @@ def test_foreign_hosts_and_pages_are_refused(viewer):
 
 @pytest.mark.parametrize(
     "path",
-    ["../server.py", "pages/../../server.py", "..%2fserver.py", "server.py", "api/close", "api/"],
+    [
+        "//[::1",
+        "../server.py",
+        "pages/../../server.py",
+        "..%2fserver.py",
+        "server.py",
+        "api/close",
+        "api/",
+    ],
 )
 def test_nothing_else_is_sent(viewer, path):
     assert send(viewer, path)[0].status == 404
