@@ -49,7 +49,7 @@ class CurvePanel:
     Args:
         name: The metric.
         label: What it is called.
-        points: Steps and values.
+        points: Steps and values; none where nothing was played, as by a run that imitates.
         evaluated: The same of evaluations while training.
     """
 
@@ -81,7 +81,7 @@ def draw_curve(run: RunFolder) -> Path | None:
     if not known and not rated:
         return None
     shown = [panel for panel in known if not panel.is_constant]
-    rest = [f"{p.label} {p.points[0][1]:.4g}" for p in known if p.is_constant]
+    rest = [f"{p.label} {(p.points or p.evaluated)[0][1]:.4g}" for p in known if p.is_constant]
     count = len(shown) + bool(rated)
     columns = 2 if count == 4 else min(3, max(1, count))
     rows = -(-count // columns)
@@ -122,8 +122,8 @@ def panels(
     every = []
     for name, label in labels.items():
         points = _points(records, means if is_per_episode(name) else records, name)
-        if points:
-            evaluated = _points(records, records, f"eval/{name}")
+        evaluated = _points(records, records, f"eval/{name}")
+        if points or evaluated:
             every.append(CurvePanel(name, label, points, evaluated))
     return every
 
@@ -146,7 +146,8 @@ def _points(
 
 def _draw(axes: Any, panel: CurvePanel, is_lowest: bool) -> None:
     mark = "." if len(panel.points) < 3 else ""
-    axes.plot(*zip(*panel.points, strict=True), linewidth=1.4, color="#1f5fa8", marker=mark)
+    if panel.points:
+        axes.plot(*zip(*panel.points, strict=True), linewidth=1.4, color="#1f5fa8", marker=mark)
     if panel.evaluated:
         steps, values = zip(*panel.evaluated, strict=True)
         axes.plot(steps, values, "o", markersize=3.5, color="#d55e00")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import numpy as np
@@ -27,7 +28,8 @@ from ppo_trainer.experience.recorded import blocks_of, episode_weight
 from ppo_trainer.experience.rollout import Rollout
 from ppo_trainer.imitate import imitate
 from ppo_trainer.machine.seeding import derived_seed
-from ppo_trainer.runs.curve import panels
+from ppo_trainer.runs.curve import draw_curve, panels
+from ppo_trainer.runs.folder import RunFolder
 from ppo_trainer.train import resume
 from ragged_net import EntityBatch, NetConfig, NetOutput, RaggedNet, RaggedTensor
 from ragged_net.network import ActionOutput
@@ -177,6 +179,17 @@ def test_a_clone_chooses_as_the_script_and_is_a_run(recorded, clone):
         own = agent.act_rows(step.obs)["Move"].as_array()
         right, total = right + int((own == step.actions["Move"].as_array()).sum()), total + len(own)
     assert right / total > 0.9
+
+
+def test_evaluations_of_a_clone_are_drawn(clone, tmp_path):
+    records = [{**line, "eval/win": 0.1 * line["update"]} for line in metrics(clone.run)]
+    (win,) = [panel for panel in panels(records, 4) if panel.name == "win"]
+    assert win.points == []
+    assert win.evaluated[0] == (575, pytest.approx(0.1))
+    folder = RunFolder(tmp_path)
+    folder.config_file.write_bytes(RunFolder(clone.run).config_file.read_bytes())
+    folder.metrics_file.write_text("".join(json.dumps(own) + "\n" for own in records))
+    assert draw_curve(folder) == tmp_path / "curve.png"
 
 
 def test_the_kept_network_is_the_best_one(recorded, clone):
