@@ -27,7 +27,7 @@ from entity_env.viewer.source import Source, curve_json
 __all__ = ["LiveSource", "hints_of"]
 
 _MOST_BYTES = 256 << 20
-"""Of frames that can be gone back to; older episodes are forgotten."""
+"""Of frames that can be gone back to; older ones are forgotten."""
 
 
 @dataclass
@@ -130,6 +130,8 @@ class LiveSource(Source):
         place = int(np.searchsorted(shown.steps, step, "right")) - 1
         if place < 0:
             return {"step": step, "entities": {}, "actions": {}, "globals": [], "waits": True}
+        if not shown.frames[place]:
+            raise SettingError(f"step {step} is too long ago: only the later ones are kept")
         own: dict[str, Any] = json.loads(zlib.decompress(shown.frames[place]))
         own |= {"step": step, "total": number(shown.total[place])}
         return own | ({"waits": True, "actions": {}} if shown.steps[place] < step else {})
@@ -235,10 +237,19 @@ class LiveSource(Source):
         game.is_over = table.is_over
         if game.is_over:
             game.metrics = self._summary()
+        self._forget()
+
+    def _forget(self) -> None:
+        """Drop the oldest episodes, or the first half of the only one, where there are too many."""
         while self._bytes > _MOST_BYTES and len(self._games) > 1:
             first = self._games.pop(0)
             self._bytes -= sum(len(own) for seat in first.shown for own in seat.frames)
             self._forgotten += 1
+        if self._bytes > _MOST_BYTES:
+            for seat in self._games[0].shown:
+                for place in range(len(seat.frames) // 2):
+                    self._bytes -= len(seat.frames[place])
+                    seat.frames[place] = b""
 
     def _keep(self, seat: int, frame: Frame, decision: Decision | None) -> None:
         """Keep the frame of a seat as the last one that it has seen."""

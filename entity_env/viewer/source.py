@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from entity_env.errors import SettingError
 from entity_env.viewer.frames import packed, unpacked
 
 __all__ = ["Source", "curve_json"]
 
-_MOST_MOMENTS, _MOST_OF_A_TYPE = 300, 200
+_MOST_MOMENTS, _MOST_OF_A_TYPE = 150, 200
 """Of an episode, for where entities have been."""
 _MOST_POINTS = 1500
 """Of a curve: more than a screen has pixels across would not be seen."""
@@ -65,7 +66,10 @@ class Source(ABC):
         found: list[npt.NDArray[np.float64]] = [np.zeros((0, 3))]
         anything = list(found)
         for step in np.unique(np.linspace(0, max(length - 1, 0), _MOST_MOMENTS).astype(int)):
-            frame = self.frame(episode, int(step), seat)
+            try:
+                frame = self.frame(episode, int(step), seat)
+            except SettingError:  # too long ago
+                continue
             value = frame.get("value")
             acting = [unpacked(own["actors"]) for own in frame["actions"].values()]
             actors = np.unique(np.concatenate([np.zeros(0, int), *acting]))

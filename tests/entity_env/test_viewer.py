@@ -120,6 +120,25 @@ def test_a_game_is_played_step_by_step_and_can_be_gone_back_in():
         source.episode(5)
 
 
+def test_what_is_long_ago_is_forgotten(monkeypatch):
+    source = live_source(Walkers(length=30), "walkers", seed=1)
+    size = len(source._games[0].shown[0].frames[0])
+    monkeypatch.setattr("entity_env.viewer.live._MOST_BYTES", 20 * size)
+    for _ in range(29):
+        source.advance({})
+    # Of the only episode its first half.
+    assert source._bytes <= 21 * size
+    with pytest.raises(SettingError, match="too long ago"):
+        source.frame(0, 3, 0)
+    assert source.frame(0, 29, 0)["globals"] == [29]
+    for _ in range(40):
+        source.advance({})
+    # Then whole ones: their numbers stay.
+    assert source.episode(-1)["number"] == 2
+    with pytest.raises(SettingError, match="no such episode"):
+        source.episode(0)
+
+
 def test_where_those_who_act_have_been():
     source = live_source(Walkers(length=4), "walkers", agent=_go_right, seed=1)
     for _ in range(4):

@@ -333,6 +333,7 @@ $("theme").addEventListener("click", () => {
 
 document.addEventListener("keydown", (event) => {
   if (event.target.matches("input:not([type='checkbox']), select") || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.key === " " && event.target.matches("button")) return; // it is pressed anyway
   const keys = {
     " ": () => (state.plays ? pause() : play()),
     ArrowLeft: () => step(-1),
