@@ -3,6 +3,7 @@
 python -m entity_env.viewer minesweeper width=6
 python -m entity_env.viewer minesweeper --agent ragged_envs.minesweeper_script.walk_and_defuse
 python -m entity_env.viewer tic_tac_toe --people X
+python -m entity_env.viewer runs/minesweeper
 
 """
 
@@ -26,7 +27,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m entity_env.viewer", description="Look at games in the browser."
     )
-    parser.add_argument("what", help="a recording, or the name or path of an environment")
+    parser.add_argument(
+        "what", help="a recording, a replay, the name or path of an environment, or a run folder"
+    )
     parser.add_argument(
         "settings", nargs="*", default=[], metavar="name=value", help="arguments of the environment"
     )
@@ -34,7 +37,8 @@ def main(arguments: list[str] | None = None) -> int:
         "--agent",
         default="random",
         metavar="NAME",
-        help="who plays: random (the default), a run folder, or a script such as my_module.player",
+        help="who plays: random (the default), a run folder, or a script such as my_module.player; "
+        "in a recording the run whose network judges it",
     )
     parser.add_argument(
         "--people",
