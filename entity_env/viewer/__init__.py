@@ -6,8 +6,8 @@ python -m entity_env.viewer runs/minesweeper
 
 Nothing is installed for it, and nothing is loaded from elsewhere: Python's own HTTP server gives a
 page to this computer alone, under an address that nobody can guess. ``frames.py`` says what a frame
-is, ``recorded.py``, ``replayed.py`` and ``live.py`` where frames come from, ``server.py`` who may see
-them, and ``pages/`` draws them.
+is, ``recorded.py``, ``replayed.py`` and ``live.py`` where frames come from, ``server.py`` who may
+see them, and ``pages/`` draws them.
 """
 
 from __future__ import annotations
