@@ -153,10 +153,12 @@ def trained(cell: Cell, seed: int, steps: int, folder: Path) -> Path:
         if cell.populations > 1:
             changes.append(f"selfplay.populations={cell.populations}")
         size = max(2048 // cell.populations, 128)
+        rows = min(512, 128 * cell.agents)  # more worlds are too large for a checkpoint
         subprocess.run(
             [
                 *(sys.executable, "-m", "ppo_trainer", "env=mmo", *changes, f"seed={seed}"),
-                *("rollout.num_envs=512", f"ppo.minibatch_size={size}", "eval.episodes=0"),
+                *(f"rollout.num_envs={rows}", f"rollout.steps={8192 // rows}"),
+                *(f"ppo.minibatch_size={size}", "eval.episodes=0"),
                 *(f"total_timesteps={steps}", f"run_dir={folder}", f"run_name={run.name}"),
             ],
             check=True,
