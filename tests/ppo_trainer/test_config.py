@@ -137,7 +137,8 @@ BAD = [
     (["ppo.gamma=high"], ConfigError, ["ppo.gamma has the wrong type", "float"]),
     (["ppo.clip_value=1"], ConfigError, ["ppo.clip_value has the wrong type", "bool"]),
     (["ppo=3"], ConfigError, ["ppo is not a group of settings"]),
-    (["net=null"], ConfigError, ["net is not a group of settings"]),
+    (["net=null"], ConfigError, ["net=null does not exist", "'neural_mmo'"]),
+    (["optim=null"], ConfigError, ["optim is not a group of settings"]),
     (["value_net=big"], ConfigError, ["value_net is not a group of settings"]),
     (["eval.scripted=[a,b]"], ConfigError, ["eval.scripted has the wrong type", "str"]),
     # unknown choices
