@@ -172,7 +172,7 @@ def test_ray_itself_plays_and_a_killed_process_is_replaced(config):
             own.kill()
 
     psutil = pytest.importorskip("psutil")
-    scale = ScaleConfig(mode="ascend", worlds=1, networks=2, cpus=0.1, timeout=60)
+    scale = ScaleConfig(mode="ascend", worlds=1, networks=2, cpus=0.1, timeout=600)
     result = train(replace(config, scale=scale), SavedForaging, callbacks=[kill_one])
     assert result.steps == 240
     assert metrics(result.run)[-1]["scale/lost"] >= 1
