@@ -201,7 +201,9 @@ class Game:
 
 
 def _staggered(create_env: Callable[[], Environment]) -> Environment:
-    return StaggeredStart(create_env())
+    env = create_env()
+    # Rows say what is wrong with an object that is none.
+    return StaggeredStart(env) if isinstance(env, Environment) else env
 
 
 def check_env_class(env: object) -> None:
