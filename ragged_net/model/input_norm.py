@@ -162,7 +162,7 @@ class InputNorm(nn.Module):
         Raises:
             FeatureValueError: A value that is not finite; the statistics are then untouched.
         """
-        several = [values] if isinstance(values, Tensor) else values
+        several = values if isinstance(values, list | tuple) else [values]
         for rows in several:
             self.check(rows)
         if self.num_columns == 0:

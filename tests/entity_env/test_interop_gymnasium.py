@@ -656,9 +656,10 @@ def test_unknown_names_of_the_package():
         _ = interop.GymEnv
 
 
-@pytest.mark.slow
-def test_any_gymnasium_environment_trains_from_the_command_line(tmp_path):
+def test_any_gymnasium_environment_trains_with_a_recipe(tmp_path):
     pytest.importorskip("torch")
+    from ppo_trainer import recipe, train
+
     small = [
         "total_timesteps=64",
         "rollout.num_envs=4",
@@ -670,15 +671,8 @@ def test_any_gymnasium_environment_trains_from_the_command_line(tmp_path):
         "device=cpu",
         f"run_dir={tmp_path}",
     ]
-    command = [sys.executable, "-m", "ppo_trainer", "env=gymnasium", *small]
-    done = subprocess.run(
-        [*command, "env.env=CartPole-v1", "run_name=it"],
-        check=False,
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = train(recipe("gymnasium", *small, "env.env=CartPole-v1", "run_name=it"))
+    assert done.steps == 64
     assert (tmp_path / "it" / "evaluation.json").exists()
 
 

@@ -21,9 +21,9 @@ from envs.rts.tower_defence import TowerDefence
 @pytest.mark.parametrize(
     "create",
     [
-        lambda: KingOfTheHillDuel(frame_skip=1, opponent_skip=3, max_tick=150),
-        lambda: MiniRtsDuel(interface="units", frame_skip=1, max_tick=150),
-        lambda: TowerDefence(frame_skip=1, max_tick=210),
+        lambda: KingOfTheHillDuel(frame_skip=1, opponent_skip=3, max_tick=60),
+        lambda: MiniRtsDuel(interface="units", frame_skip=1, max_tick=60),
+        lambda: TowerDefence(frame_skip=1, max_tick=90),
     ],
 )
 def test_the_environments_are_ones(create):

@@ -15,7 +15,7 @@ from support.diagnostic_envs import (
     SeveralActors,
 )
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.learning
 
 
 def assert_learned(env, config):

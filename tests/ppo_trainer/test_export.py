@@ -102,7 +102,11 @@ def test_the_graph_does_what_the_network_does(spaces, config, separate):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("spaces", "config", "separate"),
-    [("entities", "plain", False), ("globals", "lstm", True), ("entities", "bias", False)],
+    [
+        pytest.param("entities", "plain", False, marks=pytest.mark.platforms),
+        ("globals", "lstm", True),
+        pytest.param("entities", "bias", False, marks=pytest.mark.platforms),
+    ],
 )
 def test_onnxruntime_does_what_the_network_does_in_50_batches(spaces, config, separate):
     onnxruntime = pytest.importorskip("onnxruntime")

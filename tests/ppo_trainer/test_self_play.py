@@ -19,7 +19,7 @@ from ppo_trainer.watch import film, watch
 
 def test_both_seats_are_trained_and_random_players_are_the_measure(tmp_path):
     config = small_config(
-        total_timesteps=4096,
+        total_timesteps=1024,
         rollout=RolloutConfig(num_envs=32, steps=16),
         run_dir=str(tmp_path),
         eval=EvalConfig(episodes=40),
@@ -28,7 +28,7 @@ def test_both_seats_are_trained_and_random_players_are_the_measure(tmp_path):
     assert [e.player for e in result.evaluations][-1] == "random play"
     # one seat's win is the other's loss
     assert metrics(result.run)[-1]["episodic_reward"] == pytest.approx(0.0, abs=1e-6)
-    assert result.steps >= 4096
+    assert result.steps >= 1024
 
 
 def seat_config(tmp_path, name, **rollout):
@@ -67,6 +67,7 @@ def test_games_that_are_ready_first_train_and_the_run_is_watched_and_recorded(tm
         assert ours == [-reward for reward in theirs]
 
 
+@pytest.mark.learning
 def test_what_nobody_can_know_is_not_learned(tmp_path):
     config = small_config(
         total_timesteps=8192,
