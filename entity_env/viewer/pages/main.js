@@ -11,6 +11,7 @@ import { Timeline } from "./timeline.js";
 
 const MOST_KEPT = 240;
 const AHEAD = 6;
+const MOST_TABS = 8;
 
 const about = await ask("about");
 const state = {
@@ -190,6 +191,13 @@ function seatName(seat) {
 }
 
 function showSeats() {
+  if (about.seats.length > MOST_TABS) {
+    const list = make("select", ...about.seats.map((_, seat) => make("option", seatName(seat))));
+    list.selectedIndex = state.seat;
+    list.addEventListener("change", () => look(list.selectedIndex));
+    $("seats").replaceChildren(list);
+    return;
+  }
   const tabs = about.seats.map((_, seat) => {
     const tab = make("button", seatName(seat));
     tab.setAttribute("role", "tab");
