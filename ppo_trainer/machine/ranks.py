@@ -176,7 +176,7 @@ def open_ranks(timeout: float) -> Ranks:
     if "TORCHELASTIC_RUN_ID" not in os.environ:
         return LONE
     import torch.distributed as dist
-    from torch._C._distributed_c10d import TCPStore
+    from torch._C._distributed_c10d import PrefixStore, TCPStore
 
     wait = datetime.timedelta(seconds=timeout)
     host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
@@ -184,7 +184,10 @@ def open_ranks(timeout: float) -> Ranks:
     store = TCPStore(host, port, is_master=False, timeout=wait)
     if not dist.is_initialized():
         backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
-        dist.init_process_group(backend, timeout=wait)
+        rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+        # Under names of its own: processes that were killed have left their addresses there.
+        own = PrefixStore(f"start {_restarts()}", store)
+        dist.init_process_group(backend, store=own, rank=rank, world_size=size, timeout=wait)
         atexit.register(_close)
     return Ranks(dist.group.WORLD if dist.get_world_size() > 1 else None, store)
 

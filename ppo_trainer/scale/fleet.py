@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import logging
 import math
+import os
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -96,7 +98,14 @@ def open_gather(session: Session) -> Iterator[Gather]:
         ) from error
     begun = not ray.is_initialized()
     if begun:
-        ray.init(session.config.scale.address, log_to_driver=False, logging_level=logging.ERROR)
+        # Its processes find the modules that this one finds, those of environments among them.
+        path = os.pathsep.join(place or "." for place in sys.path)
+        ray.init(
+            session.config.scale.address,
+            runtime_env={"env_vars": {"PYTHONPATH": path}},
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+        )
     fleet = Fleet(session, ray)
     try:
         yield fleet.gather

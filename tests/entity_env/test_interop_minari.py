@@ -6,10 +6,8 @@ import json
 import sys
 from typing import ClassVar
 
-import gymnasium
 import numpy as np
 import pytest
-from gymnasium import spaces
 from support.continuous_envs import Aim
 from support.recorded import RandomFrames, record
 from support.trainer_envs import Foraging, Truncated
@@ -22,8 +20,10 @@ from entity_env.recording import EpisodeDataset, RecordEpisodes, Recording
 from entity_env.storage.space_json import spaces_to_json
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+gymnasium = pytest.importorskip("gymnasium")
 minari = pytest.importorskip("minari")
 
+from gymnasium import spaces  # noqa: E402
 from minari.data_collector import EpisodeBuffer  # noqa: E402
 from minari.dataset import _storages  # noqa: E402
 from minari.dataset.minari_storage import MinariStorage  # noqa: E402
