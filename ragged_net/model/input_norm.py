@@ -151,7 +151,7 @@ class InputNorm(nn.Module):
         )
 
     @torch.no_grad()
-    def update(self, values: Tensor | Sequence[Tensor], gathered: Gathered = own_moments) -> None:
+    def update(self, values: Tensor | list[Tensor], gathered: Gathered = own_moments) -> None:
         """Add the rows ``values`` (N, F), or several such tensors, to the statistics.
 
         Args:
@@ -162,7 +162,7 @@ class InputNorm(nn.Module):
         Raises:
             FeatureValueError: A value that is not finite; the statistics are then untouched.
         """
-        several = values if isinstance(values, list | tuple) else [values]
+        several = values if isinstance(values, list) else [values]
         for rows in several:
             self.check(rows)
         if self.num_columns == 0:
