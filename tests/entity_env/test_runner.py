@@ -723,6 +723,7 @@ def test_only_environments_are_played():
 
 def test_a_script_sees_the_ids_and_all_masks_of_the_game(capsys):
     """The cannon cannot fire in the first step: its mask is there, and names nobody."""
+    pytest.importorskip("numba")
     play_in_terminal(
         lambda: entity_env.registry.make("minesweeper"),
         "ragged_envs.minesweeper_script.walk_and_defuse",

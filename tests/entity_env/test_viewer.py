@@ -219,6 +219,7 @@ def test_an_agent_is_asked_once_for_each_frame():
 
 
 def test_hints_say_how_a_game_looks():
+    pytest.importorskip("numba")
     (player, column) = open_source("connect_four", seed=1).about()["types"]
     assert (column["x"], column["y"]) == (0, None)
     assert column["stack"] == [2, 3, 4, 5, 6, 7]
