@@ -91,14 +91,14 @@ def main() -> None:
     print(f"{'':18} {'steps':>9} {'seed':>4} {'greedy':>7} {'sampled':>7} {'CPU-s':>6}", flush=True)
     for given in trained:
         own = [
-            one_of(known, options.results, name, steps, seed, given)
+            result_of(known, options.results, name, steps, seed, given)
             for name, steps, seed in product(options.games or GAMES, options.steps, options.seeds)
         ]
         for steps in options.steps:
             print(summary([result for result in own if result.steps == steps], given))
 
 
-def one_of(
+def result_of(
     known: set[Result], path: Path | None, name: str, steps: int, seed: int, settings: str
 ) -> Result:
     """Return a result that is known, or measure it and write it to the file; print its line."""

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from entity_env.agent import Policy, VecPolicy, random_policy
 from entity_env.batching.frame_reader import FrameReader
+from entity_env.batching.vec_obs import VecObs
 from entity_env.environment import Environment, begin_episode, seed_environment
 from entity_env.errors import SettingError
 from entity_env.metrics import EpisodeTracker, complete_columns, metric_columns
@@ -130,8 +131,7 @@ def play_lives(
             lengths[asked] += 1
             before, is_up = len(summaries), budget.is_up()
             for row in np.flatnonzero(obs.done & counts):
-                own = {name: float(column[row]) for name, column in obs.metrics.items()}
-                summaries.append({name: v for name, v in own.items() if v == v})
+                summaries.append(_metrics_of(obs, row))
             counts &= ~obs.done
             lives &= ~obs.done
             is_cut_off = counts & (is_up | (lengths == max_steps))
@@ -170,8 +170,7 @@ def _play_shares(
         lengths[asked] += 1
         before = len(played)
         for row in np.flatnonzero(obs.done & plays):
-            own = {name: float(column[row]) for name, column in obs.metrics.items()}
-            played.append((who[row], {name: v for name, v in own.items() if v == v}))
+            played.append((who[row], _metrics_of(obs, row)))
         left[who] -= plays & obs.done
         is_cut_off = plays & ~obs.done & (lengths == max_steps)
         is_up = budget.is_up()
@@ -187,6 +186,12 @@ def _play_shares(
         lengths[obs.done] = 0
         budget.step(len(played) - before)
     return played
+
+
+def _metrics_of(obs: VecObs, row: int) -> dict[str, float]:
+    """Return the metrics of the episode that has ended in a row; NaN stands for none."""
+    own = {name: float(column[row]) for name, column in obs.metrics.items()}
+    return {name: value for name, value in own.items() if value == value}
 
 
 def _first_of_each(played: list[_Played], count: int) -> list[_Played]:

@@ -10,10 +10,16 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["leave_signals_to_parent", "start_python"]
+__all__ = ["leave_signals_to_parent", "python_path", "start_python"]
 
 _NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
 _SIGNALS = [getattr(signal, name) for name in _NAMES if hasattr(signal, name)]
+
+
+def python_path() -> str:
+    """Return the ``PYTHONPATH`` with which another Python finds the modules that this one finds."""
+    # As import does, which skips what is no string.
+    return os.pathsep.join(place or "." for place in sys.path if isinstance(place, str))
 
 
 def start_python(code: str, *arguments: str, **options: Any) -> subprocess.Popen[bytes]:
@@ -29,12 +35,10 @@ def start_python(code: str, *arguments: str, **options: Any) -> subprocess.Popen
     Raises:
         OSError: It cannot be started.
     """
-    # As here: -P keeps the working directory out, and import skips what is no string.
-    path = [place or "." for place in sys.path if isinstance(place, str)]
     with _signals_held():
         return subprocess.Popen(
-            [sys.executable, "-P", "-c", code, *arguments],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(path)},
+            [sys.executable, "-P", "-c", code, *arguments],  # -P: the working directory is in it
+            env={**os.environ, "PYTHONPATH": python_path()},
             **options,
         )
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import logging
 import math
-import os
-import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +18,7 @@ from itertools import count
 from typing import Any, TypeAlias
 
 from entity_env import Metric, VecEnv, VecObs
+from entity_env.workers.interpreter import python_path
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import Game, make_vec_env
 from ppo_trainer.errors import ConfigError, TrainerError
@@ -99,10 +98,9 @@ def open_gather(session: Session) -> Iterator[Gather]:
     begun = not ray.is_initialized()
     if begun:
         # Its processes find the modules that this one finds, those of environments among them.
-        path = os.pathsep.join(place or "." for place in sys.path)
         ray.init(
             session.config.scale.address,
-            runtime_env={"env_vars": {"PYTHONPATH": path}},
+            runtime_env={"env_vars": {"PYTHONPATH": python_path()}},
             log_to_driver=False,
             logging_level=logging.ERROR,
         )

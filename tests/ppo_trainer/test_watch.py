@@ -22,6 +22,7 @@ from entity_env.errors import EnvironmentFailedError, SettingError
 from entity_env.wrappers import TimeLimit
 from ppo_trainer import EvalConfig, NetConfig, PPOConfig, RolloutConfig, TrainConfig, train
 from ppo_trainer.errors import ConfigError, RunFolderError, VideoError
+from ppo_trainer.evaluate import main as evaluate_main
 from ppo_trainer.play.playing import play
 from ppo_trainer.play.video import write_video
 from ppo_trainer.runs.load_run import load_policy
@@ -174,8 +175,9 @@ def test_the_terminal_says_what_is_chosen_and_the_label_that_was_asked_for(run, 
 
 def test_the_newest_run_is_watched_where_none_is_named(run, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(RunFolderError, match="there is no run in"):
-        main([])
+    for command in (main, evaluate_main):
+        with pytest.raises(RunFolderError, match="there is no run in"):
+            command([])
     (tmp_path / "runs").mkdir()
     for name, begun in (("b", 1), ("a", 3), ("c", 2)):
         shutil.copytree(run, tmp_path / "runs" / name)
