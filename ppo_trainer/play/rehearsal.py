@@ -37,7 +37,7 @@ def rehearse(config: TrainConfig, game: Game) -> None:
     if config.eval.episodes or config.eval.every or config.selfplay.ratings:
         whole = replace(game.evaluated(config), shown=None)
         if config.eval.env:
-            _play_step("eval.env", f"the environment with {config.eval.env}", whole, None)
+            _play_rows(config, whole)
         if script is not None:
             _play_step("eval.scripted", f"the script {scripted!r}", whole, script)
     scripts = [name for name in config.selfplay.opponents if is_script(name)]
@@ -53,13 +53,21 @@ def rehearse(config: TrainConfig, game: Game) -> None:
                 raise _failed("selfplay.opponents", f"the script {name!r}", error) from error
 
 
+def _play_rows(config: TrainConfig, game: Game) -> None:
+    """Play the first step of the rows of an evaluation at random."""
+    try:
+        # Rows, not one environment: in a crowded world a single seat may wait for ever.
+        with game.rows(game.whole(1), seed=0) as rows:
+            agent = RandomAgent(rows.obs_space(), rows.action_space(), seed=0)
+            rows.act(agent.act_rows(rows.reset()))
+    except Exception as error:  # an environment may raise anything
+        raise _failed("eval.env", f"the environment with {config.eval.env}", error) from error
+
+
 def _play_step(
-    setting: str,
-    what: str,
-    create_env: Callable[[], Any],
-    script: Callable[[Observation], Any] | None,
+    setting: str, what: str, create_env: Callable[[], Any], script: Callable[[Observation], Any]
 ) -> None:
-    """Play the first step of an episode with a script, or at random."""
+    """Play the first step of an episode with a script."""
     written: str | None = None
     try:
         with contextlib.closing(create_env()) as env:
@@ -68,12 +76,12 @@ def _play_step(
             spaces = env.obs_space(), env.action_space()
             example = RandomAgent(*spaces, seed=0).act(observation)
             written = _written(example)
-            actions = example if script is None else script(observation)
+            actions = script(observation)
             if not isinstance(actions, Mapping):
                 raise TypeError(f"it returned {shorten(actions)}, no dict of actions")
             env.act(actions)
-    except Exception as error:  # so may an environment
-        raise _failed(setting, what, error, written if script is not None else None) from error
+    except Exception as error:  # a script and an environment may raise anything
+        raise _failed(setting, what, error, written) from error
 
 
 def _failed(setting: str, what: str, error: Exception, written: str | None = None) -> ConfigError:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ppo_trainer import recipe, train
+from ppo_trainer.environments import make_factory
 from ppo_trainer.errors import ConfigError
+from ppo_trainer.play.rehearsal import rehearse
 
 SCRIPTS = """
 
@@ -46,3 +48,9 @@ def test_what_fails_stops_the_run_before_it_trains(scripts, tmp_path, game, sett
         train(config)
     assert "in its first step" in str(caught.value)
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_crowded_world_is_played_in_rows():
+    # Of 128 seats that play at random some eight are taken, so that most of them never act.
+    config = recipe("mmo")
+    rehearse(config, make_factory(config))
