@@ -41,7 +41,7 @@ from entity_env.wrappers import StaggeredStart, VecFeatureFilter
 from entity_env.wrappers.feature_filter import filtered
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.errors import ConfigError, RunFolderError
-from ppo_trainer.machine.ranks import LONE, Ranks
+from ppo_trainer.machine.ranks import Share
 from ppo_trainer.machine.screen import complain, say
 from ppo_trainer.machine.seeding import derived_seed
 
@@ -57,6 +57,9 @@ __all__ = [
     "with_kept_files",
     "with_whole_games",
 ]
+
+ALL_ROWS = Share()
+"""The share of a process that plays all rows."""
 
 UNIMPORTABLE = "python:"
 """Marks the target of an environment that was passed as an object and that no path leads to.
@@ -327,15 +330,15 @@ def _is_importable(path: str, env: Factory) -> bool:
         return False
 
 
-def make_vec_env(config: TrainConfig, game: Game, seed: int, ranks: Ranks = LONE) -> VecEnv:
-    """Return the rows to train on, in this process or in workers; of ``ranks`` this one's share."""
+def make_vec_env(config: TrainConfig, game: Game, seed: int, share: Share = ALL_ROWS) -> VecEnv:
+    """Return a share of the rows to train on, in this process or in workers."""
     rollout = config.rollout
-    if not ranks.is_alone:
-        _, count = ranks.share(rollout.num_envs, game.whole(1))
-        # Replays are of the rows of the first process.
-        replays = rollout.replays if ranks.is_first else None
-        rollout = replace(rollout, num_envs=count, replays=replays)
-        seed = seed if ranks.is_first else derived_seed(seed, "rows", ranks.rank)
+    if share.of > 1:
+        _, own = share.cut(rollout.num_envs, game.whole(1))
+        rollout = replace(rollout, num_envs=own)
+    if share.number:
+        rollout = replace(rollout, replays=None)  # they are of the rows of the first process
+        seed = derived_seed(seed, "rows", share.number)
     if rollout.processes and game.is_native:
         # In workers they would be other rows with other random numbers, and slower.
         say(f"rollout.processes is not used: {game.name} plays all rows in this process")
@@ -359,10 +362,10 @@ def make_vec_env(config: TrainConfig, game: Game, seed: int, ranks: Ranks = LONE
 
 @contextlib.contextmanager
 def open_vec_env(
-    config: TrainConfig, game: Game, seed: int, ranks: Ranks = LONE
+    config: TrainConfig, game: Game, seed: int, share: Share = ALL_ROWS
 ) -> Iterator[VecEnv]:
     """Open the rows of ``make_vec_env``; an error while they close is shown, and stops nothing."""
-    vec_env = make_vec_env(config, game, seed, ranks)
+    vec_env = make_vec_env(config, game, seed, share)
     try:
         yield vec_env
     finally:

@@ -151,7 +151,7 @@ def _train(
     with (
         naming_slow_calls(config.rollout.slow_after, complain),
         Interrupt() as interrupt,
-        open_vec_env(config, game, config.seed, ranks) as vec_env,
+        open_vec_env(config, game, config.seed, ranks.share) as vec_env,
         compiling(config, vec_env, device),
         open_session(config, game, vec_env, device, ranks) as (session, obs),
         session.explained_errors(),

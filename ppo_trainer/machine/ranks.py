@@ -9,6 +9,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,11 +19,42 @@ from torch import Tensor
 from entity_env.workers.row_share import cut_rows
 from ppo_trainer.errors import ConfigError, LearnerLostError
 
-__all__ = ["LONE", "Ranks", "local_rank", "open_ranks"]
+__all__ = ["LONE", "Ranks", "Share", "local_rank", "open_ranks"]
 
 _RUN, _CAUSE = "ragged_rl/run", "ragged_rl/cause"
 _UNKNOWN = "it has not said why: killed, out of memory, cut off, or silent for scale.timeout"
 _MOST_CAUSE = 2000  # characters
+
+
+@dataclass(frozen=True)
+class Share:
+    """One of several equal shares of all rows.
+
+    Args:
+        number: Which of them it is, from 0 on.
+        of: How many there are.
+    """
+
+    number: int = 0
+    of: int = 1
+
+    def cut(self, rows: int, together: int) -> tuple[int, int]:
+        """Return the first row of this share, and how many it has.
+
+        Args:
+            rows: All rows R, a multiple of ``together``.
+            together: How many rows are never parted, such as the seats of a game.
+
+        Raises:
+            ConfigError: There are fewer games than shares.
+        """
+        if rows // together < self.of:
+            raise ConfigError(
+                f"{self.of} processes share the rows, and each needs some of its own",
+                expected=f"rollout.num_envs={self.of * together} or more",
+                received=rows,
+            )
+        return cut_rows(rows, self.of, together)[self.number]
 
 
 class Ranks:
@@ -51,23 +83,10 @@ class Ranks:
         """True if there is no other process."""
         return self.size == 1
 
-    def share(self, rows: int, together: int) -> tuple[int, int]:
-        """Return the first of this process's rows, and how many it has.
-
-        Args:
-            rows: All rows R, a multiple of ``together``.
-            together: How many rows are never parted, such as the seats of a game.
-
-        Raises:
-            ConfigError: There are fewer games than processes.
-        """
-        if rows // together < self.size:
-            raise ConfigError(
-                f"{self.size} processes learn together, and each needs rows of its own",
-                expected=f"rollout.num_envs={self.size * together} or more",
-                received=rows,
-            )
-        return cut_rows(rows, self.size, together)[self.rank]
+    @property
+    def share(self) -> Share:
+        """The share of all rows that this process plays."""
+        return Share(self.rank, self.size)
 
     def add(self, tensor: Tensor) -> Tensor:
         """Replace a tensor by the sum of those of all processes, bit for bit the same in each."""

@@ -24,7 +24,7 @@ from ppo_trainer.environments import Game, make_vec_env
 from ppo_trainer.errors import ConfigError, TrainerError
 from ppo_trainer.experience.collect import Collected, collect
 from ppo_trainer.experience.trajectories import Trajectories
-from ppo_trainer.machine.ranks import Ranks
+from ppo_trainer.machine.ranks import Share
 from ppo_trainer.machine.screen import complain, say
 from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.machine.stopwatch import Stopwatch
@@ -318,10 +318,9 @@ class _RowMaker:
 
     def __call__(self) -> VecEnv:
         """Return its share of all rows."""
-        ranks = Ranks()
-        ranks.rank, ranks.size = self.world, self.config.scale.worlds
         seed = derived_seed(self.config.seed, "world", self.seed)
-        return make_vec_env(self.config, self.game, seed, ranks)
+        share = Share(self.world, self.config.scale.worlds)
+        return make_vec_env(self.config, self.game, seed, share)
 
 
 @dataclass(frozen=True)

@@ -416,7 +416,7 @@ def _resume(session: Session) -> tuple[Session, VecObs]:
     folder = latest_checkpoint(run)
     restored = load_state(folder, state, session.ranks.rank)
     envs, notes = restored.envs, []
-    rows = session.ranks.share(config.rollout.num_envs, session.game.whole(1))
+    rows = session.ranks.share.cut(config.rollout.num_envs, session.game.whole(1))
     if session.ranks.is_alone:
         rows = 0, len(vec_env)
     total = sum(session.ranks.gathered_json(rows[1]))

@@ -278,7 +278,7 @@ def test_what_processes_tell_each_other():
             ranks.of_first("a" if ranks.is_first else "b"),
             ranks.any(ranks.rank == 1),
             ranks.any(False),
-            ranks.share(10, together=2),
+            ranks.share.cut(10, together=2),
         )
 
     found = together(3, work)
@@ -288,11 +288,11 @@ def test_what_processes_tell_each_other():
         assert (first, somebody, nobody) == ("a", True, False)
         assert share == [(0, 4), (4, 4), (8, 2)][rank]
     assert LONE.gathered_json(3) == [3]
-    assert LONE.share(10, 2) == (0, 10)
+    assert LONE.share.cut(10, 2) == (0, 10)
 
 
 def test_each_process_needs_a_game_of_its_own():
-    (first, *_) = together(3, lambda ranks: ranks.share(4, together=2))
+    (first, *_) = together(3, lambda ranks: ranks.share.cut(4, together=2))
     assert isinstance(first, ConfigError)
     assert "rollout.num_envs=6 or more" in str(first)
 
