@@ -153,9 +153,11 @@ def _no_better(records: Records, evaluations: Sequence[Evaluation], rows: int) -
         return _no_better_than_at_first(records, rows)
     chance = next(e for e in evaluations if e.player == "random play")
     agents = [e for e in evaluations if e.player.startswith("agent")]
-    for name in ("win", "episodic_reward"):
-        if any(_better(agent, chance, name) for agent in agents):
-            return None
+    better = ["win", "episodic_reward"]
+    if _longer_is_better(records):
+        better.append("episodic_length")
+    if any(_better(agent, chance, name) for agent in agents for name in better):
+        return None
     name = "win" if chance.count("win") else "episodic_reward"
     best = max((agent for agent in agents if agent.count(name)), key=lambda own: own.mean(name))
     label = "wins" if name == "win" else "a reward of"
@@ -170,14 +172,17 @@ def _no_better(records: Records, evaluations: Sequence[Evaluation], rows: int) -
 
 def _no_better_than_at_first(records: Records, rows: int) -> str | None:
     fifths = _fifths(records, rows)
-    # Where each episode costs the same, as a life does, the later the better.
-    is_cost = _same_reward(records) < 0
     if not fifths or _has_risen(fifths):
         return None
-    if is_cost and _has_risen(_fifths(records, rows, "episodic_length")):
+    if _longer_is_better(records) and _has_risen(_fifths(records, rows, "episodic_length")):
         return None
     first, last = fifths[0], fifths[-1]
     return f"it has not learned: the reward was {first.mean:.3g} at first, and is {last.mean:.3g}"
+
+
+def _longer_is_better(records: Records) -> bool:
+    """Return True if each episode costs the same reward, as a life with -1 for its end does."""
+    return _same_reward(records) < 0
 
 
 def _has_risen(fifths: Sequence[Fifth]) -> bool:

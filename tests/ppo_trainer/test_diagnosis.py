@@ -86,6 +86,16 @@ def test_better_in_the_reward_is_better_though_nothing_is_won():
     assert diagnose(run(FLAT), evaluations) == []
 
 
+def test_longer_lives_are_better_where_each_costs_the_same():
+    evaluations = played(0.0, 0.0)
+    for evaluation in evaluations:
+        evaluation.metrics["episodic_reward"][:] = -1
+        lives = 8 if evaluation.player == "random play" else 16
+        evaluation.metrics["episodic_length"] = lives + np.resize([2.0, -2.0], 200)
+    assert diagnose(run([-1.0] * 20, noise=0), evaluations) == []
+    assert "it has not learned" in diagnose(run([-0.9] * 10 + [-1.0] * 10), evaluations)[0]
+
+
 def test_without_an_evaluation_the_curve_says_whether_it_has_learned():
     (line,) = diagnose(run(FLAT))
     assert "the reward was 0.1 at first, and is 0.1" in line
