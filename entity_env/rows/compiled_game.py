@@ -46,8 +46,8 @@ class Field:
         least: The least number of a valid state, or one for each column of the last axis; None: no
             bound. Floats of a valid state are finite.
         most: The greatest number, in the same form.
-        fixed: The rows fill the field once, with the same numbers for all games, and no function of
-            the game writes to it, as with a floor plan. Saved states leave it out.
+        fixed: The rows fill the field once, and no function of the game writes to it, as with a
+            floor plan. Saved states leave it out.
     """
 
     shape: tuple[int, ...] = ()

@@ -80,7 +80,8 @@ class VehicleRoutingRows(CompiledRows):
         seed: Seeds all rows.
         copies: So many rows, one after the other, get the same instances.
         threads: How many threads share the rows.
-        customers, vehicles, capacity, windows, requests, day, instance: See ``VehicleRouting``.
+        customers, vehicles, capacity, windows, requests, day, instance, starts: See
+            ``VehicleRouting``.
 
     Raises:
         EnvConfigError: A setting that is refused.
@@ -101,6 +102,7 @@ class VehicleRoutingRows(CompiledRows):
         requests: float = 0.0,
         day: float = 6.0,
         instance: Any = None,
+        starts: bool = False,
         copies: int = 1,
         threads: int = 1,
     ) -> None:
@@ -143,6 +145,8 @@ class VehicleRoutingRows(CompiledRows):
         }
         game = _game(most, *fleet, nodes, settings)
         super().__init__(game, num_envs, seed, threads=threads, copies=copies)
+        if check_flag("starts", starts):
+            self._fields["start"][:] = np.arange(len(self)) % copies
         if one is not None:
             places, demand, service = one.places[None], one.demand[None], one.service[None]
             self.put_instances(places, demand, one.depot, windows=one.windows, service=service)
@@ -244,6 +248,7 @@ def _game(
             "customers": Field(least=1, most=customers),
             "vehicles": Field(least=fewest, most=vehicles),
             "given": Field(least=0, most=1),
+            "start": Field(least=0, fixed=True),
             "depot": Field((2,), np.float64, least=-FAR, most=FAR),
             "x": Field((customers,), np.float64, least=-FAR, most=FAR),
             "y": Field((customers,), np.float64, least=-FAR, most=FAR),
@@ -311,6 +316,9 @@ def reset(g: Any, game: int) -> None:
     g.stops[game] = 0
     _move_on(g, game)
     g.last[game] = _cost(g, game)
+    if g.start[game] > 0 and not g.windows and g.num_here[game] > 1:
+        _begin_at(g, game, (g.start[game] - 1) % g.num_here[game])
+        _move_on(g, game)
 
 
 def step(g: Any, game: int, chosen: npt.NDArray[np.int64]) -> tuple[float, bool]:
@@ -420,6 +428,19 @@ def _draw(g: Any, game: int) -> None:
             start = known + (0.6 * g.day - known) * random_float(g.random, game)
             g.opens[game, i] = start
             g.closes[game, i] = start + g.day * (0.1 + 0.3 * random_float(g.random, game))
+
+
+@compiled
+def _begin_at(g: Any, game: int, rank: int) -> None:
+    """Send the first vehicle to the customer so near to the depot, 0 for the nearest."""
+    for i in range(g.num_here[game]):
+        nearer, way = 0, _way(g, game, 0, g.here[game, i] + 1)
+        for j in range(g.num_here[game]):
+            other = _way(g, game, 0, g.here[game, j] + 1)
+            nearer += other < way or (other == way and j < i)
+        if nearer == rank:
+            _serve(g, game, 0, g.here[game, i])
+            return
 
 
 @compiled
@@ -625,6 +646,8 @@ class VehicleRouting(CompiledEnvironment):
             Solomon's, or a table (``.csv``), see ``routing_instances.py``. Its customers, windows,
             times of service and distances, rounded as is usual for its kind, replace the settings
             above; features are in parts of its extent, ``cost`` is in its own measure.
+        starts: Of copies, the k-th one's first stop is the k-th nearest customer to the depot, and
+            the one before them chooses its own; not with windows. The first reward pays the way.
         copies: Of many rows, so many neighbours get the same instance; alone it changes nothing.
         threads: Of many rows, how many threads share them.
 

@@ -18,6 +18,7 @@ from ragged_envs.industry.vehicle_routing import (
 )
 
 from entity_env import SelectEntityAction
+from entity_env.batching.ragged import RaggedBufferI64
 from entity_env.errors import EntityEnvError, MaskedActionError, StateError
 from entity_env.play import random_policy
 
@@ -134,6 +135,27 @@ def test_given_instances_are_played_again_and_again():
         ends += int(obs.done.sum())
     obs = rows.reset()
     assert_allclose(obs.features["Customer"][1].as_array()[:, x], places[1, :, 0], rtol=1e-6)
+
+
+def test_copies_begin_at_the_customers_near_to_the_depot():
+    """Ways of 0.6, 1.0, 0.8, 0.4 from the depot: customer 3 is nearest, then 0, 2, 1; 3 again.
+
+    The first reward pays that way, too.
+    """
+    rows = VehicleRoutingRows(6, customers=4, capacity=10, copies=6, starts=True)
+    places = np.array([[[0.6, 0.0], [0.6, 0.8], [0.0, 0.8], [0.0, 0.4]]])
+    rows.put_instances(places, np.array([[4, 4, 4, 4]]), np.zeros((1, 2)))
+    rows.interpret()
+    obs = rows.reset()
+    assert [rows.tours(row) for row in range(6)] == [
+        [[] if stop is None else [[stop]]] for stop in (None, "4", "1", "3", "2", "4")
+    ]
+    # Behind the vehicle and the depot: the first customer who is left.
+    obs = rows.act({"Go": RaggedBufferI64.from_array(np.full((6, 1, 1), 2))})
+    assert [rows.tours(row)[0][0][-1] for row in range(6)] == ["1", "1", "2", "1", "1", "1"]
+    # Two customers fill a vehicle, which then drives home.
+    ways = (0.6, 0.4 + math.hypot(0.6, 0.4) + 0.6, 0.6 + 0.8 + 1.0)
+    assert_allclose(obs.reward[:3], [-10 * way / 3.64 for way in ways], rtol=1e-6)
 
 
 def test_the_usual_capacities():
