@@ -1,14 +1,12 @@
-"""Frames as JSON: everything that the page draws, and nothing that it would have to know."""
+"""Frames as JSON with arrays in it: all that the page draws, and nothing that it need know."""
 
 from __future__ import annotations
 
-import base64
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from entity_env.agent import Decision
 from entity_env.batching.frame import Frame
@@ -31,29 +29,11 @@ from entity_env.spaces import (
     feature_name,
 )
 
-__all__ = ["frame_json", "frame_of", "number", "one_frame", "packed", "spaces_json", "unpacked"]
+__all__ = ["frame_json", "frame_of", "number", "one_frame", "spaces_json"]
 
-_TYPES = {np.dtype(np.float32): "f4", np.dtype(np.int32): "i4", np.dtype(np.uint8): "u1"}
 _HEADINGS, _BARS = ("heading", "angle", "orientation"), ("hp", "health")
 _KINDS = ("kind", "type")
 _NO_HINTS = ViewerHints()
-
-
-def packed(values: npt.NDArray[Any]) -> dict[str, Any]:
-    """Return an array as JSON: its type, its shape, and its bytes as base64, little-endian.
-
-    Real numbers are sent as float32, whole ones as int32, booleans as bytes.
-    """
-    kind = {"f": np.float32, "b": np.uint8}.get(values.dtype.kind, np.int32)
-    given = np.ascontiguousarray(values, kind)
-    data = base64.b64encode(given.astype(given.dtype.newbyteorder("<")).tobytes()).decode()
-    return {"type": _TYPES[given.dtype], "shape": list(given.shape), "data": data}
-
-
-def unpacked(given: Mapping[str, Any]) -> npt.NDArray[Any]:
-    """Return the array that ``packed`` has been given, as float32, int32 or bytes."""
-    flat = np.frombuffer(base64.b64decode(given["data"]), f"<{given['type']}")
-    return flat.reshape(given["shape"])
 
 
 def number(value: float | None) -> float | None:
@@ -120,21 +100,21 @@ def frame_json(frame: Frame, decision: Decision | None = None) -> dict[str, Any]
     entities, first = {}, 0
     for name, rows in frame.features.items():
         if len(rows):
-            own: dict[str, Any] = {"first": first, "features": packed(rows)}
+            own: dict[str, Any] = {"first": first, "features": rows}
             ids = frame.ids[first : first + len(rows)]
-            if any(one is not None for one in ids):
+            if ids.count(None) < len(ids):
                 own["ids"] = [id_text(one) for one in ids]
             if name in frame.visible and not frame.visible[name].all():
-                own["visible"] = packed(frame.visible[name])
+                own["visible"] = frame.visible[name]
             entities[name] = own
         first += len(rows)
     actions: dict[str, Any] = {}
     for name, who in frame.actions.items():
-        own = actions[name] = {"actors": packed(who.actors)}
+        own = actions[name] = {"actors": who.actors}
         for part in ("mask", "actees"):
             values = getattr(who, part, None)
             if values is not None:
-                own[part] = packed(values)
+                own[part] = values
         if decision is not None:
             own |= _decided_json(name, decision)
     return {
@@ -181,7 +161,7 @@ def _decided_json(name: ActionName, decision: Decision) -> dict[str, Any]:
     """Return what a decision says about the actors of one action."""
     parts = {"chosen": decision.chosen.get(name), "probs": decision.probs.get(name)}
     parts |= zip(("mean", "std"), decision.normal.get(name, ()), strict=False)
-    return {part: packed(values) for part, values in parts.items() if values is not None}
+    return {part: values for part, values in parts.items() if values is not None}
 
 
 def _feature_json(feature: Feature) -> dict[str, Any]:

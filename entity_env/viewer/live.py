@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,6 +19,7 @@ from entity_env.player.proposers import decide_at
 from entity_env.seats.seat_player import call_if_there
 from entity_env.seats.table_rows import TableRows
 from entity_env.viewer.frames import frame_json, number, spaces_json
+from entity_env.viewer.messages import from_message, to_message
 from entity_env.viewer.metrics import MetricsFile
 from entity_env.viewer.source import Source, curve_json
 
@@ -132,7 +131,7 @@ class LiveSource(Source):
             return {"step": step, "entities": {}, "actions": {}, "globals": [], "waits": True}
         if not shown.frames[place]:
             raise SettingError(f"step {step} is too long ago: only the later ones are kept")
-        own: dict[str, Any] = json.loads(zlib.decompress(shown.frames[place]))
+        own: dict[str, Any] = from_message(shown.frames[place])
         own |= {"step": step, "total": number(shown.total[place])}
         return own | ({"waits": True, "actions": {}} if shown.steps[place] < step else {})
 
@@ -254,9 +253,8 @@ class LiveSource(Source):
     def _keep(self, seat: int, frame: Frame, decision: Decision | None) -> None:
         """Keep the frame of a seat as the last one that it has seen."""
         frames = self._games[-1].shown[seat].frames
-        text = json.dumps(frame_json(frame, decision), separators=(",", ":"))
         self._bytes -= len(frames[-1])
-        frames[-1] = zlib.compress(text.encode(), 1)
+        frames[-1] = to_message(frame_json(frame, decision))
         self._bytes += len(frames[-1])
 
     def _summary(self) -> dict[str, float | None]:

@@ -9,7 +9,6 @@ import numpy as np
 
 from entity_env.storage.bounded_json import parse_json
 from entity_env.storage.files import open_file
-from entity_env.viewer.frames import packed
 
 __all__ = ["MetricsFile"]
 
@@ -39,9 +38,9 @@ class MetricsFile:
         shown = [self._records[place] for place in places]
         names = list(dict.fromkeys(name for own in shown for name in own))[:_MOST_NAMES]
         return {
-            "steps": packed(np.array([own["steps"] for own in shown], np.float64)),
+            "steps": np.array([own["steps"] for own in shown], np.float64),
             "metrics": {
-                name: packed(np.array([own.get(name, np.nan) for own in shown], np.float64))
+                name: np.array([own.get(name, np.nan) for own in shown], np.float64)
                 for name in names
                 if name not in ("steps", "update")
             },

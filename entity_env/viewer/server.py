@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from entity_env.errors import FAILURES, EntityEnvError, SettingError, shorten
+from entity_env.viewer.messages import to_message
 from entity_env.viewer.source import Source
 
 __all__ = ["Viewer"]
@@ -118,6 +119,13 @@ def _whole(given: Mapping[str, Any], name: str) -> int:
         raise SettingError(f"{name} is no number", received=shorten(given[name])) from None
 
 
+def _advance(source: Source, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Play a step, and return beside the episode the frame that a seat sees then."""
+    episode = source.advance(given.get("chosen") or {})
+    frame = source.frame(episode["number"], episode["length"] - 1, _whole(given, "seat"))
+    return {**episode, "frame": frame}
+
+
 _READS: dict[str, Callable[[Source, Mapping[str, Any]], Any]] = {
     "about": lambda source, given: source.about(),
     "episode": lambda source, given: source.episode(_whole(given, "episode")),
@@ -129,7 +137,7 @@ _READS: dict[str, Callable[[Source, Mapping[str, Any]], Any]] = {
     "curve": lambda source, given: source.curve(_whole(given, "episode"), _whole(given, "seat")),
 }
 _CHANGES: dict[str, Callable[[Source, Mapping[str, Any]], Any]] = {
-    "advance": lambda source, given: source.advance(given.get("chosen") or {}),
+    "advance": _advance,
     "restart": lambda source, given: source.restart(),
 }
 _QUESTIONS = _READS | _CHANGES
@@ -220,8 +228,7 @@ class _Handler(BaseHTTPRequestHandler):
         except FAILURES as error:  # an environment or an agent may raise anything
             what = f"{type(error).__name__}: {error}"
             status, found = HTTPStatus.INTERNAL_SERVER_ERROR, {"error": what}
-        text = json.dumps(found, allow_nan=False, separators=(",", ":"))
-        self._send(status, "application/json", text.encode())
+        self._send(status, "application/octet-stream", to_message(found))
 
     def _send_file(self, name: str) -> None:
         ending = name.rpartition(".")[2]

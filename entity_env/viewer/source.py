@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.errors import SettingError
-from entity_env.viewer.frames import packed, unpacked
 
 __all__ = ["Source", "curve_json"]
 
@@ -71,12 +70,12 @@ class Source(ABC):
             except SettingError:  # too long ago
                 continue
             value = frame.get("value")
-            acting = [unpacked(own["actors"]) for own in frame["actions"].values()]
+            acting = [own["actors"] for own in frame["actions"].values()]
             actors = np.unique(np.concatenate([np.zeros(0, int), *acting]))
             for name, own in frame["entities"].items():
                 if name not in types:
                     continue
-                rows = unpacked(own["features"])
+                rows = own["features"]
                 x, y = types[name]["x"], types[name]["y"]
                 points = np.full((len(rows), 3), np.nan if value is None else value)
                 points[:, 0], points[:, 1] = rows[:, x], 0 if y is None else rows[:, y]
@@ -84,7 +83,7 @@ class Source(ABC):
                 acts = np.isin(np.arange(len(rows)) + own["first"], actors)
                 found.append(points[acts])
         points = np.concatenate(found)
-        return {"points": packed(points if len(points) else np.concatenate(anything))}
+        return {"points": points if len(points) else np.concatenate(anything)}
 
     def advance(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
         """Play one step of the newest episode; at its end, begin another one.
@@ -101,7 +100,7 @@ class Source(ABC):
 
     def training(self) -> dict[str, Any]:
         """Return the curves of a training: ``steps``, and the values of each metric by its name."""
-        return {"steps": packed(np.zeros(0)), "metrics": {}}
+        return {"steps": np.zeros(0), "metrics": {}}
 
     def close(self) -> None:  # noqa: B027  (most sources hold nothing)
         """Let go of what it holds."""
@@ -122,10 +121,10 @@ def curve_json(
     known = np.array([np.nan if own is None else own for own in value], np.float64)
     return {
         "length": length,
-        "steps": packed(places),
-        "reward": packed(_largest(np.asarray(reward, np.float64), places)),
-        "total": packed(np.asarray(total, np.float64)[places]),
-        "value": packed(known[places]) if np.isfinite(known).any() else None,
+        "steps": places,
+        "reward": _largest(np.asarray(reward, np.float64), places),
+        "total": np.asarray(total, np.float64)[places],
+        "value": known[places] if np.isfinite(known).any() else None,
     }
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import http.client
-import json
 import subprocess
 import sys
 
@@ -30,15 +28,9 @@ from entity_env.recording import RecordEpisodes, Recording, RecordReplay, Replay
 from entity_env.recording.replays import make_rows
 from entity_env.registry import resolve
 from entity_env.viewer import Viewer, open_source
+from entity_env.viewer.messages import from_message, to_message
 from entity_env.viewer.recorded import RecordedSource
 from entity_env.viewer.sources import live_source
-
-
-def numbers(given):
-    """The array that the page reads."""
-    kinds = {"f4": "<f4", "i4": "<i4", "u1": "|u1"}
-    data = np.frombuffer(base64.b64decode(given["data"]), kinds[given["type"]])
-    return data.reshape(given["shape"])
 
 
 def record(path, create_env, rows=1, steps=30, notes=False, **settings):
@@ -63,16 +55,42 @@ def test_a_frame_has_entities_actions_and_choices():
     assert walker["features"][2]["names"] == ["mine", "<i>yours</i>"]
     assert about["types"][2]["x"] is None
     walkers = frame["entities"]["Walker"]
-    assert numbers(walkers["features"]).tolist() == [[0, 0, 0], [0, 1, 1]]
+    assert walkers["features"].tolist() == [[0, 0, 0], [0, 1, 1]]
     assert walkers["ids"] == ["Walker 0", "Walker 1"]
     assert frame["entities"]["Tree"]["first"] == 2
     go, look = frame["actions"]["Go"], frame["actions"]["Look"]
-    assert numbers(go["actors"]).tolist() == [0, 1]
-    assert numbers(go["chosen"]).tolist() == [1, 1]
-    assert numbers(go["mask"]).tolist() == [[1, 1], [1, 1]]
-    assert numbers(look["actees"]).tolist() == [2, 3, 4]
-    assert numbers(look["chosen"]).tolist() == [4]
-    json.dumps(frame, allow_nan=False)
+    assert go["actors"].tolist() == [0, 1]
+    assert go["chosen"].tolist() == [1, 1]
+    assert go["mask"].tolist() == [[1, 1], [1, 1]]
+    assert look["actees"].tolist() == [2, 3, 4]
+    assert look["chosen"].tolist() == [4]
+
+
+def test_a_message_holds_json_and_the_arrays_that_stand_in_it():
+    given = {
+        "mask": np.array([[True], [False], [True]]),
+        "places": np.array([[1.5, np.nan]]),
+        "chosen": np.array([7, -1], np.int64),
+        "none": np.zeros((0, 3), np.float32),
+        "named": {"$array": {"<b>": "é"}},
+    }
+    sent = to_message(given)
+    size = int.from_bytes(sent[:4], "little")
+    assert size % 4 == 0
+    # Three bytes and one that fills up, two real numbers, two whole ones.
+    assert len(sent) == 4 + size + 4 + 8 + 8
+    read = from_message(sent)
+    assert {name: own.dtype.str for name, own in read.items() if name != "named"} == {
+        "mask": "|u1",
+        "places": "<f4",
+        "chosen": "<i4",
+        "none": "<f4",
+    }
+    for name in ("mask", "places", "chosen", "none"):
+        np.testing.assert_array_equal(read[name], given[name])
+    assert read["named"] == given["named"]
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        to_message({"value": np.nan})
 
 
 def _go_right(observation):
@@ -100,7 +118,7 @@ def test_a_game_is_played_step_by_step_and_can_be_gone_back_in():
         assert (frame["step"], frame["globals"], frame["reward"]) == (step, [step], step)
         assert frame["total"] == sum(range(step + 1))
         # The second walker goes at each step, the first in every other one.
-        places = numbers(frame["entities"]["Walker"]["features"])[:, 0].tolist()
+        places = frame["entities"]["Walker"]["features"][:, 0].tolist()
         assert places == [(step + 1) // 2, step]
     assert source.frame(0, 4, 0)["ends"]
     assert source.frame(0, 99, 0)["step"] == 4
@@ -110,8 +128,8 @@ def test_a_game_is_played_step_by_step_and_can_be_gone_back_in():
         "episodic_length": 4.0,
     }
     curve = source.curve(0, 0)
-    assert numbers(curve["total"]).tolist() == [0, 1, 3, 6, 10]
-    assert numbers(curve["reward"]).tolist() == [0, 1, 2, 3, 4]
+    assert curve["total"].tolist() == [0, 1, 3, 6, 10]
+    assert curve["reward"].tolist() == [0, 1, 2, 3, 4]
     # The next step is the next episode.
     after = source.advance({})
     assert (after["number"], after["count"], after["length"]) == (1, 2, 1)
@@ -143,7 +161,7 @@ def test_where_those_who_act_have_been():
     source = live_source(Walkers(length=4), "walkers", agent=_go_right, seed=1)
     for _ in range(4):
         source.advance({})
-    points = numbers(source.visits(0, 0)["points"])
+    points = source.visits(0, 0)["points"]
     # Both walkers at steps 0 to 3; at the end nobody acts, and trees never do.
     first, second = [0, 1, 1, 2], [0, 1, 2, 3]
     assert sorted(points[points[:, 1] == 0, 0].tolist()) == first
@@ -160,7 +178,7 @@ def test_a_person_plays_what_is_clicked_and_a_mask_forbids():
     assert source.table.game.at.tolist() == [1, 0]
     assert source.table.game.looked == [("Tree", 1)]
     # What was chosen belongs to the frame before; the next one is open.
-    assert numbers(source.frame(0, 0, 0)["actions"]["Go"]["chosen"]).tolist() == [1, 0]
+    assert source.frame(0, 0, 0)["actions"]["Go"]["chosen"].tolist() == [1, 0]
     assert "chosen" not in source.frame(0, 1, 0)["actions"]["Go"]
     with pytest.raises(MaskedActionError):
         source.advance({"0": {"Go": [1, 0], "Look": [3]}})
@@ -186,13 +204,13 @@ def test_each_seat_sees_its_own_and_waits_between_its_turns():
     assert source.advance({})["waits_for"] == [1]
     assert game.heard[0].keys() == {"a"}
     frame = source.frame(0, 1, 1)
-    assert numbers(frame["entities"]["Card"]["features"]).tolist() == [[2.0]]
+    assert frame["entities"]["Card"]["features"].tolist() == [[2.0]]
     assert frame["total"] == 3.0
     # Seat a still has what it saw last, and cannot act.
     waiting = source.frame(0, 1, 0)
     assert waiting["waits"]
     assert waiting["actions"] == {}
-    assert numbers(waiting["entities"]["Card"]["features"]).tolist() == [[1.0]]
+    assert waiting["entities"]["Card"]["features"].tolist() == [[1.0]]
     ended = source.advance({"1": {"Go": [1]}})
     assert game.heard[1] == {"b": "right"}
     assert ended["done"]
@@ -269,7 +287,7 @@ def test_a_recording_is_read_by_seeking_as_it_is_read_whole(tmp_path, rows):
             for name, rows_of in obs.features.items():
                 expected = np.asarray(rows_of[place].as_array())
                 if len(expected):
-                    given = numbers(frame["entities"][name]["features"])
+                    given = frame["entities"][name]["features"]
                     np.testing.assert_array_equal(given, expected)
                 else:
                     assert name not in frame["entities"]
@@ -277,8 +295,8 @@ def test_a_recording_is_read_by_seeking_as_it_is_read_whole(tmp_path, rows):
             if step < len(own):
                 for name, given in frame["actions"].items():
                     expected = own.steps.actions[name][step].as_array().ravel()
-                    assert numbers(given["chosen"]).ravel().tolist() == expected.tolist()
-                    probs = numbers(given["probs"])
+                    assert given["chosen"].ravel().tolist() == expected.tolist()
+                    probs = given["probs"]
                     np.testing.assert_allclose(probs.sum(axis=1), 1, rtol=1e-5)
         last = source.frame(episode["number"], episode["length"], 0)
         assert last["ends"] == own.done
@@ -434,21 +452,25 @@ def test_nothing_else_is_sent(viewer, path):
 def test_wrong_questions_are_answered_with_what_is_wrong(viewer, path, status):
     response, data = send(viewer, path)
     assert response.status == status
-    assert ("error" in json.loads(data)) == (status != 200)
+    assert ("error" in from_message(data)) == (status != 200)
 
 
 def test_playing_takes_json_of_a_sensible_size(viewer):
     def post(body, kind="application/json", **headers):
         return send(viewer, "api/advance", "POST", body, Content_Type=kind, **headers)[0].status
 
-    before = json.loads(send(viewer, "api/episode?episode=-1")[1])["length"]
+    before = from_message(send(viewer, "api/episode?episode=-1")[1])["length"]
     assert post("{}") == 200
+    played = from_message(
+        send(viewer, "api/advance", "POST", '{"seat": 0}', Content_Type="application/json")[1]
+    )
+    assert played["frame"]["step"] == played["length"] - 1 == before + 1
     assert post("{}", kind="text/plain") == 415
     assert post("[1]") == 400
     assert post("{") == 400
     assert post("[" * 100_000) == 400
     assert post("", Content_Length=str(1 << 40)) == 413
-    assert json.loads(send(viewer, "api/episode?episode=-1")[1])["length"] == before + 1
+    assert from_message(send(viewer, "api/episode?episode=-1")[1])["length"] == before + 2
     assert send(viewer, "api/advance")[0].status == 404  # reading changes nothing
 
 
@@ -491,7 +513,7 @@ def test_a_game_of_the_terminal_is_seen_again_by_all_its_seats(tmp_path):
             seat = step % 2
             frame = source.frame(game, step, seat)
             assert not frame.get("waits")
-            shown.append((seat, numbers(frame["actions"]["Mark"]["chosen"]).tolist()))
+            shown.append((seat, frame["actions"]["Mark"]["chosen"].tolist()))
         ends = source.frame(game, length - 1, 0)
         assert ends["ends"]
         assert ends["metrics"]["win"] in (0, 0.5, 1)
@@ -520,10 +542,10 @@ def test_rows_of_seats_are_games_with_seats(tmp_path):
             )
             frame.pop("metrics")
             other.pop("metrics")
-            assert frame == other
+            assert to_message(frame) == to_message(other)
     # The other seat sees its own marks: what is own to one is other to the other.
     first, second = (source.frame(0, 3, seat)["entities"]["Cell"] for seat in (0, 1))
-    marks = [numbers(seen["features"])[:, 2] for seen in (first, second)]
+    marks = [seen["features"][:, 2] for seen in (first, second)]
     assert ((marks[0] == 1) >= (marks[1] == 2)).all()
     assert (marks[1] == 1).any()
     assert source.frame(0, 0, 1)["waits"]

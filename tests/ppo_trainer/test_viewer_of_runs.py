@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import re
 import time
 import urllib.request
@@ -17,15 +15,12 @@ from entity_env.errors import EntityEnvError
 from entity_env.recording import Recording
 from entity_env.viewer import open_source
 from entity_env.viewer.frames import one_frame
+from entity_env.viewer.messages import from_message
 from entity_env.viewer.metrics import MetricsFile
 from ppo_trainer import train
 from ppo_trainer.agent import load_agent
 from ppo_trainer.record import record_run
 from ppo_trainer.train import resume
-
-
-def numbers(given):
-    return np.frombuffer(base64.b64decode(given["data"]), "<f4").reshape(given["shape"])
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +39,7 @@ def test_the_agent_plays_with_its_values_and_probabilities(run):
     for step in range(steps):
         frame = source.frame(0, step, 0)
         for own in frame["actions"].values():
-            np.testing.assert_allclose(numbers(own["probs"]).sum(axis=1), 1, rtol=1e-5)
+            np.testing.assert_allclose(own["probs"].sum(axis=1), 1, rtol=1e-5)
         acted += len(frame["actions"])
         assert frame["value"] is not None
     assert acted
@@ -55,14 +50,14 @@ def test_a_newer_network_plays_the_next_episode_and_the_curves_go_on(run):
     source = open_source(str(run), seed=2)
     before = source.episode(0)["who"]
     logged = source.training()
-    assert numbers(logged["steps"]).tolist() == [24 * i for i in range(1, 7)]
-    assert np.isfinite(numbers(logged["metrics"]["policy/entropy"])).all()
+    assert logged["steps"].tolist() == [24 * i for i in range(1, 7)]
+    assert np.isfinite(logged["metrics"]["policy/entropy"]).all()
     resume(run, total_timesteps=192)
     while not source.advance({})["done"]:
         pass
     assert source.advance({})["who"] != before
     assert (source.episode(0)["who"], source.episode(1)["who"]) == (before, "step_000000000192")
-    assert numbers(source.training()["steps"]).tolist() == [24 * i for i in range(1, 9)]
+    assert source.training()["steps"].tolist() == [24 * i for i in range(1, 9)]
     # Now it is the newest.
     while not source.advance({})["done"]:
         pass
@@ -72,18 +67,18 @@ def test_a_newer_network_plays_the_next_episode_and_the_curves_go_on(run):
 def test_a_line_that_is_being_written_is_read_when_it_is_whole(tmp_path):
     path = tmp_path / "metrics.jsonl"
     file = MetricsFile(path)
-    assert numbers(file.read()["steps"]).tolist() == []
+    assert file.read()["steps"].tolist() == []
     path.write_text('{"steps": 1, "a": 0.5}\n{"steps": 2, "a"')
-    assert numbers(file.read()["steps"]).tolist() == [1]
+    assert file.read()["steps"].tolist() == [1]
     with path.open("a") as more:
         more.write(': 1.5, "b": true, "c": 2}\nno record\n[1]\n{"steps": 3, "a": NaN}\n')
     read = file.read()
-    assert numbers(read["steps"]).tolist() == [1, 2, 3]
-    np.testing.assert_array_equal(numbers(read["metrics"]["a"]), [0.5, 1.5, np.nan])
-    assert numbers(read["metrics"]["c"]).tolist()[1] == 2
+    assert read["steps"].tolist() == [1, 2, 3]
+    np.testing.assert_array_equal(read["metrics"]["a"], [0.5, 1.5, np.nan])
+    assert read["metrics"]["c"].tolist()[1] == 2
     assert "b" not in read["metrics"]
     path.write_text('{"steps": 1, "a": 4}\n')  # a resumed run has begun it again
-    assert numbers(file.read()["metrics"]["a"]).tolist() == [4]
+    assert file.read()["metrics"]["a"].tolist() == [4]
 
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path):
@@ -102,7 +97,7 @@ def test_a_training_shows_itself_while_it_lasts(tmp_path, capfd):
             found = re.search(r"^viewer: (\S+)$", "".join(said), re.MULTILINE)
             if found is not None:
                 with urllib.request.urlopen(f"{found[1]}api/about", timeout=30) as response:
-                    answers.append((found[1], json.loads(response.read())))
+                    answers.append((found[1], from_message(response.read())))
             time.sleep(0.05)
 
     train(small_config(run_dir=str(tmp_path), viewer=True), env=Foraging, callbacks=look)
@@ -124,6 +119,6 @@ def test_a_network_judges_a_recording(run, tmp_path):
         (decision,) = agent.decide_rows(one_frame(obs, step))
         assert frame["value"] == pytest.approx(decision.value, rel=1e-5)
         for name, own in frame["actions"].items():
-            np.testing.assert_allclose(numbers(own["probs"]), decision.probs[name], rtol=1e-5)
+            np.testing.assert_allclose(own["probs"], decision.probs[name], rtol=1e-5)
             assert own["chosen"] == plain.frame(0, step, 0)["actions"][name]["chosen"]
-    assert np.isfinite(numbers(judged.curve(0, 0)["value"])[:-1]).all()
+    assert np.isfinite(judged.curve(0, 0)["value"][:-1]).all()

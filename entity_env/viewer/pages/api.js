@@ -2,8 +2,17 @@
 
 const TYPES = { f4: Float32Array, i4: Int32Array, u1: Uint8Array };
 
+/** What the server answers, as in messages.py: JSON in which arrays of numbers have a `shape`. */
 async function answer(response) {
-  const given = await response.json();
+  const bytes = await response.arrayBuffer();
+  const first = 4 + new DataView(bytes).getUint32(0, true);
+  const text = new TextDecoder().decode(new Uint8Array(bytes, 4, first - 4));
+  const given = JSON.parse(text, (_, own) => {
+    const Type = TYPES[own?.$array];
+    if (!Type) return own;
+    const count = own.shape.reduce((a, b) => a * b, 1);
+    return Object.assign(new Type(bytes, first + own.at, count), { shape: own.shape });
+  });
   if (!response.ok) throw new Error(given.error);
   return given;
 }
@@ -16,17 +25,6 @@ export function ask(name, query = {}) {
 export function tell(name, given = {}) {
   const headers = { "Content-Type": "application/json" };
   return fetch(`api/${name}`, { method: "POST", headers, body: JSON.stringify(given) }).then(answer);
-}
-
-/** An array of numbers with its `shape`; null for null. */
-export function unpack(given) {
-  if (!given) return null;
-  const text = atob(given.data);
-  const bytes = new Uint8Array(text.length);
-  for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
-  const values = new TYPES[given.type](bytes.buffer);
-  values.shape = given.shape;
-  return values;
 }
 
 export function short(value, digits = 4) {
@@ -57,10 +55,10 @@ class Group {
     this.type = type;
     this.order = order;
     this.first = given.first;
-    this.values = unpack(given.features);
+    this.values = given.features;
     [this.count, this.width] = this.values.shape;
     this.ids = given.ids ?? null;
-    this.visible = unpack(given.visible);
+    this.visible = given.visible ?? null;
   }
 
   at(row, column) {
@@ -78,7 +76,7 @@ class Action {
     this.name = name;
     this.space = space;
     for (const part of ["actors", "actees", "mask", "chosen", "probs", "mean", "std"]) {
-      this[part] = unpack(given[part]);
+      this[part] = given[part] ?? null;
     }
     this.width = this.actees ? this.actees.length : space.labels ? space.labels.length : 0;
   }

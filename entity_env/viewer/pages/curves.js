@@ -1,7 +1,7 @@
 // The curves of a training, one small picture for each number that it logs.
 
-import { ask, short, unpack } from "./api.js";
-import { $, make } from "./dom.js";
+import { ask, short } from "./api.js";
+import { $, color, make, prepared } from "./dom.js";
 
 const PAUSE = 2000; // milliseconds between two looks at a training that goes on
 
@@ -24,8 +24,8 @@ export class Curves {
     const look = async () => {
       const given = await ask("training").catch(() => null);
       if (given) {
-        this.steps = unpack(given.steps);
-        this.metrics = Object.entries(given.metrics).map(([name, own]) => [name, unpack(own)]);
+        this.steps = given.steps;
+        this.metrics = Object.entries(given.metrics);
         this.metrics.sort(([a], [b]) => rank(a) - rank(b));
         this.draw();
       }
@@ -73,15 +73,9 @@ function rank(name) {
 }
 
 function drawCurve(canvas, steps, values) {
-  const ratio = window.devicePixelRatio || 1;
-  const [width, height] = [canvas.clientWidth, canvas.clientHeight];
-  if (!width) return;
-  canvas.width = Math.round(width * ratio);
-  canvas.height = Math.round(height * ratio);
-  const c = canvas.getContext("2d");
-  c.setTransform(ratio, 0, 0, ratio, 0, 0);
-  const style = getComputedStyle(document.documentElement);
-  const color = (name) => style.getPropertyValue(`--${name}`).trim();
+  const ready = prepared(canvas);
+  if (!ready) return;
+  const { context: c, width, height } = ready;
   const known = values.filter(Number.isFinite);
   if (!known.length) return;
   const low = known.reduce((a, b) => Math.min(a, b));

@@ -1,6 +1,6 @@
 // The page: which episode, which step, which seat; playing, seeking, clicking.
 
-import { ask, Frame, short, tell, unpack } from "./api.js";
+import { ask, Frame, short, tell } from "./api.js";
 import { Cards } from "./cards.js";
 import { Chooser } from "./choose.js";
 import { Curves, showViews } from "./curves.js";
@@ -53,12 +53,16 @@ async function guarded(work) {
 function fetchFrame(episode, step, seat) {
   const key = `${episode} ${step} ${seat}`;
   if (!kept.has(key)) {
-    const coming = ask("frame", { episode, step, seat }).then((given) => new Frame(given, about));
-    coming.catch(() => kept.delete(key));
-    kept.set(key, coming);
-    if (kept.size > MOST_KEPT) kept.delete(kept.keys().next().value);
+    const asked = ask("frame", { episode, step, seat }).then((given) => new Frame(given, about));
+    asked.catch(() => kept.delete(key));
+    keep(key, asked);
   }
   return kept.get(key);
+}
+
+function keep(key, frame) {
+  kept.set(key, frame);
+  if (kept.size > MOST_KEPT) kept.delete(kept.keys().next().value);
 }
 
 let wanted = 0; // only the newest of the frames that were asked for is shown
@@ -126,7 +130,7 @@ function showEnd(frame) {
 async function showOverlay() {
   const kind = $("overlay").value;
   const given = kind && (await guarded(() => ask("visits", { episode: state.episode.number, seat: state.seat })));
-  stage.overlay = given ? { kind, points: unpack(given.points) } : null;
+  stage.overlay = given ? { kind, points: given.points } : null;
   stage.draw();
 }
 $("overlay").addEventListener("change", showOverlay);
@@ -147,6 +151,7 @@ function showCurveSoon() {
 // Episodes and seats
 
 async function open(number, step = 0) {
+  coming = null;
   const episode = await guarded(() => ask("episode", { episode: number }));
   if (!episode) return;
   setEpisode(episode);
@@ -269,10 +274,23 @@ async function forward() {
   return null;
 }
 
-async function advance() {
-  const chosen = state.chosen;
+let coming = null; // the step that is played already, while the one before it is drawn
+
+function playStep() {
+  const { chosen, seat } = state;
   state.chosen = {};
-  const episode = await guarded(() => tell("advance", { chosen }));
+  const played = tell("advance", { chosen, seat }).then((episode) => {
+    keep(`${episode.number} ${episode.length - 1} ${seat}`, new Frame(episode.frame, about));
+    return episode;
+  });
+  played.catch(() => {}); // whoever waits for it says what is wrong
+  return played;
+}
+
+async function advance() {
+  const played = coming ?? playStep();
+  coming = null;
+  const episode = await guarded(() => played);
   if (!episode) {
     if (hasPeople && state.episode.waits_for.length) askPerson();
     return false;
@@ -280,6 +298,7 @@ async function advance() {
   // A person's choice is noted in the frame before: it is fetched anew.
   for (const key of kept.keys()) if (key.startsWith(`${episode.number} ${episode.length - 2} `)) kept.delete(key);
   setEpisode(episode);
+  if (state.plays && !hasPeople && !episode.done) coming = playStep();
   await show(episode.length - 1);
   showCurveSoon();
   return true;
@@ -287,6 +306,7 @@ async function advance() {
 
 async function restart() {
   chooser.clear();
+  coming = null;
   const episode = await guarded(() => tell("restart"));
   if (!episode) return;
   setEpisode(episode);

@@ -1,6 +1,7 @@
 // The plane: entities where they are, lines to what is selected, words beside who acts.
 
 import { featureText, short } from "./api.js";
+import { color, prepared } from "./dom.js";
 
 const MOST_WORDS = 80; // beside entities: more could not be read
 const MOST_LABELS = 600;
@@ -46,7 +47,6 @@ export const valueColor = (type, value) =>
 export class Stage {
   constructor(canvas, about) {
     this.canvas = canvas;
-    this.context = canvas.getContext("2d");
     this.about = about;
     this.frame = null;
     this.extent = null;
@@ -114,14 +114,7 @@ export class Stage {
 
   /** The scale and the middle of the plane in pixels, and its area. */
   layout() {
-    const ratio = window.devicePixelRatio || 1;
-    const width = this.canvas.clientWidth;
-    const height = this.canvas.clientHeight;
-    if (this.canvas.width !== Math.round(width * ratio) || this.canvas.height !== Math.round(height * ratio)) {
-      this.canvas.width = Math.round(width * ratio);
-      this.canvas.height = Math.round(height * ratio);
-    }
-    this.context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    const [width, height] = this.size;
     let [left, right, low, high] = this.extent ?? [0, 1, 0, 1];
     const round = this.isGrid ? 1 : nice(Math.max(right - left, high - low), 8);
     left = Math.floor(left / round) * round;
@@ -139,7 +132,6 @@ export class Stage {
     this.middle = [(left + right) / 2, (low + high) / 2];
     this.centre = [width / 2 + this.shift[0], height / 2 + this.shift[1]];
     this.turn = this.about.y_axis === "up" ? -1 : 1;
-    this.size = [width, height];
     this.bounds = [left, right, low, high];
     const side = Math.min(width, height);
     const even = Math.min(side / 20, (0.3 * side) / Math.sqrt(this.most));
@@ -163,25 +155,14 @@ export class Stage {
     return [box.left + spot.x, box.top + spot.y];
   }
 
-  colors() {
-    const style = getComputedStyle(document.documentElement);
-    const read = (name) => style.getPropertyValue(name).trim();
-    return {
-      ground: read("--ground"),
-      grid: read("--grid"),
-      ink: read("--ink"),
-      soft: read("--soft"),
-      card: read("--card"),
-      accent: read("--accent"),
-    };
-  }
-
   draw() {
-    if (!this.frame || !this.canvas.clientWidth) return;
+    const ready = this.frame && prepared(this.canvas);
+    if (!ready) return;
+    const c = ready.context;
+    this.size = [ready.width, ready.height];
     this.layout();
-    const c = this.context;
-    const colors = this.colors();
-    c.clearRect(0, 0, ...this.size);
+    const names = ["ground", "grid", "ink", "soft", "card", "accent"];
+    const colors = Object.fromEntries(names.map((name) => [name, color(name)]));
     this.drawGround(c, colors);
     this.place();
     for (const group of this.placed()) this.drawTiles(c, colors, group);

@@ -1,13 +1,13 @@
 // The steps of an episode as a line to seek on: rewards as bars, return and value as curves.
 
-import { short, unpack } from "./api.js";
+import { short } from "./api.js";
+import { color, prepared } from "./dom.js";
 
 const LEFT = 8;
 
 export class Timeline {
   constructor(canvas, onSeek) {
     this.canvas = canvas;
-    this.context = canvas.getContext("2d");
     this.step = 0;
     this.length = 1;
     this.curve = null;
@@ -34,8 +34,7 @@ export class Timeline {
   }
 
   setCurve(given) {
-    this.curve = { length: given.length };
-    for (const part of ["steps", "reward", "total", "value"]) this.curve[part] = unpack(given[part]);
+    this.curve = given;
     this.draw();
   }
 
@@ -53,25 +52,18 @@ export class Timeline {
   }
 
   draw() {
-    const ratio = window.devicePixelRatio || 1;
-    this.width = this.canvas.clientWidth;
-    const height = this.canvas.clientHeight;
-    if (!this.width) return;
-    this.canvas.width = Math.round(this.width * ratio);
-    this.canvas.height = Math.round(height * ratio);
-    const c = this.context;
-    c.setTransform(ratio, 0, 0, ratio, 0, 0);
-    const style = getComputedStyle(document.documentElement);
-    const color = (name) => style.getPropertyValue(`--${name}`).trim();
+    const ready = prepared(this.canvas);
+    if (!ready) return;
+    const { context: c, height } = ready;
+    this.width = ready.width;
     const bottom = height - 10;
     const top = 6;
-    c.clearRect(0, 0, this.width, height);
     c.fillStyle = color("ground");
     c.beginPath();
     c.roundRect(0, 0, this.width, height, 8);
     c.fill();
     const curve = this.curve;
-    if (curve && curve.length > 1) this.drawCurves(c, color, top, bottom);
+    if (curve && curve.length > 1) this.drawCurves(c, top, bottom);
     c.fillStyle = color("line");
     c.fillRect(LEFT, bottom + 3, this.width - 2 * LEFT, 3);
     c.fillStyle = color("accent");
@@ -94,7 +86,7 @@ export class Timeline {
     }
   }
 
-  drawCurves(c, color, top, bottom) {
+  drawCurves(c, top, bottom) {
     const { steps, reward, total, value } = this.curve;
     const height = bottom - top;
     const most = reward.reduce((found, own) => Math.max(found, Math.abs(own)), 0);

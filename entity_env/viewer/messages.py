@@ -1,0 +1,58 @@
+"""Answers to the page as bytes: JSON, and behind it the arrays that stand in it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["from_message", "to_message"]
+
+_KINDS = {"f": np.float32, "b": np.uint8}
+"""The types that are sent by those of NumPy: real numbers, booleans; others are int32."""
+_ALIGNED = 4
+"""Bytes: arrays begin at multiples of it, so that the page reads them where they lie."""
+
+
+def to_message(answer: Any) -> bytes:
+    """Return an answer as bytes.
+
+    First come the length of the JSON, in four bytes, and the JSON. Where an array stands, it says
+    the type, the shape, and where behind the JSON the numbers begin; all is little-endian.
+
+    Args:
+        answer: What JSON has, with arrays in it.
+
+    Raises:
+        ValueError: A number outside of arrays is not finite.
+    """
+    parts: list[bytes] = []
+    end = 0
+
+    def place(values: npt.NDArray[Any]) -> dict[str, Any]:
+        nonlocal end
+        kind = np.dtype(_KINDS.get(values.dtype.kind, np.int32)).newbyteorder("<")
+        data = values.astype(kind).tobytes()
+        parts.append(data + bytes(-len(data) % _ALIGNED))
+        own = {"$array": f"{kind.kind}{kind.itemsize}", "shape": values.shape, "at": end}
+        end += len(parts[-1])
+        return own
+
+    text = json.dumps(answer, default=place, allow_nan=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % _ALIGNED)
+    return b"".join([len(text).to_bytes(_ALIGNED, "little"), text, *parts])
+
+
+def from_message(message: bytes) -> Any:
+    """Return the answer that ``to_message`` was given; its arrays have the types that are sent."""
+    first = _ALIGNED + int.from_bytes(message[:_ALIGNED], "little")
+
+    def find(own: dict[str, Any]) -> Any:
+        if not isinstance(own.get("$array"), str):
+            return own
+        count, start = int(np.prod(own["shape"])), first + own["at"]
+        return np.frombuffer(message, f"<{own['$array']}", count, start).reshape(own["shape"])
+
+    return json.loads(message[_ALIGNED:first], object_hook=find)
