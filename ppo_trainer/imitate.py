@@ -29,8 +29,9 @@ from ppo_trainer.command_line.overrides import config_of
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import Game, make_factory, with_env
 from ppo_trainer.errors import ConfigError
-from ppo_trainer.experience.acting import MOST_FRAMES, autocast, evaluated, micro_batches
+from ppo_trainer.experience.acting import MOST_FRAMES, autocast
 from ppo_trainer.experience.recorded import Examples, blocks_of, episode_weight
+from ppo_trainer.experience.stored_choices import evaluated
 from ppo_trainer.learner.update import update
 from ppo_trainer.machine.commands import INTERRUPTED, command_parser, run_main
 from ppo_trainer.machine.screen import say
@@ -184,7 +185,7 @@ class _Cloner(Callback):
             rollout = examples.valued(net)
             scale = self._cloning.scale(rollout)
             weight += float(scale.policy)
-            for part in micro_batches(rollout, MOST_FRAMES):
+            for part in rollout.parts(MOST_FRAMES):
                 with autocast(rollout.values.device, self._config):
                     output, own = evaluated(net, part), evaluated(net, part, greedy=True)
                 losses = self._cloning.losses(output, part, scale, None)

@@ -5,10 +5,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext, redirect_stdout
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,16 +15,15 @@ from typing import TypeAlias
 
 import torch
 
-from entity_env import Metric, VecObs
+from entity_env import VecObs
 from entity_env.errors import shorten
 from entity_env.registry import Factory
 from entity_env.rows.slow_calls import naming_slow_calls
-from ppo_trainer.algorithms.advantage import explained_variance
-from ppo_trainer.algorithms.algorithm import Algorithm
 from ppo_trainer.algorithms.clone import clone_weight
 from ppo_trainer.algorithms.table import make_algorithm
 from ppo_trainer.config import TrainConfig, config_from_dict, config_to_dict
 from ppo_trainer.environments import (
+    Game,
     make_factory,
     open_vec_env,
     with_env,
@@ -33,9 +31,6 @@ from ppo_trainer.environments import (
     with_whole_games,
 )
 from ppo_trainer.errors import ConfigError
-from ppo_trainer.experience.collect import Collected
-from ppo_trainer.experience.rollout import Rollout
-from ppo_trainer.experience.trajectories import Trajectories
 from ppo_trainer.learner.average import follow
 from ppo_trainer.learner.step_metrics import of_policies
 from ppo_trainer.learner.update import update
@@ -48,8 +43,7 @@ from ppo_trainer.machine.stopwatch import Stopwatch
 from ppo_trainer.machine.torch_state import usual_torch
 from ppo_trainer.play.rehearsal import rehearse
 from ppo_trainer.reporting.evaluation import Evaluation
-from ppo_trainer.reporting.recent_episodes import is_per_episode
-from ppo_trainer.runs.checkpoint import TrainState, saved_at
+from ppo_trainer.runs.checkpoint import saved_at
 from ppo_trainer.runs.folder import RunFolder
 from ppo_trainer.runs.load_run import with_network_settings
 from ppo_trainer.runs.logger import check_wandb
@@ -57,7 +51,13 @@ from ppo_trainer.runs.saved_spaces import fit_game
 from ppo_trainer.runs.trust import require_trust
 from ppo_trainer.scale.fleet import Gather, collect_here, open_gather
 from ppo_trainer.training.callbacks import CallbackLike, Callbacks
-from ppo_trainer.training.report import finish
+from ppo_trainer.training.experience_metrics import (
+    about_rollout,
+    of_all,
+    staleness,
+    with_episodes,
+)
+from ppo_trainer.training.report import conclude
 from ppo_trainer.training.session import Session, open_session
 from ppo_trainer.training.telling import open_telling
 from ragged_net import RaggedNet
@@ -128,26 +128,12 @@ def _train(
     """Train as one of ``ranks``."""
     if learn is not None and not ranks.is_alone:
         raise ConfigError("imitation learns in one process only", expected="no torchrun")
-    hooks = Callbacks(callbacks if ranks.is_first else None)
-    config = with_kept_files(config, env)
     if stop is not None and not callable(stop):
         raise ConfigError(
             "stop cannot be called", expected="stop(updates) -> bool", received=shorten(stop)
         )
-    if config.resume is None:
-        config = with_network_settings(config)
-    device = choose_device(config.device)
-    use_threads(config, device)
-    if config.keep_memory:
-        keep_freed_memory()
-    game = make_factory(config, env)
-    if (earlier := ranks.remembered_run()) is not None:
-        config = replace(config, resume=earlier)
-    if config.resume is not None:
-        game = fit_game(RunFolder.open(config.resume), game).game
-    config = with_whole_games(config, game)
-    rehearse(config, game)
-    check_wandb(config)
+    hooks = Callbacks(callbacks if ranks.is_first else None)
+    config, game, device = _prepared(config, env, ranks)
     with (
         naming_slow_calls(config.rollout.slow_after, complain),
         Interrupt() as interrupt,
@@ -181,20 +167,36 @@ def _train(
         if ranks.is_alone or not broken:  # else each process may be at another place
             _save(session, hooks)
     interrupted = interrupted or interrupt.requested
-    if not ranks.is_first:
-        return TrainResult(session.run.path, state.steps, interrupted, state.acting)
-    with Interrupt() as interrupt:
-        results = interrupt.attempt(
-            finish, session, interrupted, state.steps > begun_at, learn is None
+    if ranks.is_first:
+        interrupted = conclude(
+            session, hooks, interrupted, trained=state.steps > begun_at, played=learn is None
         )
-    if results is None and not interrupted:
-        interrupted, results = True, finish(session, interrupted=True)
-    state.evaluations = results or []
-    if state.evaluations:
-        hooks.call("on_evaluation", session)
-    hooks.call("on_end", session)
-    path, means = session.run.path, session.recent.means
-    return TrainResult(path, state.steps, interrupted, state.acting, state.evaluations, means)
+    means = session.recent.means if ranks.is_first else {}
+    return TrainResult(
+        session.run.path, state.steps, interrupted, state.acting, state.evaluations, means
+    )
+
+
+def _prepared(
+    config: TrainConfig, env: Factory | None, ranks: Ranks
+) -> tuple[TrainConfig, Game, torch.device]:
+    """Return the settings as this process trains with them, the game and the device."""
+    config = with_kept_files(config, env)
+    if config.resume is None:
+        config = with_network_settings(config)
+    device = choose_device(config.device)
+    use_threads(config, device)
+    if config.keep_memory:
+        keep_freed_memory()
+    game = make_factory(config, env)
+    if (earlier := ranks.remembered_run()) is not None:
+        config = replace(config, resume=earlier)
+    if config.resume is not None:
+        game = fit_game(RunFolder.open(config.resume), game).game
+    config = with_whole_games(config, game)
+    rehearse(config, game)
+    check_wandb(config)
+    return config, game, device
 
 
 def resume(
@@ -248,96 +250,31 @@ def train_once(
     if players is not None:
         players.before_update(progress)
     collected = gather(session, obs, clock)
-    measured, rollouts = [], []
+    measured, rollouts, ranks = [], [], session.ranks
     for learner, own in zip(session.learners, collected, strict=True):
         learner.state.pending = own.pending
         with clock("advantage"):
             rollouts.append(algorithm.estimate(own.trajectories, learner.state.net))
-        numbers = _improve(algorithm, session, learner.state, rollouts[-1], clock)
-        measured.append(numbers | _staleness(session.ranks, own.trajectories))
+        numbers = update(
+            algorithm, learner.state.net, learner.state.optimizers, rollouts[-1], config,
+            progress, learner.state.generators.minibatches, clock, learner.state.step_graphs, ranks,
+        )  # fmt: skip
+        numbers |= about_rollout(ranks, rollouts[-1]) | staleness(ranks, own.trajectories)
+        measured.append(numbers)
     with clock("statistics"):
         for learner, rollout in zip(session.learners, rollouts, strict=True):
-            learner.state.net.update_statistics(rollout.batch, session.ranks.gathered)
+            learner.state.net.update_statistics(rollout.batch, ranks.gathered)
     state.update += 1
     for learner in session.learners:
         if learner.state.average is not None:
             follow(learner.state.average, learner.state.net, state.update)
-    frames, episodes, truncated = _of_all(session.ranks, rollouts, collected[0])
+    frames, episodes, truncated = of_all(ranks, rollouts, collected[0])
     state.steps += frames
-    metrics = _with_episodes(of_policies(measured), episodes, truncated)
+    metrics = with_episodes(of_policies(measured), episodes, truncated)
     metrics |= collected[0].numbers
     if players is not None:
         metrics |= players.after_update(session.run, state.update, state.steps)
     return collected[0].next_obs, metrics
-
-
-def _improve(
-    algorithm: Algorithm,
-    session: Session,
-    state: TrainState,
-    rollout: Rollout,
-    clock: Stopwatch,
-) -> dict[str, float]:
-    """Update one network, and return all numbers about it."""
-    metrics = update(
-        algorithm,
-        state.net,
-        state.optimizers,
-        rollout,
-        session.config,
-        session.steps / session.config.total_timesteps,
-        state.generators.minibatches,
-        clock,
-        state.step_graphs,
-        session.ranks,
-    )
-    ranks = session.ranks
-    values, returns = (torch.cat(ranks.gathered(own)) for own in (rollout.values, rollout.returns))
-    sizes = torch.tensor([rollout.batch.num_entities, len(rollout)])
-    entities, frames = ranks.stacked(sizes).sum(0).tolist()
-    return metrics | {
-        "value/explained_variance": explained_variance(values, returns),
-        "entities_per_frame": entities / frames,
-    }
-
-
-def _staleness(ranks: Ranks, trajectories: Trajectories) -> dict[str, float]:
-    """Return by how many updates the networks that decided were older, of all processes."""
-    own = trajectories.decisions.staleness
-    every = ranks.stacked(torch.tensor([own.sum(), len(own), own.max(initial=0)]))
-    total, count, _ = every.sum(0).tolist()
-    return {"policy/staleness": total / count, "policy/staleness.max": float(every[:, 2].max())}
-
-
-def _of_all(
-    ranks: Ranks, rollouts: list[Rollout], collected: Collected
-) -> tuple[int, dict[str, Metric], int]:
-    """Return the frames, the ended episodes and the truncated ones of all processes."""
-    frames, ended = sum(map(len, rollouts)), collected.metrics
-    if ranks.is_alone:
-        return frames, dict(ended), collected.truncated
-    own = {name: dataclasses.astuple(metric) for name, metric in ended.items()}
-    episodes: dict[str, Metric] = {}
-    every = ranks.gathered_json([frames, own, collected.truncated])
-    for _, theirs, _ in every:
-        for name, values in theirs.items():
-            episodes[name] = episodes.get(name, Metric()).merge(Metric(*values))
-    return sum(part[0] for part in every), episodes, sum(part[2] for part in every)
-
-
-def _with_episodes(
-    metrics: dict[str, float], ended: Mapping[str, Metric], truncated: int
-) -> dict[str, float]:
-    """Add the metrics of the episodes that ended."""
-    metrics |= {
-        "episodes": float(ended.get("episodic_length", Metric()).count),
-        "episodes_truncated": float(truncated),
-    }
-    for name, metric in ended.items():
-        # An environment may have a metric of the same name.
-        taken = name in metrics or not is_per_episode(name)
-        metrics[f"env/{name}" if taken else name] = metric.mean
-    return metrics
 
 
 if __name__ == "__main__":

@@ -15,8 +15,9 @@ from torch import Tensor
 from ppo_trainer.algorithms.algorithm import Scale
 from ppo_trainer.algorithms.schedule import scheduled
 from ppo_trainer.config import PPOConfig
-from ppo_trainer.experience.acting import MOST_FRAMES, evaluated, micro_batches
+from ppo_trainer.experience.acting import MOST_FRAMES
 from ppo_trainer.experience.rollout import Rollout
+from ppo_trainer.experience.stored_choices import evaluated
 from ragged_net import NetOutput, RaggedNet
 
 __all__ = ["clone_divergence", "clone_weight", "with_clone"]
@@ -32,7 +33,7 @@ def clone_weight(config: PPOConfig, progress: float) -> float:
 @torch.no_grad()
 def with_clone(rollout: Rollout, clone: RaggedNet) -> Rollout:
     """Return the rollout with the log-probabilities that ``clone`` gives to its choices."""
-    parts = [evaluated(clone, part).actions for part in micro_batches(rollout, MOST_FRAMES)]
+    parts = [evaluated(clone, part).actions for part in rollout.parts(MOST_FRAMES)]
     log_probs = {
         name: own.with_values(torch.cat([part[name].log_prob for part in parts]))
         for name, own in rollout.log_probs.items()

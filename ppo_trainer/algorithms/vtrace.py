@@ -13,8 +13,9 @@ from torch import Tensor
 from ppo_trainer.algorithms.advantage import estimate
 from ppo_trainer.algorithms.ppo import PPO
 from ppo_trainer.config import VTraceConfig
-from ppo_trainer.experience.acting import MOST_FRAMES, evaluated, micro_batches
+from ppo_trainer.experience.acting import MOST_FRAMES
 from ppo_trainer.experience.rollout import Rollout
+from ppo_trainer.experience.stored_choices import evaluated
 from ppo_trainer.experience.trajectories import Trajectories
 from ragged_net import NetOutput, RaggedNet
 from ragged_net.ragged import FrameNumbers
@@ -99,7 +100,7 @@ def _evaluations(
         return
     # What a network remembers depends on the frames before.
     order, first = rollout.sequences.frames.values, 0
-    whole = rollout.select_sequences(torch.arange(len(rollout.sequences)))
-    for part in micro_batches(whole, MOST_FRAMES):
+    whole = rollout.part(torch.arange(len(rollout.sequences)))
+    for part in whole.parts(MOST_FRAMES):
         yield order[first : first + len(part)], evaluated(net, part)
         first += len(part)

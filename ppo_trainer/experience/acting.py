@@ -11,8 +11,6 @@ from torch import Tensor
 
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.errors import NonFiniteError
-from ppo_trainer.experience.rollout import Rollout
-from ppo_trainer.experience.tensors import values_of
 from ppo_trainer.machine.device import explained_memory, has_bfloat16
 from ragged_net import EntityBatch, NetOutput, RaggedNet
 
@@ -22,9 +20,6 @@ __all__ = [
     "autocast",
     "check_output",
     "check_sums",
-    "evaluated",
-    "micro_batches",
-    "select_minibatch",
     "value",
 ]
 
@@ -53,48 +48,6 @@ def value(net: RaggedNet, batch: EntityBatch, rows: int, memory: Tensor | None =
     """Return ``net.value`` of several steps of ``rows`` rows, in parts. Shape: (B,), float32."""
     parts = _parts(batch, _at_once(batch.device, rows), memory)
     return torch.cat([net.value(part, memory=state) for part, state in parts])
-
-
-def select_minibatch(rollout: Rollout, numbers: Tensor) -> Rollout:
-    """Return the frames, or the sequences where there are any, of these numbers. Shape: (K,)."""
-    if rollout.sequences is None:
-        return rollout.select(numbers)
-    return rollout.select_sequences(numbers)
-
-
-def micro_batches(minibatch: Rollout, size: int) -> Iterator[Rollout]:
-    """Yield parts of ``size`` frames, or with 0 the whole.
-
-    Sequences stay whole, so that one that is longer makes a larger micro-batch.
-    """
-    if not 0 < size < len(minibatch):
-        yield minibatch
-        return
-    if minibatch.sequences is None:
-        every = iter(torch.split(torch.arange(len(minibatch)), size))
-    else:
-        every = minibatch.sequences.within(size)
-    for numbers in every:
-        yield select_minibatch(minibatch, numbers)
-
-
-def evaluated(
-    net: RaggedNet, part: Rollout, *, greedy: bool = False, trusted: bool = True
-) -> NetOutput:
-    """Return the network's output now for the stored choices, or for its own likeliest ones."""
-    given, sequences = None if greedy else values_of(part.chosen), part.sequences
-    if sequences is None:
-        output: NetOutput = net(part.batch, given=given, greedy=greedy, trusted=trusted)
-    else:
-        output = net(
-            part.batch,
-            memory=sequences.states,
-            sequences=sequences.lengths,
-            given=given,
-            greedy=greedy,
-            trusted=trusted,
-        )
-    return output
 
 
 def _at_once(device: torch.device, rows: int) -> int:

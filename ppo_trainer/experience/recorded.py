@@ -15,9 +15,10 @@ from entity_env import ActionSpace, VecObs
 from entity_env.recording import RecordedEpisode
 from entity_env.recording.records import cat_batches
 from entity_env.workers.obs_format import ObsFormat
-from ppo_trainer.experience.acting import MOST_FRAMES, evaluated, micro_batches, value
+from ppo_trainer.experience.acting import MOST_FRAMES, value
 from ppo_trainer.experience.rollout import Rollout
 from ppo_trainer.experience.sequences import Sequences
+from ppo_trainer.experience.stored_choices import evaluated
 from ppo_trainer.experience.tensors import to_batch, to_value_batch
 from ragged_net import EntityBatch, RaggedNet, RaggedTensor
 from ragged_net.heads.table import head_kind
@@ -147,7 +148,7 @@ def _examples(
         ),
     )
     with torch.no_grad():  # a look at all numbers: from here on they are trusted
-        for part in micro_batches(rollout, MOST_FRAMES):
+        for part in rollout.parts(MOST_FRAMES):
             evaluated(net, part, trusted=False)
     return Examples(
         rollout,

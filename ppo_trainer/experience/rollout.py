@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -67,11 +67,27 @@ class Rollout:
             ends = ends + ragged.host_offsets.numpy()
         return torch.from_numpy(ends[1:] - ends[:-1])
 
-    def select_sequences(self, numbers: Tensor) -> Rollout:
-        """Return the frames of the sequences with these numbers (S,), one after the other."""
-        assert self.sequences is not None
+    def part(self, numbers: Tensor) -> Rollout:
+        """Return the frames, or the sequences where there are any, with these numbers (K,)."""
+        if self.sequences is None:
+            return self.select(numbers)
         selected = self.sequences.select(numbers)
         return replace(self.select(selected.frames.values), sequences=selected.renumbered())
+
+    def parts(self, size: int) -> Iterator[Rollout]:
+        """Yield parts of ``size`` frames in order, or the whole with 0.
+
+        Sequences stay whole, so that one that is longer makes a larger part.
+        """
+        if not 0 < size < len(self):
+            yield self
+            return
+        if self.sequences is None:
+            every = iter(torch.split(torch.arange(len(self)), size))
+        else:
+            every = self.sequences.within(size)
+        for numbers in every:
+            yield self.part(numbers)
 
     def select(self, frames: Tensor | FrameNumbers) -> Rollout:
         """Return the frames with these numbers (K,), in that order, without sequences."""

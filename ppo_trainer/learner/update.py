@@ -9,8 +9,9 @@ from torch import Tensor
 
 from ppo_trainer.algorithms.algorithm import Objective
 from ppo_trainer.config import TrainConfig
-from ppo_trainer.experience.acting import autocast, evaluated, micro_batches, select_minibatch
+from ppo_trainer.experience.acting import autocast
 from ppo_trainer.experience.rollout import Rollout
+from ppo_trainer.experience.stored_choices import evaluated
 from ppo_trainer.learner.minibatches import Minibatch, minibatches
 from ppo_trainer.learner.optimizers import (
     Optimizers,
@@ -80,7 +81,7 @@ def update(
             graphed = measured is not None
         if measured is None:
             with clock("gather"):
-                own = select_minibatch(rollout, minibatch.numbers)
+                own = rollout.part(minibatch.numbers)
             what = (
                 f"the gradients of a minibatch of {len(own):,} frames with "
                 f"{own.batch.num_entities:,} entities"
@@ -130,7 +131,7 @@ def add_gradients(
     else:
         scale, minibatch = shared.prepared(algorithm, minibatch)
     measured: dict[str, Tensor] = {}
-    for part in micro_batches(minibatch, algorithm.config.microbatch_size):
+    for part in minibatch.parts(algorithm.config.microbatch_size):
         with clock("forward"):
             with autocast(minibatch.values.device, config):
                 output = evaluated(net, part)

@@ -10,6 +10,7 @@ from entity_env.command_line import game_words
 from ppo_trainer.environments import UNIMPORTABLE, evaluated, name_in_script
 from ppo_trainer.errors import RunFolderError
 from ppo_trainer.machine.commands import python_command
+from ppo_trainer.machine.interrupt import Interrupt
 from ppo_trainer.machine.screen import complain, say
 from ppo_trainer.play.evaluation import evaluate, evaluate_all
 from ppo_trainer.reporting.diagnosis import compare_greedy, diagnose, is_zero_sum, warnings
@@ -19,9 +20,10 @@ from ppo_trainer.runs.checkpoint import latest_checkpoint
 from ppo_trainer.runs.curve import draw_curve
 from ppo_trainer.runs.evaluation_file import describe, read_same, write_evaluation
 from ppo_trainer.runs.logger import read_metrics
+from ppo_trainer.training.callbacks import Callbacks
 from ppo_trainer.training.session import Session
 
-__all__ = ["evaluate_now", "finish", "warn_halfway"]
+__all__ = ["conclude", "evaluate_now", "finish", "warn_halfway"]
 
 _ENVIRONMENTS = Path(__file__).parents[1] / "conf" / "env"
 
@@ -53,6 +55,29 @@ def warn_halfway(session: Session, before: int) -> None:
     if before < config.total_timesteps / 2 <= session.steps and not session.game.has_seats:
         for line in warnings(read_metrics(session.run), config.rollout.num_envs):
             complain(f"half of the run is over, and {line}")
+
+
+def conclude(
+    session: Session, hooks: Callbacks, interrupted: bool, *, trained: bool, played: bool
+) -> bool:
+    """End a run with its report and the last callbacks; return True if it was interrupted.
+
+    Args:
+        session: The run, saved.
+        hooks: Called with the evaluations, and at the end.
+        interrupted: True if the training was stopped before its end.
+        trained: False if the run was over before.
+        played: False if the network has learned from recordings.
+    """
+    with Interrupt() as interrupt:
+        results = interrupt.attempt(finish, session, interrupted, trained, played)
+    if results is None and not interrupted:
+        interrupted, results = True, finish(session, interrupted=True)
+    session.state.evaluations = results or []
+    if session.state.evaluations:
+        hooks.call("on_evaluation", session)
+    hooks.call("on_end", session)
+    return interrupted
 
 
 def finish(

@@ -35,7 +35,6 @@ from ppo_trainer import OptimConfig, PPOConfig, RolloutConfig
 from ppo_trainer.algorithms.ppo import PPO
 from ppo_trainer.environments import with_env
 from ppo_trainer.errors import ConfigError, LearnerLostError
-from ppo_trainer.experience.acting import select_minibatch
 from ppo_trainer.experience.rollout import Rollout
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer
 from ppo_trainer.experience.row_memory import RowMemory
@@ -146,7 +145,7 @@ def learn_alone(net, every, config, updates):
         stops.append(False)
         for numbers in zip(*drawn, strict=True):
             pairs = zip(rollouts, numbers, strict=True)
-            parts = [select_minibatch(rollout, own) for rollout, own in pairs if len(own)]
+            parts = [rollout.part(own) for rollout, own in pairs if len(own)]
             if not parts:
                 continue
             whole = cat(parts)

@@ -31,7 +31,6 @@ from ppo_trainer import PPOConfig, RolloutConfig, train
 from ppo_trainer.algorithms.advantage import estimate
 from ppo_trainer.algorithms.ppo import PPO
 from ppo_trainer.errors import CheckpointError, ConfigError
-from ppo_trainer.experience.acting import select_minibatch
 from ppo_trainer.experience.pending import pending_from_tensors, pending_to_tensors
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer
 from ppo_trainer.experience.row_memory import RowMemory
@@ -225,7 +224,7 @@ def test_values_of_what_follows_know_what_the_row_remembers(kind):
 
 
 def log_ratios(net, rollout, numbers):
-    part = select_minibatch(rollout, numbers)
+    part = rollout.part(numbers)
     output = net(
         part.batch,
         memory=part.sequences.states,
@@ -286,7 +285,7 @@ def test_micro_batches_of_whole_sequences_change_nothing():
     rows = slow_turns()
     player = Player(rows, config_for(rows, "lstm"))
     rollout = estimate(player.rollout(), player.config.ppo)
-    minibatch = select_minibatch(rollout, torch.arange(len(rollout.sequences)))
+    minibatch = rollout.part(torch.arange(len(rollout.sequences)))
     gradients = []
     for size in (0, 1, 7):
         config = replace(player.config, ppo=PPOConfig(minibatch_size=20, microbatch_size=size))

@@ -23,8 +23,8 @@ from ppo_trainer.algorithms.advantage import estimate, gae, vtrace
 from ppo_trainer.algorithms.ppo import PPO
 from ppo_trainer.algorithms.vtrace import VTrace
 from ppo_trainer.errors import ConfigError
-from ppo_trainer.experience.acting import evaluated
 from ppo_trainer.experience.row_memory import RowMemory
+from ppo_trainer.experience.stored_choices import evaluated
 
 GAMMA = 0.9
 
@@ -134,7 +134,7 @@ def test_decisions_of_earlier_networks_count_as_those_of_the_present_one(memory)
     with torch.no_grad():
         whole, order = usual, torch.arange(len(usual))
         if memory == "gru":
-            whole = usual.select_sequences(torch.arange(len(usual.sequences)))
+            whole = usual.part(torch.arange(len(usual.sequences)))
             order = usual.sequences.frames.values
         output = evaluated(net, whole)
     values, now = usual.values.clone(), usual.log_probs["Go"].values.clone()  # an actor a frame

@@ -1,0 +1,68 @@
+"""The numbers of an update that are about its experience, of all processes that learn together."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+import torch
+
+from entity_env import Metric
+from ppo_trainer.algorithms.advantage import explained_variance
+from ppo_trainer.experience.collect import Collected
+from ppo_trainer.experience.rollout import Rollout
+from ppo_trainer.experience.trajectories import Trajectories
+from ppo_trainer.machine.ranks import Ranks
+from ppo_trainer.reporting.recent_episodes import is_per_episode
+
+__all__ = ["about_rollout", "of_all", "staleness", "with_episodes"]
+
+
+def about_rollout(ranks: Ranks, rollout: Rollout) -> dict[str, float]:
+    """Return how much of the returns the values explained, and the mean size of a frame."""
+    values, returns = (torch.cat(ranks.gathered(own)) for own in (rollout.values, rollout.returns))
+    sizes = torch.tensor([rollout.batch.num_entities, len(rollout)])
+    entities, frames = ranks.stacked(sizes).sum(0).tolist()
+    return {
+        "value/explained_variance": explained_variance(values, returns),
+        "entities_per_frame": entities / frames,
+    }
+
+
+def staleness(ranks: Ranks, trajectories: Trajectories) -> dict[str, float]:
+    """Return by how many updates the networks that decided were older, of all processes."""
+    own = trajectories.decisions.staleness
+    every = ranks.stacked(torch.tensor([own.sum(), len(own), own.max(initial=0)]))
+    total, count, _ = every.sum(0).tolist()
+    return {"policy/staleness": total / count, "policy/staleness.max": float(every[:, 2].max())}
+
+
+def of_all(
+    ranks: Ranks, rollouts: list[Rollout], collected: Collected
+) -> tuple[int, dict[str, Metric], int]:
+    """Return the frames, the ended episodes and the truncated ones of all processes."""
+    frames, ended = sum(map(len, rollouts)), collected.metrics
+    if ranks.is_alone:
+        return frames, dict(ended), collected.truncated
+    own = {name: dataclasses.astuple(metric) for name, metric in ended.items()}
+    episodes: dict[str, Metric] = {}
+    every = ranks.gathered_json([frames, own, collected.truncated])
+    for _, theirs, _ in every:
+        for name, values in theirs.items():
+            episodes[name] = episodes.get(name, Metric()).merge(Metric(*values))
+    return sum(part[0] for part in every), episodes, sum(part[2] for part in every)
+
+
+def with_episodes(
+    metrics: dict[str, float], ended: Mapping[str, Metric], truncated: int
+) -> dict[str, float]:
+    """Add the metrics of the episodes that ended."""
+    metrics |= {
+        "episodes": float(ended.get("episodic_length", Metric()).count),
+        "episodes_truncated": float(truncated),
+    }
+    for name, metric in ended.items():
+        # An environment may have a metric of the same name.
+        taken = name in metrics or not is_per_episode(name)
+        metrics[f"env/{name}" if taken else name] = metric.mean
+    return metrics
