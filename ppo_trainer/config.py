@@ -1,4 +1,4 @@
-"""All settings of a run and what makes them valid. ``conf/`` holds what differs by environment."""
+"""The settings of a run, their defaults and their checks. ``conf/`` holds the recipes."""
 
 from __future__ import annotations
 
@@ -48,22 +48,23 @@ class RolloutConfig:
     """The collection of experience.
 
     Args:
-        num_envs: Rows R that act together, rounded up to whole games of several players.
-        steps: Steps T of each row between two updates. A rollout has T * R frames.
-        processes: Worker processes for the environments; 0 runs them in the main process.
-        asynchronous: Whether the rows that are ready first act, and the others go on meanwhile:
-            where some steps take much longer than others. Which rows these are depends on time, and
-            so does the run. Needs worker processes.
-        batch_size: How many rows act together then; 0 for half of them.
-        replays: The folder that gets a replay of all games of the training, a line for each
-            decision, and another one when it is resumed; null: none is written. Not of worker
+        num_envs: Number of rows R that act together. For games of several players it is rounded up
+            to whole games.
+        steps: Number of steps T of each row between two updates. A rollout has T * R frames.
+        processes: Number of worker processes for the environments; 0 runs them in the main process.
+        asynchronous: Act for the rows that are ready first, without waiting for the others. Faster
+            where some steps take much longer than others. Needs worker processes. The order of rows
+            depends on time, so that two runs with the same seed differ.
+        batch_size: Number of rows that act together if ``asynchronous`` is set; 0 for half of them.
+        replays: Folder for a replay of all training games, with one line for each decision. A
+            resumed run writes another replay. null writes none. Not available with worker
             processes.
-        stagger: Whether environments that end their episodes in the same step are brought out of
-            step by cutting off their first episodes at random (``StaggeredStart``). Not of compiled
-            games and games of several players.
-        slow_after: Seconds after which an environment that has not returned from a step is named,
-            with its worker, while it is waited for; 0 never. Compiled code of others may keep the
-            whole program from saying anything.
+        stagger: Cut off the first episode of each environment at a random step, so that
+            environments with episodes of equal length do not all end in the same step
+            (``StaggeredStart``). Has no effect on compiled games and games of several players.
+        slow_after: Seconds after which a warning names the environment, and its worker, that has
+            not returned from a step; 0 never warns. Compiled code that keeps Python's global lock
+            may delay the warning.
     """
 
     num_envs: int = at_least(1, default=128)
@@ -78,15 +79,15 @@ class RolloutConfig:
 
 @dataclass(frozen=True)
 class UpdateConfig:
-    """The gradient steps of an update, which the settings of every algorithm have.
+    """The gradient steps of an update. PPO and imitation share these settings.
 
     Args:
-        epochs: Passes over a rollout.
-        minibatch_size: Frames for each gradient step; with a memory about so many, in whole
-            sequences of rows, as all that follows each other in a rollout and an episode.
-        microbatch_size: Frames that go through the network at once; 0 for the whole minibatch.
-            Changes memory, not results.
-        max_grad_norm: Longer gradients are scaled down to this norm.
+        epochs: Number of passes over a rollout.
+        minibatch_size: Number of frames for each gradient step. With a memory it is approximate,
+            because the sequence of a row within one rollout and one episode stays whole.
+        microbatch_size: Number of frames that go through the network at once; 0 for the whole
+            minibatch. A smaller number takes less memory and gives the same results.
+        max_grad_norm: Maximum norm of a gradient. A longer gradient is scaled down to this norm.
     """
 
     epochs: int = at_least(1, default=3)
@@ -101,28 +102,35 @@ class PPOConfig(UpdateConfig):
     """Proximal policy optimisation (Schulman et al. 2017, arXiv:1707.06347).
 
     Args:
-        gamma: Discount for each step.
-        gae_lambda: Lambda of generalised advantage estimation.
-        baseline: What returns are compared with. ``value``: the value function (GAE). ``group``:
-            where ``env.copies`` rows play the same instances, the mean return of the other rows of
-            the group (Kwon et al. 2020, arXiv:2010.16011). ``group_normalized``: the mean of the
-            group, the difference over its deviation (Shao et al. 2024, arXiv:2402.03300).
-        clip_coef: Probability ratios count within 1 - clip_coef .. 1 + clip_coef.
+        gamma: Discount factor for each step.
+        gae_lambda: Lambda of generalised advantage estimation (Schulman et al. 2016,
+            arXiv:1506.02438).
+        baseline: Baseline that is subtracted from returns. ``value``: the value function (GAE).
+            ``group``: the mean return of the other rows of a group; the ``env.copies`` rows of a
+            group play the same instance (Kwon et al. 2020, arXiv:2010.16011).
+            ``group_normalized``: the mean return of the whole group, and the difference is divided
+            by the standard deviation of the group (Shao et al. 2024, arXiv:2402.03300).
+        clip_coef: Clipping range of probability ratios: 1 - clip_coef to 1 + clip_coef.
         ratio: ``per_actor`` clips the ratio of each actor, ``per_frame`` the product of the ratios
             of all actors of a frame.
         actor_weight: ``frame`` gives each frame the same weight, ``actor`` each actor.
-        normalize_advantages: Scale the advantages of each minibatch to mean 0, deviation 1.
-        least_deviation: Advantages that deviate less are not scaled up to deviation 1. Where
-            rewards are rare, this keeps rollouts without any from training on amplified noise.
-        entropy_coef: Weight of the entropy bonus.
-        entropy_end: Where a schedule ends: play against oneself circles when the bonus vanishes.
-        entropy_schedule: How the weight goes to ``entropy_end`` over the run, if it does.
+        normalize_advantages: Scale the advantages of each minibatch to mean 0 and standard
+            deviation 1.
+        least_deviation: Lower bound of the standard deviation by which advantages are divided.
+            Where rewards are rare, it keeps the noise of rollouts without a reward from being
+            scaled up.
+        entropy_coef: Weight of the entropy bonus at the start of the run.
+        entropy_end: Weight of the entropy bonus at the end of the run, for a ``linear`` or
+            ``cosine`` schedule. In self-play a weight above 0 keeps the policy from cycling.
+        entropy_schedule: Schedule of the weight from ``entropy_coef`` to ``entropy_end``;
+            ``constant`` keeps ``entropy_coef``.
         value_coef: Weight of the value loss.
         clip_value: Clip the change of the value by clip_coef, too.
-        target_kl: Stop an update when the policy has moved further than this; 0 never stops.
-        clone_kl: Weight of a penalty, at the beginning of the run, on leaving the network that
-            ``init`` names: its divergence from it, in nats for each choice. 0 for none.
-        clone_kl_fade: The part of the run during which the penalty goes to 0, linearly.
+        target_kl: Approximate KL divergence between the new and the old policy at which an update
+            stops early, in nats; 0 never stops.
+        clone_kl: Weight, at the start of the run, of a penalty on the KL divergence from the
+            network that ``init`` names, in nats for each choice; 0 for no penalty.
+        clone_kl_fade: Fraction of the run over which the weight of the penalty falls linearly to 0.
     """
 
     gamma: float = fraction(default=0.95)
@@ -149,16 +157,18 @@ class ImitationConfig(UpdateConfig):
     """Behavioural cloning of recorded games: ``python -m ppo_trainer.imitate``.
 
     Args:
-        held_out: The part of the episodes that is not learned from, but measures what was learned.
-        patience: Ends when the loss on these has not fallen for so many passes; the network of the
-            least one is kept. 0 goes through all ``epochs``.
-        temperature: Weighs episodes by what they earned: ``exp(z / temperature)``, at most 20,
-            where z is the episode's reward as deviations from the mean of all. 0 weighs all alike.
-        value_coef: Weight of the value loss; the value function learns the recorded returns,
+        held_out: Fraction of the episodes that is not trained on and measures the validation loss.
+        patience: Number of passes without a lower validation loss after which the training ends.
+            The network with the lowest validation loss is kept. 0 goes through all ``epochs``.
+        temperature: Temperature of the weights of episodes. An episode has the weight
+            ``exp(z / temperature)``, at most 20, where z is its reward, standardised over all
+            episodes. 0 gives all episodes the same weight.
+        value_coef: Weight of the value loss. The value function learns the recorded returns,
             discounted by ``ppo.gamma``.
-        frames: The most frames in memory at a time. A data set that has no more is read once, a
-            larger one in each pass, and frames are shuffled among so many.
-        readers: Threads that read files ahead, for slow disks: Python computes in one at a time.
+        frames: Maximum number of frames in memory, among which frames are shuffled. A data set of
+            at most so many frames is read once, a larger one is read again in each pass.
+        readers: Number of threads that read files ahead. More than 1 helps with slow disks only,
+            because Python runs one thread at a time.
     """
 
     epochs: int = at_least(1, default=100)
@@ -174,12 +184,16 @@ class ImitationConfig(UpdateConfig):
 @names_its_settings
 @dataclass(frozen=True)
 class VTraceConfig:
-    """V-trace (Espeholt et al. 2018, arXiv:1802.01561): ``algorithm=vtrace``, beside ``ppo``.
+    """V-trace (Espeholt et al. 2018, arXiv:1802.01561): ``algorithm=vtrace``.
+
+    The settings of ``ppo`` apply, too.
 
     Args:
-        rho_clip: A decision counts at most so many times: how likely the present network makes it,
-            as a multiple of how likely it was. It decides what is estimated.
-        trace_clip: Later rewards count at most so many times. It decides how fast.
+        rho_clip: Maximum of the probability ratio between the present policy and the policy that
+            acted, in the error of a decision (rho-bar in the paper). It determines the policy
+            whose value is estimated.
+        trace_clip: Maximum of the probability ratio by which the errors of later decisions are
+            multiplied (c-bar in the paper). It determines the speed of convergence.
     """
 
     rho_clip: float = above_0(default=1.0, most=math.inf)
@@ -193,7 +207,8 @@ class OptimConfig:
 
     Args:
         lr: Learning rate at the start.
-        schedule: How it goes to 0 over the run, if it does.
+        schedule: Schedule of the learning rate from ``lr`` to 0 over the run; ``constant`` keeps
+            ``lr``.
         eps: Adam's epsilon.
         weight_decay: Decoupled weight decay.
     """
@@ -207,19 +222,21 @@ class OptimConfig:
 @names_its_settings
 @dataclass(frozen=True)
 class EvalConfig:
-    """Fresh episodes after training, or every so often.
+    """The evaluation of the network in new episodes, after and during the training.
 
     Args:
-        episodes: Episodes of the evaluation at the end, greedy and sampled each; 0 for none.
-        max_steps: Longer episodes of an evaluation are cut off; 0 lets them go on for ever.
-        seconds: The time that the evaluation at the end may take, all players together; what it
-            does not reach is left out and said. 0 sets no limit.
-        every: Also evaluate greedily every so many updates; 0 never.
-        every_episodes: Episodes of those.
-        scripted: Dotted path of a function from Observation to actions to compare with.
-        env: Settings of the environment in the place of those of the training, wherever a run is
-            evaluated, watched or opened: help that learners have at first, such as a curriculum,
-            is no part of what they are measured by.
+        episodes: Number of episodes of the evaluation at the end, played once with the most
+            probable actions (greedy) and once with sampled ones; 0 for no evaluation.
+        max_steps: Maximum length of an episode of an evaluation, in steps; 0 sets no limit.
+        seconds: Maximum duration of the evaluation at the end, in seconds, for all players
+            together. The report says which episodes were left out. 0 sets no limit.
+        every: Number of updates between two greedy evaluations during the training; 0 for none.
+        every_episodes: Number of episodes of each evaluation during the training.
+        scripted: Dotted path of a function from Observation to actions. Evaluations compare the
+            network with it.
+        env: Settings of the environment that replace those of the training wherever a run is
+            evaluated, watched or opened. Use it to switch off what only helps learning, such as a
+            curriculum.
     """
 
     episodes: int = at_least(0, default=1000)
@@ -234,15 +251,15 @@ class EvalConfig:
 @names_its_settings
 @dataclass(frozen=True)
 class CheckpointConfig:
-    """Save every ``every`` updates and at the end; keep the last ``keep`` checkpoints.
+    """The checkpoints of a run. The last one is saved at the end.
 
     Args:
-        every: Updates between two checkpoints.
-        keep: How many to keep.
-        best: A metric, such as ``win``, ``reward`` or ``eval/win``, by its name on the screen or in
-            ``metrics.jsonl``. The network with the best mean over the last episodes is kept in the
-            run's folder ``best``.
-        best_mode: Whether the greatest (``max``) or the least mean (``min``) is the best.
+        every: Number of updates between two checkpoints.
+        keep: Number of checkpoints to keep. Older ones are removed.
+        best: Name of a metric on the screen or in ``metrics.jsonl``, such as ``win``, ``reward`` or
+            ``eval/win``. The network with the best mean over the last episodes is kept in the
+            folder ``best`` of the run.
+        best_mode: ``max`` if the greatest mean is the best, ``min`` if the least one is.
     """
 
     every: int = at_least(1, default=20)
@@ -254,14 +271,14 @@ class CheckpointConfig:
 @names_its_settings
 @dataclass(frozen=True)
 class WandbConfig:
-    """Weights & Biases.
+    """Logging to Weights & Biases.
 
     Args:
         mode: ``online`` sends the metrics while the run trains; ``offline`` writes them to the run
-            folder and needs no network.
-        project: The project that the run belongs to.
-        entity: The user or team that owns it; null for your own.
-        group: A name that several runs share, such as the seeds of an experiment.
+            folder and needs no internet connection; ``disabled`` logs nothing there.
+        project: Name of the project that the run belongs to.
+        entity: User or team that owns the project; null for your default entity.
+        group: Name that several runs share, such as the runs of one experiment with other seeds.
     """
 
     mode: Literal["online", "offline", "disabled"] = "disabled"
@@ -273,22 +290,23 @@ class WandbConfig:
 @names_its_settings
 @dataclass(frozen=True)
 class ScaleConfig:
-    """Several processes, on one machine or many; ``torchrun`` needs no setting.
+    """Training with processes of Ray, on one machine or many. ``torchrun`` needs no setting.
 
     Args:
-        mode: ``local``: this process plays. ``rapid``: processes of Ray play, each with worlds and
-            a copy of the network, and this one learns. ``ascend``: worlds and networks are
-            processes of their own; each world serves several networks, each of which plays a part
-            of its rows, or the other way round.
-        worlds: Processes that step worlds, each a part of the rows; those of ``rapid`` are those of
-            the networks, where there are as many.
-        networks: Processes that run the network. The larger of the two is a multiple of the other.
-        max_staleness: The most updates that a decision may be old when it is learned from; 0 lets
-            all wait for the newest weights. ``algorithm=vtrace`` corrects for more.
-        cpus: The CPU cores that Ray reserves for each process.
-        address: The address of a cluster of Ray, or ``auto``; null starts Ray on this machine.
-        timeout: Seconds after which a process that the others wait for is given up; evaluations of
-            the first process have to end within them.
+        mode: ``local``: this process plays. ``rapid``: each rollout process of Ray steps worlds and
+            runs a copy of the network, and this process learns. ``ascend``: processes that step
+            worlds and processes that run the network are separate.
+        worlds: Number of processes that step worlds. Each steps an equal part of the rows. With
+            ``rapid`` and ``worlds`` equal to ``networks``, the same processes do both.
+        networks: Number of processes that run the network. The larger of ``worlds`` and
+            ``networks`` must be a multiple of the smaller.
+        max_staleness: Maximum age of a decision when it is learned from, in updates. 0 makes all
+            processes wait for the newest weights. For more than 1, ``algorithm=vtrace`` corrects
+            for the older policy.
+        cpus: Number of CPU cores that Ray reserves for each process.
+        address: Address of a Ray cluster, or ``auto``; null starts Ray on this machine.
+        timeout: Seconds after which a process that does not answer counts as lost. It must be
+            longer than the evaluations of the first process.
     """
 
     mode: Literal["local", "rapid", "ascend"] = "local"
@@ -303,40 +321,43 @@ class ScaleConfig:
 @names_its_settings
 @dataclass(frozen=True)
 class TrainConfig:
-    """Everything that decides a run.
+    """All settings of a run.
 
     Args:
-        env: ``_target_``, a registered name or a dotted path, and the constructor's arguments.
-        seed: Seeds the network, the environments and the sampling.
-        total_timesteps: Frames to train on, rounded up to whole rollouts.
-        stop_at: The training ends sooner when these means over the last episodes, as they are on
-            the screen, are all reached: ``{"win": 0.99}``, ``stop_at.win=0.99``. They count from
-            two episodes for each environment on, and 100 at least. With ``eval.every``, also
-            means of evaluations, such as ``eval/win``.
-        stop_below: As ``stop_at``, for metrics that have to fall: ``{"episodic_length": 20}``.
-        device: ``auto`` takes a GPU where there is one; ``cpu``, ``cuda``, ``cuda:1``.
-        precision: ``bfloat16`` runs the network under autocast.
-        cuda_graphs: On a GPU let it repeat passes and gradient steps without being told each
-            operation, where it can. This takes up to twice the memory of a gradient step.
-        threads: CPU threads that share the network's blocks; 0 takes all cores. Small networks gain
-            little from more than 1, those of width 128 most.
+        env: The environment: ``_target_``, which is a registered name or a dotted path, and the
+            arguments of its constructor.
+        seed: Seed of the network's weights, of the environments and of sampling.
+        total_timesteps: Number of frames to train on, rounded up to whole rollouts.
+        stop_at: Metrics and their goals, such as ``stop_at.win=0.99``. The training ends early when
+            the means of all of them over the last episodes, as shown on the screen, are at least
+            their goals, and at least 100 episodes have ended, and two for each environment. With
+            ``eval.every``, means of evaluations such as ``eval/win`` may be goals, too.
+        stop_below: The same for metrics that must fall, such as ``stop_below.episodic_length=20``.
+        device: ``auto``, ``cpu``, ``cuda`` or ``cuda:1``. ``auto`` takes a GPU if there is one.
+        precision: Number format of the network; ``bfloat16`` runs it under autocast.
+        cuda_graphs: Run passes and gradient steps on a GPU as CUDA graphs where possible. It is
+            faster and takes up to twice the memory of a gradient step.
+        threads: Number of CPU threads that run the network; 0 takes all cores. Networks of width
+            128 gain most from several threads, small networks little.
         keep_memory: Let the C library keep up to 1 GiB of freed memory for the rest of the process,
-            where it can: a training step is a tenth faster.
-        run_dir: Where run folders are made.
-        run_name: Name of the run folder; made from environment, time and seed if left out.
-        resume: Run folder to go on with.
-        init: Run folder, or ``<run>/best``, whose network, with its settings, a new run begins
-            with, such as that of ``ppo_trainer.imitate``; null begins with a fresh one.
-        algorithm: What improves the network: ``ppo``, or ``vtrace``, which corrects PPO for
-            decisions of earlier networks; it has the settings of both groups.
-        shown_metrics: Which of the environment's own metrics the screen, ``curve.png`` and tables
-            show; null shows all of them, but numbers such as ``energy.max`` only where named.
-        viewer: Show the run in the browser while it trains: print the address of a page with its
-            curves, in which its newest network plays.
-        value_net: A network of its own for the value function; null shares the policy's.
-        value_optim: The optimizer of that network; null takes ``optim``.
-        selfplay: Who plays against whom, in games of several players.
-        scale: Several processes that train one network.
+            where it supports this. A training step takes a tenth less time.
+        run_dir: Folder in which run folders are made.
+        run_name: Name of the run folder; null makes it from environment, time and seed.
+        resume: Run folder of a run to resume.
+        init: Run folder, or ``<run>/best``, of the network that a new run begins with, such as the
+            result of ``ppo_trainer.imitate``. The settings of that network apply. null begins with
+            random weights.
+        algorithm: ``ppo``, or ``vtrace``, which corrects PPO for decisions of earlier networks.
+            The settings of ``ppo`` apply to both, those of ``vtrace`` to the second.
+        shown_metrics: Metrics of the environment that the screen, ``curve.png`` and tables show;
+            null shows all of them except those with a suffix such as ``energy.max``.
+        viewer: Print the address of a page for the browser that shows the curves of the run, and
+            games of its newest network, while it trains.
+        value_net: Settings of a separate network for the value function; null shares the network of
+            the policy.
+        value_optim: Optimizer of the separate value network; null takes ``optim``.
+        selfplay: Players of each seat in games of several players.
+        scale: Training with several processes.
     """
 
     env: Mapping[str, Any] = field(default_factory=lambda: {"_target_": "minesweeper"})
@@ -392,15 +413,15 @@ class TrainConfig:
             )
         if self.net.memory != "none" and self.ppo.minibatch_size < self.rollout.steps:
             raise ConfigError(
-                "ppo.minibatch_size is smaller than the sequence of a row, which stays whole where "
-                "the network has a memory",
+                "ppo.minibatch_size is smaller than the sequence of a row, which must stay whole "
+                "if the network has a memory",
                 expected=f"at least rollout.steps = {self.rollout.steps}",
                 received=self.ppo.minibatch_size,
             )
         if self.value_net is not None and self.value_net.memory != "none":
             raise ConfigError(
-                "value_net.memory: the separate value network cannot have a memory of its own",
-                expected="none: it reads the memory of net",
+                "value_net.memory is set, but a separate value network has no memory of its own",
+                expected="none: the value network reads the memory of the policy's network",
                 received=self.value_net.memory,
             )
         if self.ppo.microbatch_size > self.ppo.minibatch_size:
@@ -430,31 +451,31 @@ class TrainConfig:
         if self.value_optim is not None and self.value_net is None:
             raise ConfigError(
                 "value_optim is set, but the value function has no network of its own",
-                hint="set value_net, too, or leave value_optim out",
+                hint="set value_net as well, or leave out value_optim",
             )
         if self.init is not None and self.selfplay.policies > 1:
             raise ConfigError(
-                "init names one network, and a population has several",
+                "init names one network, but selfplay.mode=population trains several",
                 expected="init=null, or another selfplay.mode",
             )
         if self.ppo.clone_kl and self.init is None:
             raise ConfigError(
-                "ppo.clone_kl is set, but the run begins with a fresh network",
-                expected="init=<run>, the network that is not to be left",
+                "ppo.clone_kl is set, but the run begins with random weights",
+                expected="init=<run>, the network that the policy should stay close to",
             )
         if self.ppo.clone_kl and self.net.memory != "none":
             raise ConfigError(
-                "ppo.clone_kl does not go together with a memory",
+                "ppo.clone_kl is not supported for a network with a memory",
                 expected="net.memory=none, or ppo.clone_kl=0",
                 received=f"net.memory={self.net.memory}",
             )
         for name in ("run_dir", "run_name", "resume", "init"):
             if "\0" in (getattr(self, name) or ""):
-                raise ConfigError(f"{name} has a null byte, which no path may have")
+                raise ConfigError(f"{name} contains a null byte, which a path must not contain")
         if self.run_name == ".." or Path(self.run_name or "").name != (self.run_name or ""):
             raise ConfigError(
                 "run_name is not the name of a folder",
-                expected="a name without slashes; run_dir says where run folders are made",
+                expected="a name without slashes; run_dir is the folder that contains run folders",
                 received=shorten(self.run_name),
             )
         if not isinstance(self.env, Mapping) or not isinstance(self.env.get("_target_"), str):
@@ -466,19 +487,19 @@ class TrainConfig:
 
         if "_target_" in self.eval.env:
             raise ConfigError(
-                "eval.env names another environment",
-                expected="settings of the one that is trained on, such as eval.env.curriculum=0",
+                "eval.env has a _target_, but an evaluation plays the environment of the training",
+                expected="settings of that environment, such as eval.env.curriculum=0",
                 received=shorten(dict(self.eval.env)),
             )
 
     @property
     def frames_per_update(self) -> int:
-        """T * R."""
+        """The number of frames of a rollout, T * R."""
         return self.rollout.num_envs * self.rollout.steps
 
 
 def _goals(goals: Mapping[str, Any] | None, path: str) -> dict[str, float]:
-    """Goals by the names of metrics, which may have dots: the command line nests them."""
+    """Return goals by the names of metrics; the command line nests names that have dots."""
     flat: dict[str, float] = {}
     for name, goal in (goals or {}).items():
         if isinstance(goal, Mapping):
@@ -486,7 +507,7 @@ def _goals(goals: Mapping[str, Any] | None, path: str) -> dict[str, float]:
             flat |= {f"{name}.{rest}": value for rest, value in within.items()}
         elif isinstance(goal, bool) or not isinstance(goal, int | float) or not math.isfinite(goal):
             raise ConfigError(
-                f"{path}.{name} is no goal",
+                f"{path}.{name} is not a goal",
                 expected="a finite number, such as stop_at.win=0.99",
                 received=shorten(goal),
             )
@@ -503,8 +524,8 @@ def _check_evaluated(config: TrainConfig) -> None:
         for name in names:
             if name.startswith("eval/") and not config.eval.every:
                 raise ConfigError(
-                    f"{setting} asks for {name!r}, and nothing is evaluated during the training",
-                    hint=f"set eval.every, or take {name.removeprefix('eval/')!r}, the mean over "
+                    f"{setting} names {name!r}, but there is no evaluation during the training",
+                    hint=f"set eval.every, or name {name.removeprefix('eval/')!r}, the mean over "
                     "the last episodes of the training",
                 )
 
@@ -515,14 +536,14 @@ def _check_baseline(config: TrainConfig) -> None:
         return
     if config.algorithm == "vtrace":
         raise ConfigError(
-            f"ppo.baseline={config.ppo.baseline} does not go together with algorithm=vtrace",
-            expected="ppo.baseline=value, which it corrects, or algorithm=ppo",
+            f"ppo.baseline={config.ppo.baseline} is not supported with algorithm=vtrace",
+            expected="ppo.baseline=value, or algorithm=ppo",
         )
     copies = config.env.get("copies", 1)
     if isinstance(copies, bool) or not isinstance(copies, int) or copies < 2:
         raise ConfigError(
             f"ppo.baseline={config.ppo.baseline} needs groups of rows that play the same instances",
-            expected="env.copies=2 or more; environments without this setting have no such groups",
+            expected="env.copies=2 or more, for an environment that has this setting",
             received=f"env.copies={shorten(copies)}",
         )
 
@@ -533,13 +554,13 @@ def config_from_dict(values: Mapping[str, Any]) -> TrainConfig:
 
 
 def config_to_dict(config: TrainConfig) -> dict[str, Any]:
-    """Nested dicts of plain values that ``config_from_dict`` turns back into ``config``."""
+    """Return nested dicts of plain values, which ``config_from_dict`` turns into ``config``."""
     values = dataclasses.asdict(config)
     return {**values, "env": dict(values["env"])}
 
 
 def with_changes(config: TrainConfig, changes: Mapping[str, Any]) -> TrainConfig:
-    """Return the config with other values of the settings with these dotted names, all checked."""
+    """Return the config with changed settings, given by their dotted names, and check them."""
     if not changes:
         return config
     values = config_to_dict(config)

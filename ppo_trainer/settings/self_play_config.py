@@ -19,45 +19,51 @@ class SelfPlayConfig:
     """The players of the seats that the current policy does not play.
 
     Args:
-        mode: ``mirror``: the current policy plays every seat and learns in all of them. ``pool``:
-            it does so in most games, and in the others meets ``opponents`` and earlier versions of
-            itself. ``stages``: it meets one opponent after the other, first ``opponents``, then
-            each time a frozen copy of itself. ``fixed``: it meets ``opponents`` only, one of them
-            in each game. ``population``: ``size`` policies play each other and themselves, and each
-            learns from its own rows.
-        opponents: By name: ``random``, a run folder, or the dotted path of a function from
-            Observation to actions, such as ``ragged_envs.multi_snake_script.crawl_to_food``. None
-            means nobody with ``pool``, and ``random`` with ``stages`` and ``fixed``.
-        past: Of ``pool``, the part of the games that are not against the current policy.
-        choose: Of ``pool``, how an opponent is drawn: ``uniform``, ``recent`` (each earlier version
-            half as often as the next later one), or ``quality``: more often the harder they are.
-        every: The updates between two versions that a ``pool`` keeps, or ``ratings`` rate.
-        keep: Of ``pool``, how many versions are kept, at most; the oldest one leaves first.
-        at_once: Of ``pool``, how many opponents begin games in one update, each drawn as ``choose``
-            says. Each network that plays costs a pass of its own in every step, however few its
-            rows are.
-        quality_step: How much a win takes from the quality score of whom it is against.
-        until_win: Of ``stages``, the win rate over the last games at which a stage ends; 0 for no
-            such end.
-        until_steps: The frames trained on in a stage at which it ends; 0 for no such end.
-        until_episodes: The games against its opponent at which it ends; 0 for no such end.
-        size: Of ``population``, the number of policies.
-        populations: So many policies learn, as with ``population``, and seat i is always played by
-            policy i modulo this number, for worlds in which seats have many lives and belong to
-            populations of their own, such as ``mmo``; 0: no seat has a policy of its own.
-        shared_embeddings: Of ``population``, whether all policies read entities by one embedding,
-            which all of them train; else nothing is shared.
-        ratings: Whether a process of its own, at the lowest priority, rates a version every
-            ``every`` updates against random play, the scripted player and the versions before.
-        rating_games: Games of a version against each of them.
-        average: Whether the agent of the run, in evaluations and files, is the average of the
-            networks of all updates, late ones counting most. Against itself a network may circle
-            around an equilibrium to which its average converges.
-        team_spirit: The part of a seat's reward that is the mean of its team's, at the beginning.
-        team_spirit_end: The same at the end, towards which it changes evenly; null keeps it.
-        zero_sum: Whether the mean reward of the enemies is taken from each reward.
-        minutes_per_step: The length of a step of the game in minutes. Then a reward at minute t
-            counts 0.6^(t / 10); 0 counts all alike.
+        mode: ``mirror``: the current policy plays every seat and learns from all of them. ``pool``:
+            the same in most games; in the others the current policy plays against ``opponents`` and
+            earlier versions of itself. ``stages``: it plays against one opponent at a time, first
+            the ``opponents`` in their order, then frozen copies of itself. ``fixed``: it plays
+            against one of the ``opponents`` in each game. ``population``: ``size`` policies play
+            against each other and themselves, and each learns from its own rows.
+        opponents: Names of opponents: ``random``, a run folder, or the dotted path of a function
+            from Observation to actions, such as ``ragged_envs.multi_snake_script.crawl_to_food``.
+            An empty list means ``random`` with ``stages`` and ``fixed``, and earlier versions only
+            with ``pool``.
+        past: Fraction of the games of ``pool`` that are not against the current policy.
+        choose: Distribution from which ``pool`` draws opponents. ``uniform``: all with the same
+            probability. ``recent``: each version with half the probability of the next one.
+            ``quality``: strong opponents with a higher probability.
+        every: Number of updates between two versions that ``pool`` keeps or ``ratings`` rates.
+        keep: Maximum number of versions that ``pool`` keeps. The oldest is removed first.
+        at_once: Number of opponents of ``pool`` that begin games in one update, each drawn as
+            ``choose`` says. Each of them takes one pass of a network in every step, even for few
+            rows.
+        quality_step: Step by which a win lowers the quality score of the opponent, for
+            ``choose=quality``.
+        until_win: Win rate over the last games at which a stage of ``stages`` ends; 0 for no such
+            end.
+        until_steps: Number of frames trained on at which a stage ends; 0 for no such end.
+        until_episodes: Number of games against the opponent at which a stage ends; 0 for no such
+            end.
+        size: Number of policies of ``population``.
+        populations: Number of policies that learn as with ``population``, where seat i is always
+            played by policy i modulo this number. For worlds in which seats belong to populations,
+            such as ``mmo``. 0 assigns no seats to policies.
+        shared_embeddings: Share one embedding of entities between all policies of ``population``,
+            which all of them train.
+        ratings: Rate a version every ``every`` updates by games against random play, the scripted
+            player and the versions before it, in a separate process of the lowest priority.
+        rating_games: Number of games of a version against each of them.
+        average: Use the average of the networks of all updates, weighted towards late ones, as the
+            agent of the run in evaluations and files. In self-play a network may cycle around an
+            equilibrium to which the average converges.
+        team_spirit: Fraction of a seat's reward that is replaced by the mean reward of its team, at
+            the start of the run.
+        team_spirit_end: The same fraction at the end of the run, with linear change between; null
+            keeps ``team_spirit``.
+        zero_sum: Subtract the mean reward of the enemies from each reward.
+        minutes_per_step: Length of a step of the game in minutes. A reward at minute t is
+            multiplied by 0.6^(t / 10). 0 changes no reward.
     """
 
     mode: Literal["mirror", "pool", "stages", "fixed", "population"] = "mirror"
@@ -88,16 +94,17 @@ class SelfPlayConfig:
             self._become_populations()
         if self.plays_itself and self.opponents:
             raise ConfigError(
-                f"selfplay.opponents is set, and selfplay.mode={self.mode} has no opponents",
+                f"selfplay.opponents is set, but selfplay.mode={self.mode} has no opponents",
                 expected="selfplay=pool, selfplay=stages or selfplay=fixed",
                 received=list(self.opponents),
-                hint=f"if a recipe names them: selfplay={self.mode} or selfplay.opponents=[]",
+                hint="if a recipe sets the opponents, pass "
+                f"selfplay={self.mode} or selfplay.opponents=[]",
             )
         if self.mode == "stages" and not (
             self.until_win or self.until_steps or self.until_episodes
         ):
             raise ConfigError(
-                "a stage of selfplay=stages has no end",
+                "no condition ends a stage of selfplay=stages",
                 expected="selfplay.until_win, selfplay.until_steps or selfplay.until_episodes",
             )
 
@@ -106,16 +113,15 @@ class SelfPlayConfig:
         for name, allowed in wanted.items():
             if getattr(self, name) not in allowed:
                 raise ConfigError(
-                    f"selfplay.populations={self.populations} and selfplay.{name} do not go "
-                    "together",
-                    expected=f"{name}={allowed[1]}, or nothing",
+                    f"selfplay.{name} contradicts selfplay.populations={self.populations}",
+                    expected=f"{name}={allowed[1]}, or leave the setting out",
                     received=f"selfplay.{name}={getattr(self, name)}",
                 )
             object.__setattr__(self, name, allowed[1])
         if self.populations < 2:
             raise ConfigError(
                 "selfplay.populations is out of range",
-                expected="2 policies or more; 0: one policy plays all seats",
+                expected="2 or more policies, or 0 if seats have no policies of their own",
                 received=self.populations,
             )
 
@@ -126,16 +132,16 @@ class SelfPlayConfig:
 
     @property
     def plays_itself(self) -> bool:
-        """True if the learning networks play all seats of all games."""
+        """True if the networks that learn play all seats of all games."""
         return self.mode in ("mirror", "population")
 
     @property
     def meets_equals(self) -> bool:
-        """True if it plays itself, or versions of itself."""
+        """True if opponents include the current policy or versions of it."""
         return self.mode != "fixed"
 
     @property
     def shapes_rewards(self) -> bool:
-        """True if the rewards differ from those of the game."""
+        """True if the network learns from rewards other than those of the game."""
         spirit = self.team_spirit or self.team_spirit_end
         return bool(spirit or self.zero_sum or self.minutes_per_step)
