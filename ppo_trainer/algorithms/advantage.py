@@ -1,4 +1,4 @@
-"""Advantages and returns of decisions, along each row's own sequence of them."""
+"""Advantages and returns of decisions, computed along the decisions of each row."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def estimate(
 ) -> Rollout:
     """Return the decisions of an update with their advantages and returns.
 
-    Where a limit cut an episode off, the discounted value of its final observation joins the
-    reward. With ``groups`` advantages are those over the other rows of a group; the value function
-    learns the same returns as without. ``weights`` are those of ``vtrace``.
+    Where a limit cut an episode off, the discounted value of its final observation is added to the
+    reward. With ``groups`` the advantages are those against the other rows of a group; the targets
+    of the value function stay the same. ``weights`` are those of ``vtrace``.
     """
     decisions = trajectories.decisions
     device = decisions.values.device
@@ -76,19 +76,18 @@ def gae(
     delta_k = r_k + gamma * V(s_k+1) * (1 - end_k) - V(s_k)
     A_k = delta_k + gamma * lambda * (1 - end_k) * A_k+1
 
-    where k + 1 is the next decision of the same row, however many others decide in between: time is
-    counted in decisions. A decision after which a limit ended the episode must already contain
-    gamma * V(final observation) in its reward: then ``ends`` cuts off the next episode, and the
-    value of the cut-off one is not lost.
+    where k + 1 is the next decision of the same row: time is counted in decisions of a row. Where a
+    limit ended an episode, the reward must already contain gamma * V(final observation), because
+    ``ends`` cuts off what follows.
 
     Args:
-        rewards: Of K decisions in order of time. Shape: (K,).
+        rewards: Rewards of K decisions in order of time. Shape: (K,).
         values: V(s_k). Shape: (K,).
-        ends: Whether the episode ended after decision k. Shape: (K,), bool.
-        rows: Who decided, 0 to R - 1. Shape: (K,), int64.
-        next_values: The value of what follows the last decision of each row. Shape: (R,).
-        gamma: Discount for each decision.
-        gae_lambda: 0 is one-step, 1 is Monte Carlo.
+        ends: True if the episode ended after decision k. Shape: (K,), bool.
+        rows: Row of each decision, 0 to R - 1. Shape: (K,), int64.
+        next_values: Value of the frame after the last decision of each row. Shape: (R,).
+        gamma: Discount factor for each decision.
+        gae_lambda: Lambda; 0 gives one-step advantages, 1 Monte Carlo ones.
 
     Returns:
         The advantages. Shape: (K,), float64.
@@ -106,34 +105,36 @@ def vtrace(
     gae_lambda: float,
     weights: tuple[Floats, Floats] | None = None,
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Estimate returns and advantages of decisions that other networks have made, with V-trace.
+    """Estimate returns and advantages of decisions of earlier networks with V-trace.
 
     delta_k = r_k + gamma * V(s_k+1) * (1 - end_k) - V(s_k)
     v_k - V(s_k) = rho_k * delta_k + c_k * gamma * lambda * (1 - end_k) * (v_k+1 - V(s_k+1))
     A_k = rho_k * (delta_k + gamma * lambda * (1 - end_k) * (v_k+1 - V(s_k+1)))
 
-    Espeholt et al. 2018, arXiv:1802.01561, equation 1, remarks 1 and 2, and section 4.2, of which
-    this is the form for lambda below 1. With weights of 1 both are ``gae``.
+    Espeholt et al. 2018, arXiv:1802.01561, equation 1, remarks 1 and 2, and section 4.2, here for
+    any lambda. With weights of 1 the results equal those of ``gae``.
 
     Args:
-        rewards: See ``gae``, as for all others.
+        rewards: See ``gae``.
         values: V(s_k) of the present network.
         ends: See ``gae``.
         rows: See ``gae``.
         next_values: See ``gae``.
         gamma: See ``gae``.
         gae_lambda: See ``gae``.
-        weights: rho and c: how likely the present network makes each decision, as a multiple of how
-            likely it was, clipped. Shape of both: (K,). None: 1.
+        weights: rho and c, the clipped ratios of the probability of each decision with the present
+            network to its probability with the network that made it. Shape of both: (K,). None
+            stands for 1.
 
     Returns:
-        v_k - V(s_k), by which returns differ from values, and the advantages. Shape: (K,), float64.
+        v_k - V(s_k), the difference of returns and values, and the advantages. Shape: (K,),
+        float64.
     """
     advantages, errors = np.zeros(len(rows)), np.zeros(len(rows))
     rho, trace = (np.ones(len(rows)),) * 2 if weights is None else weights
     goes_on = 1.0 - ends
     next_value, following = next_values.astype(np.float64), np.zeros(len(next_values))
-    # Backwards in turns: in each turn every row has one decision at most.
+    # Backwards in turns: each turn has at most one decision of each row.
     for turn in _turns_backwards(rows, len(next_values)):
         own = rows[turn]
         discount = gamma * goes_on[turn]
@@ -146,7 +147,7 @@ def vtrace(
 
 
 def _turns_backwards(rows: npt.NDArray[np.int64], num_rows: int) -> list[npt.NDArray[np.int64]]:
-    """Return the last decision of each row, then the last but one, and so on."""
+    """Return the last decision of each row, then the second last of each, and so on."""
     counts = np.bincount(rows, minlength=num_rows)
     order = np.argsort(rows, kind="stable")  # row by row, in order of time
     until_last = np.repeat(np.cumsum(counts), counts) - 1 - np.arange(len(rows))
@@ -155,7 +156,7 @@ def _turns_backwards(rows: npt.NDArray[np.int64], num_rows: int) -> list[npt.NDA
 
 
 def explained_variance(values: Tensor, returns: Tensor) -> float:
-    """1 - Var(returns - values) / Var(returns); NaN where the returns do not vary."""
+    """Return 1 - Var(returns - values) / Var(returns); NaN where the returns do not vary."""
     variance = returns.var(correction=0)
     if variance == 0:
         return float("nan")

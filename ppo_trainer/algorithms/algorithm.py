@@ -1,4 +1,4 @@
-"""The interface of an algorithm: what to keep, how to estimate, what to minimise.
+"""The interface of an algorithm: its estimates and its losses.
 
 The training loop collects experience, asks the algorithm for a ``Rollout``, and hands it to
 ``ppo_trainer.learner``, which asks the algorithm for the losses of each minibatch.
@@ -25,9 +25,10 @@ class Scale:
     """The divisors of the sums over a minibatch, the same for all of its micro-batches.
 
     Args:
-        frames: B, the number of frames, for what every frame has, such as a value.
-        policy: The total weight of frames with actors, or of actors, for what only actors have. At
-            least 1. A tensor () within a graph.
+        frames: Number of frames B, the divisor of terms that every frame has, such as the value
+            loss.
+        policy: Total weight of frames with actors, or of actors, at least 1: the divisor of terms
+            that only actors have. A tensor () within a CUDA graph.
     """
 
     frames: float
@@ -35,60 +36,60 @@ class Scale:
 
 
 class Objective(Protocol):
-    """The losses of gradient steps on frames of known outcome, wherever these come from."""
+    """The losses of gradient steps on frames whose outcome is known."""
 
     @property
     def config(self) -> UpdateConfig:
-        """The settings of its gradient steps, among others of its own."""
+        """The settings of the gradient steps, and those of the algorithm."""
         ...
 
     def coefficients(self, progress: float) -> dict[str, float]:
-        """Return the coefficient in the loss of each named number that ``losses`` measures.
+        """Return the coefficient in the loss of each number that ``losses`` measures, by name.
 
-        Those with coefficient 0 are only logged. Names that begin with ``loss/`` or ``policy/``
-        are called losses when they are not finite.
+        Numbers with coefficient 0 are only logged. An error about a number that is not finite calls
+        it a loss if its name begins with ``loss/`` or ``policy/``.
 
         Args:
-            progress: The part of the run that is over, 0 to 1.
+            progress: Fraction of the run that is over, 0 to 1.
         """
         ...
 
     def logged(self, progress: float) -> dict[str, float]:
-        """Return settings that change over a run, for the log, by name."""
+        """Return settings that change over a run, by name, for the log."""
         ...
 
     def scale(self, minibatch: Rollout) -> Scale:
-        """Return what sums over a minibatch are divided by, before it is split."""
+        """Return the divisors of the sums over a minibatch, before it is split."""
         ...
 
     def prepare(self, minibatch: Rollout) -> Rollout:
-        """Return the minibatch with what depends on all of its frames, such as scaled advantages.
+        """Return the minibatch with advantages scaled, or whatever else depends on all frames.
 
-        It comes before the minibatch is split, so that splitting changes no result.
+        It is called before the minibatch is split, so that splitting changes no result.
         """
         ...
 
     def losses(
         self, output: NetOutput, part: Rollout, scale: Scale, value_std: Tensor | None
     ) -> dict[str, Tensor]:
-        """Return the named numbers of a minibatch, or the share of one of its micro-batches.
+        """Return the named numbers of a minibatch, or the part of them that a micro-batch adds.
 
         Args:
-            output: What the network says about ``part`` now, given its choices.
-            part: The frames, as ``prepare`` left them.
-            scale: That of the whole minibatch, so that the shares of its parts add up.
-            value_std: The unit in which values are compared, a scalar; None stands for 1.
+            output: Output of the network for ``part`` now, evaluated at the choices of ``part``.
+            part: The frames, as ``prepare`` returned them.
+            scale: Scale of the whole minibatch, so that the parts of micro-batches add up.
+            value_std: Unit in which values are compared, a scalar; None stands for 1.
 
         Returns:
             Scalars, float32, by the names of ``coefficients`` and in their order. Those with a
-            coefficient other than 0 need gradients. The shares of micro-batches are added up, and
-            the log has the mean over the gradient steps. Of a name that ends with ``.min`` or
-            ``.max``, which is only logged, it is the least or the greatest of all.
+            coefficient other than 0 need gradients. The numbers of micro-batches are added up, and
+            the log has their mean over the gradient steps. A name that ends with ``.min`` or
+            ``.max`` is only logged, as the least or the greatest number.
         """
         ...
 
     def stops(self, numbers: Mapping[str, Tensor]) -> bool:
-        """Return whether the update ends before the gradient step that would use these numbers."""
+        """Return True if the update must end before the gradient step of these numbers."""
         ...
 
 
@@ -96,11 +97,11 @@ class Algorithm(Objective, Protocol):
     """The part of learning that differs between algorithms."""
 
     def estimate(self, trajectories: Trajectories, net: RaggedNet) -> Rollout:
-        """Return what updates need of the collected decisions, with their advantages and returns.
+        """Return the decisions as a rollout with advantages and returns.
 
         Args:
-            trajectories: K decisions, and what came of each.
-            net: The network that will be improved. An algorithm that corrects for decisions of
-                earlier networks, such as V-trace, asks it for the probabilities of the choices.
+            trajectories: K decisions and their outcomes.
+            net: Network to train. An algorithm that corrects for decisions of earlier networks,
+                such as V-trace, evaluates the choices with it.
         """
         ...

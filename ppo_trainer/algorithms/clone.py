@@ -1,7 +1,7 @@
-"""A penalty on leaving the network that a run begins with, such as a clone of recorded players.
+"""A penalty on the divergence from the network that a run begins with, such as a clone of players.
 
-Reinforcement learning that begins with a clone soon loses what it cannot yet reward; a penalty that
-fades keeps it until then (Schmitt et al. 2018, arXiv:1803.03835; Baker et al. 2022,
+Reinforcement learning that begins with a clone soon loses abilities that it is not yet rewarded
+for. A penalty that fades preserves them (Schmitt et al. 2018, arXiv:1803.03835; Baker et al. 2022,
 arXiv:2206.11795).
 """
 
@@ -24,7 +24,7 @@ __all__ = ["clone_divergence", "clone_weight", "with_clone"]
 
 
 def clone_weight(config: PPOConfig, progress: float) -> float:
-    """Return the weight of the penalty when ``progress`` (0 to 1) of the run is over."""
+    """Return the weight of the penalty at ``progress``, the fraction of the run that is over."""
     if not config.clone_kl_fade:
         return config.clone_kl
     return scheduled(config.clone_kl, "linear", progress / config.clone_kl_fade)
@@ -44,9 +44,9 @@ def with_clone(rollout: Rollout, clone: RaggedNet) -> Rollout:
 def clone_divergence(output: NetOutput, part: Rollout, scale: Scale, config: PPOConfig) -> Tensor:
     """Return half the mean squared difference of log-probabilities from those of the clone, ().
 
-    Over choices that the policy itself drew, its gradient is that of the divergence of the policy
-    from the clone (``k2`` of Schulman, "Approximating KL divergence", 2020). Actors weigh as in the
-    policy loss.
+    Over choices that the policy itself drew, its gradient is that of the KL divergence of the
+    policy from the clone (``k2`` of Schulman, "Approximating KL divergence", 2020). Actors have the
+    same weights as in the policy loss.
     """
     assert part.clone_log_probs is not None
     counts = torch.stack([own.lengths for own in part.log_probs.values()]).sum(0)

@@ -1,4 +1,4 @@
-"""Behavioural cloning: the likelihood of recorded actions, and the value of what they earned."""
+"""Behavioural cloning: likelihood of recorded actions, and values of recorded returns."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ __all__ = ["Cloning", "right_choices"]
 
 @dataclass(frozen=True)
 class Cloning:
-    """The ``Objective`` that makes recorded actions likely (Pomerleau 1988).
+    """The ``Objective`` that maximises the likelihood of recorded actions (Pomerleau 1988).
 
-    Of a rollout ``advantages`` are the weights of the frames, and ``returns`` what followed them.
+    In a rollout of recorded frames ``advantages`` are the weights of the frames.
 
     Args:
-        config: Its settings.
+        config: Settings of the cloning.
     """
 
     config: ImitationConfig
 
     def coefficients(self, progress: float) -> dict[str, float]:
-        """Return the coefficient of each term, 0 for what is only logged."""
+        """Return the coefficient of each term, 0 for terms that are only logged."""
         return {"loss/cloning": 1.0, "loss/value": self.config.value_coef, "policy/entropy": 0.0}
 
     def logged(self, progress: float) -> dict[str, float]:
-        """Return nothing: no setting changes."""
+        """Return nothing, because no setting changes."""
         return {}
 
     def scale(self, minibatch: Rollout) -> Scale:
-        """Return the number of frames, and the total weight of actors, 1 where there is none."""
+        """Return the number of frames, and the total weight of actors, at least 1."""
         weights = minibatch.advantages.cpu() * minibatch.actors_per_frame
         return Scale(frames=len(minibatch), policy=float(weights.sum()) or 1.0)
 
@@ -49,8 +49,8 @@ class Cloning:
     ) -> dict[str, Tensor]:
         """Return the terms of ``coefficients``.
 
-        Cloning: the weighted mean of -log p(choice) over all choices, in nats. Value: half the mean
-        squared error. Entropy: the weighted mean over all choices.
+        Cloning: weighted mean of -log p(choice) over all choices, in nats. Value: half the mean
+            squared error. Entropy: weighted mean over all choices.
         """
         surprise, entropy = output.value.new_zeros(()), output.value.new_zeros(())
         for name, old in part.log_probs.items():
@@ -67,15 +67,15 @@ class Cloning:
         }
 
     def stops(self, numbers: Mapping[str, Tensor]) -> bool:
-        """Return False: passes end where the frames do."""
+        """Return False: a pass always uses all frames."""
         return False
 
 
 def right_choices(output: NetOutput, part: Rollout) -> dict[str, Tensor]:
-    """Return for each action, but continuous ones, which actors chose as recorded. Shape: (A,).
+    """Return a mask of the actors that chose as recorded, for each discrete action. Shape: (A,).
 
     Args:
-        output: What the network would do itself in the frames of ``part``.
+        output: The network's own most probable choices in the frames of ``part``.
         part: The recorded frames and choices.
     """
     found = {}
@@ -83,7 +83,7 @@ def right_choices(output: NetOutput, part: Rollout) -> dict[str, Tensor]:
         own, recorded = output.actions[name].chosen.values, chosen.values
         if recorded.is_floating_point():
             continue  # no two real numbers are the same
-        if recorded.dim() > 1:  # sets, in whatever order
+        if recorded.dim() > 1:  # sets, compared regardless of their order
             own, recorded = own.sort(dim=1).values, recorded.sort(dim=1).values
         same = own == recorded
         found[name] = same.all(dim=1) if same.dim() > 1 else same

@@ -16,14 +16,14 @@ __all__ = ["compiled_losses"]
 
 
 def compiled_losses(log_prob: Tensor, entropy: Tensor, value: Tensor, facts: Facts) -> Tensor:
-    """Return the numbers that ``NAMES`` in ``losses.py`` names. Shape: (5,), float32, on the CPU.
+    """Return the numbers named in ``losses.NAMES``. Shape: (5,), float32, on the CPU.
 
     Only the first three have gradients.
 
     Args:
-        log_prob: Of the choice of each actor. Shape: (A,).
-        entropy: Of what each actor could choose. Shape: (A,).
-        value: Of each frame. Shape: (B,).
+        log_prob: Log-probability of the choice of each actor. Shape: (A,).
+        entropy: Entropy of each actor's distribution. Shape: (A,).
+        value: Value of each frame. Shape: (B,).
         facts: The minibatch and the settings.
     """
     numbers: Tensor = _Losses.apply(log_prob, entropy, value, facts)  # type: ignore[no-untyped-call]
@@ -31,7 +31,7 @@ def compiled_losses(log_prob: Tensor, entropy: Tensor, value: Tensor, facts: Fac
 
 
 class _Losses(torch.autograd.Function):
-    """``compiled_losses``."""
+    """The operation behind ``compiled_losses``."""
 
     @staticmethod
     def forward(ctx: Any, log_prob: Tensor, entropy: Tensor, value: Tensor, facts: Facts) -> Tensor:

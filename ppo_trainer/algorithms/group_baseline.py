@@ -1,4 +1,4 @@
-"""Several solutions of one instance as each other's baseline, instead of a learned value."""
+"""A baseline from several solutions of one instance, in the place of a learned value."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ F64 = npt.NDArray[np.float64]
 
 
 class GroupReturns:
-    """The returns of the episodes of rows that play the same instances, from rollout to rollout.
+    """The returns of the episodes of rows that play the same instances, across rollouts.
 
-    Rows ``i * copies`` to ``(i + 1) * copies - 1`` are a group: their k-th episodes are the same
-    instance. The return of an episode is the discounted sum of its rewards from its beginning, so
-    far as it has been played; where it still goes on, the value of the next frame stands for the
-    rest. Rows need not keep step: returns are kept until the whole group has ended the episode.
+    Rows ``i * copies`` to ``(i + 1) * copies - 1`` are a group: their k-th episodes play the same
+    instance. The return of an episode is the discounted sum of its rewards from its beginning. For
+    an episode that has not ended, the value of the next frame stands for the rest. The rows of a
+    group need not end their episodes together: returns are kept until the last row has ended the
+    episode.
 
     Args:
-        num_rows: R, a multiple of ``copies``.
-        copies: How many rows a group has.
+        num_rows: Number of rows R, a multiple of ``copies``.
+        copies: Number of rows in a group.
 
     Source:
         Kool, van Hoof and Welling, "Buy 4 REINFORCE samples, get a baseline for free!", 2019; with
@@ -39,31 +40,31 @@ class GroupReturns:
         self.episode = np.zeros(num_rows, np.int64)
         """The number of episodes that each row has ended."""
         self.paid = np.zeros(num_rows)
-        """The discounted rewards of each row's open episode, up to the last rollout."""
+        """The discounted sum of rewards of each row's open episode, up to the last rollout."""
         self.decided = np.zeros(num_rows, np.int64)
-        """The number of that episode's decisions with rewards here."""
+        """The number of decisions with rewards in each row's open episode."""
         self.ended: dict[tuple[int, int], dict[int, float]] = {}
-        """By group and episode, the returns of the rows that have ended it."""
+        """Returns of the rows that have ended an episode, by group and episode."""
 
     @classmethod
     def of(cls, config: PPOConfig, num_rows: int, copies: int) -> GroupReturns | None:
-        """Return an empty one, or None if the value function is the baseline."""
+        """Return an empty object, or None if the value function is the baseline."""
         return None if config.baseline == "value" else cls(num_rows, copies)
 
     def advantages(
         self, trajectories: Trajectories, by_value: F64, gamma: float, *, normalized: bool
     ) -> F64:
-        """Return by how much each decision's episode beats those of its group.
+        """Return the differences between the return of each decision's episode and its group's.
 
-        All decisions of an episode get the same. Where no other row has begun the episode, there is
-        nothing to compare with, and the advantages by the value function stay.
+        All decisions of an episode get the same advantage. Where no other row has begun the
+        episode, the advantages by the value function are returned.
 
         Args:
-            trajectories: K decisions. They are noted: each rollout is to be given once.
-            by_value: The advantages that the value function leads to. Shape: (K,).
-            gamma: The discount for each decision.
-            normalized: Whether differences from the mean of the whole group are divided by its
-                deviation; else they are differences from the mean of the others.
+            trajectories: K decisions. Their rewards are stored, so each rollout must be given once.
+            by_value: Advantages by the value function. Shape: (K,).
+            gamma: Discount factor for each decision.
+            normalized: True for differences from the mean of the whole group, divided by its
+                standard deviation; False for differences from the mean of the other rows.
 
         Returns:
             The advantages. Shape: (K,), float64.
@@ -90,7 +91,7 @@ class GroupReturns:
         return advantages
 
     def _compared(self, open_returns: F64, *, normalized: bool) -> dict[tuple[int, int], float]:
-        """Return the advantage of each row and episode that is not alone in its group."""
+        """Return the advantage of each row and episode that other rows of its group have begun."""
         returns = {where: dict(own) for where, own in self.ended.items()}
         for row in np.flatnonzero(self.decided).tolist():
             where = row // self.copies, int(self.episode[row])
@@ -104,13 +105,13 @@ class GroupReturns:
                 deviation = float(np.std(list(own.values())))
                 scale = 1 / (deviation + 1e-8)
             else:
-                scale = count / (count - 1)  # the mean of the others instead of that of all
+                scale = count / (count - 1)  # from the mean of all to the mean of the others
             for row, value in own.items():
                 found[row, episode] = scale * (value - mean)
         return found
 
     def _forget(self) -> None:
-        """Episodes that a whole group has ended: nobody is compared with them any more."""
+        """Remove the returns of episodes that a whole group has ended."""
         groups = self.episode.reshape(-1, self.copies).min(1)
         self.ended = {
             (group, episode): own
@@ -119,7 +120,7 @@ class GroupReturns:
         }
 
     def get_state(self) -> dict[str, Any]:
-        """Everything, as JSON values."""
+        """Return the whole state as JSON values."""
         return {
             "episode": self.episode.tolist(),
             "paid": self.paid.tolist(),
@@ -131,14 +132,14 @@ class GroupReturns:
         }
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Go on with it.
+        """Restore a state of ``get_state``.
 
         Raises:
-            ValueError: It is that of other rows.
+            ValueError: The state has another number of rows.
         """
         episode = np.array(state["episode"], np.int64)
         if episode.shape != self.episode.shape:
-            raise ValueError(f"the baseline is that of {len(episode)} rows")
+            raise ValueError(f"the state of the group baseline has {len(episode)} rows")
         self.episode = episode
         self.paid = np.array(state["paid"], np.float64)
         self.decided = np.array(state["decided"], np.int64)

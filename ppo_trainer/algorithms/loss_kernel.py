@@ -1,4 +1,4 @@
-"""The PPO loss and its gradient in one pass: torch needs dozens of operations for it."""
+"""The PPO loss and its gradient in one pass, which takes dozens of operations in torch."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ class Facts(NamedTuple):
     """The inputs of the losses that do not come from the network.
 
     Args:
-        log_prob: (A,) of each choice, of all actions, when it was made.
-        frame_of: (A,)
-        actors: (B,), how many each frame has.
-        advantages: (B,)
-        values: (B,), when the frames were played.
-        returns: (B,)
-        frames: What sums over frames are divided by.
-        weight: What sums over the weights of actors are divided by.
-        clip: How far ratios, and with ``clip_value`` values, may move.
-        clip_value: See ``clip``.
-        per_frame: Ratios are those of whole frames.
-        by_actor: Each actor has the same weight; else those of a frame share one.
+        log_prob: Log-probability of each choice of all actions when it was made. Shape: (A,).
+        frame_of: Frame of each actor. Shape: (A,).
+        actors: Number of actors of each frame. Shape: (B,).
+        advantages: Shape: (B,).
+        values: Value of each frame when it was played. Shape: (B,).
+        returns: Shape: (B,).
+        frames: Divisor of sums over frames.
+        weight: Divisor of sums over the weights of actors.
+        clip: Clipping range of ratios, and with ``clip_value`` of values.
+        clip_value: True to clip values, too.
+        per_frame: True if ratios are products over the actors of a frame.
+        by_actor: True if each actor has the same weight, False if each frame has.
     """
 
     log_prob: Floats
@@ -59,24 +59,24 @@ def measure(
     d_entropy: Floats,
     d_value: Floats,
 ) -> None:
-    """Write ``NAMES`` of ``losses.py`` (5,), and the gradients of the first three.
+    """Write the numbers ``NAMES`` of ``losses.py`` and the gradients of the first three.
 
     Args:
-        log_prob: (A,) now; its number is the policy loss.
-        entropy: (A,); its number is their mean.
-        value: (B,); its number is the value loss.
-        facts: All else.
-        numbers: (5,), written.
-        d_log_prob: (A,), written, as the other gradients.
-        d_entropy: (A,)
-        d_value: (B,)
+        log_prob: Log-probabilities now, which the policy loss depends on. Shape: (A,).
+        entropy: Entropies, which the entropy term depends on. Shape: (A,).
+        value: Values now, which the value loss depends on. Shape: (B,).
+        facts: The minibatch and the settings.
+        numbers: Output. Shape: (5,).
+        d_log_prob: Output, the gradient with respect to ``log_prob``. Shape: (A,).
+        d_entropy: Output. Shape: (A,).
+        d_value: Output. Shape: (B,).
     """
     sums = np.zeros(5)
     for b in range(value.shape[0]):
         loss, slope = _value_loss(value[b], facts.values[b], facts.returns[b], facts)
         sums[2] += 0.5 * loss / facts.frames
         d_value[b] = slope / facts.frames
-    products = np.zeros(value.shape[0], np.float32)  # of each frame's ratios, as logarithms
+    products = np.zeros(value.shape[0], np.float32)  # log of the product of each frame's ratios
     for a in range(log_prob.shape[0]):
         b = facts.frame_of[a]
         weight = (1 if facts.by_actor else 1 / facts.actors[b]) / facts.weight
@@ -103,13 +103,13 @@ def measure(
 def _value_loss(
     value: np.float32, old: np.float32, target: np.float32, facts: Facts
 ) -> tuple[np.float32, np.float32]:
-    """Return the squared error, and half its slope."""
+    """Return the squared error and half of its derivative."""
     error, moved = value - target, value - old
-    # Within the range the two errors differ by rounding only, which must not decide the slope.
+    # Within the range the two errors differ only by rounding, which must not change the gradient.
     if facts.clip_value and not -facts.clip <= moved <= facts.clip:
         clipped = old + min(max(moved, -facts.clip), facts.clip) - target
         if clipped * clipped > error * error or np.isnan(clipped):
-            return clipped * clipped, np.float32(0)  # it does not move with the value
+            return clipped * clipped, np.float32(0)  # independent of the value
     return error * error, error
 
 
@@ -121,12 +121,12 @@ def _add_ratio(
     clip: np.float32,
     sums: npt.NDArray[np.float64],
 ) -> np.float32:
-    """Add a ratio's share to ``sums``; the slope of the policy loss over its logarithm."""
+    """Add a ratio's terms to ``sums``; return the policy loss's derivative by its logarithm."""
     ratio = np.exp(log_ratio)
     free = ratio * advantage
-    one = np.float32(1)  # an int would make float64 of the bounds, which then round otherwise
+    one = np.float32(1)  # an int would make the bounds float64, which round differently
     bound = min(max(ratio, one - clip), one + clip) * advantage
-    stopped = free > bound  # never for NaN, which must show
+    stopped = free > bound  # False for NaN, so that NaN reaches the loss
     sums[0] -= weight * (bound if stopped else free)
     sums[3] += weight * ((ratio - 1) - log_ratio)
     sums[4] += weight * (abs(ratio - 1) > clip)

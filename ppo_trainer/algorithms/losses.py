@@ -1,4 +1,4 @@
-"""The PPO loss of a minibatch whose frames have any number of actors, none included."""
+"""The PPO loss of a minibatch whose frames have any number of actors, including none."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ NAMES = (
     "policy/kl",
     "policy/clip_fraction",
 )
-"""Names in the logs of the numbers of ``ppo_losses``, in the order of the kernel."""
+"""Names of the numbers of ``ppo_losses`` in the logs, in the order of the kernel."""
 
 
 def minibatch_scale(minibatch: Rollout, config: PPOConfig) -> Scale:
-    """Return the weights of a whole minibatch, before it is split."""
+    """Return the divisors of the sums over a minibatch, before it is split."""
     actors = minibatch.actors_per_frame.numpy()
     weight = actors.sum() if config.actor_weight == "actor" else np.count_nonzero(actors)
     return Scale(frames=len(minibatch), policy=max(1.0, float(weight)))
 
 
 def normalized(minibatch: Rollout, least_deviation: float = 0.0) -> Tensor:
-    """Advantages scaled to mean 0, deviation 1 over the frames in which somebody acted. (B,).
+    """Return the advantages scaled to mean 0 and deviation 1 over frames with actors. Shape: (B,).
 
-    Deviations below ``least_deviation`` are not scaled up to 1. What one frame alone would be
-    scaled to is 0, from which nothing is learnt: it keeps its advantage.
+    They are divided by at least ``least_deviation``. A single frame with actors keeps its
+    advantage, which would become 0 otherwise.
     """
     advantages = minibatch.advantages
     acted = _acted(minibatch.actors_per_frame)
@@ -64,22 +64,21 @@ def ppo_losses(
     config: PPOConfig,
     value_std: Tensor | None = None,
 ) -> dict[str, Tensor]:
-    """Return the losses of a minibatch, or the share of one of its micro-batches.
+    """Return the losses of a minibatch, or the part of them that a micro-batch adds.
 
     Args:
-        output: What the network says about ``part`` now, given its choices.
-        part: The frames and what was done in them. Advantages have been normalised over the
-            whole minibatch.
-        scale: Of the whole minibatch.
-        config: Decides ratio, clipping and weights.
-        value_std: The unit in which values are compared, (), or None: 1.
+        output: Output of the network for ``part`` now, evaluated at the choices of ``part``.
+        part: Frames and choices. Advantages are normalised over the whole minibatch.
+        scale: Scale of the whole minibatch.
+        config: Settings of ratios, clipping and weights.
+        value_std: Unit in which values are compared, (); None stands for 1.
 
     Returns:
-        Scalars by ``NAMES``, float32. Policy loss: the clipped surrogate, negated. Entropy: the
-        mean of an actor's choice. Value loss: half the squared error. KL, without gradient: an
-        estimate of the divergence from the policy that collected (``k3`` of Schulman,
-        "Approximating KL divergence", 2020), the mean of (ratio - 1) - log ratio. Clip fraction,
-        without gradient: the share of ratios outside of 1 +- clip_coef.
+        Scalars by ``NAMES``, float32. Policy loss: the clipped surrogate, negated. Entropy: mean
+        over actors. Value loss: half the squared error. KL, without gradient: an estimate of the
+        divergence from the policy that collected the rollout, the mean of (ratio - 1) - log ratio
+        (``k3`` of Schulman, "Approximating KL divergence", 2020). Clip fraction, without gradient:
+        fraction of ratios outside of 1 +- clip_coef.
 
     Raises:
         ShapeError: The output does not fit the frames.
@@ -102,7 +101,7 @@ def ppo_losses(
 
 @dataclass(frozen=True)
 class _Actors:
-    """Log-probabilities now and then, entropies and frames of all actors. Shape: (A,)."""
+    """Old and new log-probabilities, entropies and frames of all actors. Shape: (A,)."""
 
     log_prob: Tensor
     entropy: Tensor
@@ -147,14 +146,14 @@ def _in_torch(
 ) -> Sequence[Tensor]:
     log_ratio, frame_of = actors.log_prob - actors.old, actors.frame_of
     advantages = part.advantages
-    # Of each frame, computed where it is.
+    # Computed on the device that the numbers are on.
     counts = torch.stack([ragged.lengths for ragged in part.log_probs.values()]).sum(0)
     actor_weight = (
         torch.ones_like(log_ratio)
         if config.actor_weight == "actor"
         else 1.0 / counts[frame_of].to(log_ratio.dtype)
     ) / scale.policy
-    if config.ratio == "per_frame":  # frames without actors weigh nothing
+    if config.ratio == "per_frame":  # frames without actors have weight 0
         weight = torch.zeros_like(advantages).index_add(0, frame_of, actor_weight)
         log_ratio = torch.zeros_like(advantages).index_add(0, frame_of, log_ratio)
         advantage = advantages
@@ -174,7 +173,7 @@ def _in_torch(
 
 
 def _check_shapes(tensors: Sequence[Tensor], expected: tuple[int, ...]) -> None:
-    """Check shapes, which the kernel does not: it would read other memory."""
+    """Check shapes, because the kernel does not and would read beyond the arrays."""
     received = [tuple(tensor.shape) for tensor in tensors]
     if any(shape != expected for shape in received):
         raise ShapeError(
@@ -191,18 +190,18 @@ def _value_loss(value: Tensor, part: Rollout, config: PPOConfig) -> Tensor:
 
 
 def _acted(actors: Tensor) -> Tensor:
-    """Return the frames in which somebody acted, of the (B,) numbers of actors. On the CPU."""
+    """Return the numbers of the frames with actors, on the CPU, from their counts (B,)."""
     return actors.nonzero().squeeze(1)
 
 
 def _taken(values: Tensor, frames: Tensor) -> Tensor:
-    """``values`` (B,) of some frames, given on the CPU, where their number is known."""
+    """Return ``values`` (B,) of frames whose numbers are on the CPU, where their count is known."""
     if len(frames) == len(values):
         return values
     return values.index_select(0, send(frames, values.device))
 
 
 def _cat(parts: Iterator[Tensor]) -> Tensor:
-    """Values of the actors of all actions, one action after the other. Shape: (A,)."""
+    """Return the values of the actors of all actions, one action after the other. Shape: (A,)."""
     first, *others = parts
     return torch.cat([first, *others]) if others else first

@@ -23,12 +23,12 @@ __all__ = ["PPO"]
 
 @dataclass(frozen=True)
 class PPO:
-    """The ``Algorithm`` that clips how far a minibatch can move the policy.
+    """The ``Algorithm`` that clips the change of the policy (Schulman et al. 2017).
 
     Args:
-        config: Its settings.
-        groups: The returns of rows that are each other's baseline; None without such a baseline.
-        clone: The network that is not to be left; None where no penalty keeps the policy near one.
+        config: Settings of PPO.
+        groups: Returns of rows that are each other's baseline; None for the value function.
+        clone: Network that the policy should stay close to; None without such a penalty.
     """
 
     config: PPOConfig
@@ -36,12 +36,12 @@ class PPO:
     clone: RaggedNet | None = None
 
     def estimate(self, trajectories: Trajectories, net: RaggedNet) -> Rollout:
-        """Return the decisions with advantages and returns; what the network said then counts."""
+        """Return the decisions with advantages and returns by the values of the time of acting."""
         rollout = estimate(trajectories, self.config, self.groups)
         return rollout if self.clone is None else with_clone(rollout, self.clone)
 
     def coefficients(self, progress: float) -> dict[str, float]:
-        """Return the coefficient of each term, 0 for what is only logged."""
+        """Return the coefficient of each term, 0 for terms that are only logged."""
         return {
             "loss/policy": 1.0,
             "policy/entropy": -self._entropy_coef(progress),
@@ -51,7 +51,7 @@ class PPO:
         } | ({} if self.clone is None else {"loss/clone_kl": clone_weight(self.config, progress)})
 
     def logged(self, progress: float) -> dict[str, float]:
-        """Return the weight of the entropy bonus, which a schedule may change."""
+        """Return the present weight of the entropy bonus."""
         return {"policy/entropy_coef": self._entropy_coef(progress)}
 
     def scale(self, minibatch: Rollout) -> Scale:
@@ -59,7 +59,7 @@ class PPO:
         return minibatch_scale(minibatch, self.config)
 
     def prepare(self, minibatch: Rollout) -> Rollout:
-        """Return the minibatch with normalised advantages, unless the settings say otherwise."""
+        """Return the minibatch with normalised advantages, if the settings ask for it."""
         if not self.config.normalize_advantages:
             return minibatch
         return replace(minibatch, advantages=normalized(minibatch, self.config.least_deviation))
@@ -67,7 +67,7 @@ class PPO:
     def losses(
         self, output: NetOutput, part: Rollout, scale: Scale, value_std: Tensor | None
     ) -> dict[str, Tensor]:
-        """Return the terms of ``coefficients``. A new term of the loss is one more entry of each.
+        """Return the terms of ``coefficients``. A new loss term is one more entry in both.
 
         On the CPU one kernel measures all of them and their gradients (``loss_kernel.py``).
         """
@@ -77,9 +77,9 @@ class PPO:
         return losses
 
     def stops(self, numbers: Mapping[str, Tensor]) -> bool:
-        """Return whether the policy has moved further than ``target_kl``.
+        """Return True if the KL divergence from the old policy is above ``target_kl``.
 
-        Where that is set, a GPU is waited for in each gradient step.
+        Reading it makes the CPU wait for the GPU in each gradient step.
         """
         target = self.config.target_kl
         return bool(target and float(numbers["policy/kl"]) > target)

@@ -10,9 +10,9 @@ __all__ = ["scheduled"]
 
 
 def scheduled(start: float, schedule: Schedule, progress: float, end: float = 0.0) -> float:
-    """Return the value when ``progress`` (0 to 1) of the run is over.
+    """Return the value at ``progress``, the fraction of the run that is over, 0 to 1.
 
-    ``constant`` stays; ``linear`` and ``cosine`` go to ``end``.
+    ``constant`` returns ``start``; ``linear`` and ``cosine`` go from ``start`` to ``end``.
     """
     progress = min(max(progress, 0.0), 1.0)
     if schedule == "linear":

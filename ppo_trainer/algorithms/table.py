@@ -1,4 +1,4 @@
-"""The algorithms by the name that the setting ``algorithm`` takes."""
+"""The algorithms by the values of the setting ``algorithm``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ALGORITHMS: dict[str, Callable[[TrainConfig, GroupReturns | None], Algorithm]] =
     "ppo": lambda config, groups: PPO(config.ppo, groups),
     "vtrace": lambda config, groups: VTrace(config.ppo, groups, vtrace=config.vtrace),
 }
-"""Another one is an entry here, an option of ``TrainConfig.algorithm`` and a group of settings."""
+"""A new algorithm needs an entry here, an option of ``TrainConfig.algorithm`` and its settings."""
 
 
 def make_algorithm(
@@ -28,8 +28,8 @@ def make_algorithm(
 
     Args:
         config: All settings of the run.
-        groups: The returns of rows that are each other's baseline; None without such a baseline.
-        clone: The network that PPO is not to leave; None where there is none.
+        groups: Returns of rows that are each other's baseline; None for the value function.
+        clone: Network that the policy should stay close to; None without such a penalty.
     """
     algorithm = ALGORITHMS[config.algorithm](config, groups)
     if clone is not None and isinstance(algorithm, PPO):

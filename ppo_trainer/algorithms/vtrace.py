@@ -1,4 +1,4 @@
-"""PPO on decisions of earlier networks, which V-trace corrects (Espeholt et al. 2018)."""
+"""PPO with V-trace corrections for decisions of earlier networks (Espeholt et al. 2018)."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ __all__ = ["VTrace"]
 
 @dataclass(frozen=True)
 class VTrace(PPO):
-    """The ``Algorithm`` that estimates what the present network would get, and then is PPO.
+    """The ``Algorithm`` that corrects decisions of earlier networks, then runs PPO.
 
-    A decision of an earlier network counts as one of the present network: with the
-    log-probabilities and the value that this has for it now, and with advantages and returns in
-    which rewards and later values are weighed by how likely the present network makes the choice.
-    Without such decisions all is as with PPO, bit for bit.
+    Decisions of earlier networks get the log-probability and the value that the present network
+    gives them. In their advantages and returns, rewards and later values are weighted by the
+    clipped ratio of the present to the earlier probability. Without such decisions the results
+    equal those of PPO bit for bit.
 
     Args:
-        vtrace: Its own settings, beside those of PPO.
+        vtrace: Settings of V-trace.
 
     Source:
-        Espeholt et al. 2018, "IMPALA", arXiv:1802.01561, equation 1 and section 4.2. With
-        ``ppo.gae_lambda`` below 1 traces are cut by it, too (remark 2 there), and the advantage
-        bootstraps accordingly, so that with equal networks it is that of PPO.
+        Espeholt et al. 2018, "IMPALA", arXiv:1802.01561, equation 1 and section 4.2.
+        ``ppo.gae_lambda`` below 1 shortens traces, too (remark 2 there), and the advantages use the
+        same traces, so that with equal networks they are those of PPO.
     """
 
     vtrace: VTraceConfig = field(default_factory=VTraceConfig)
 
     def estimate(self, trajectories: Trajectories, net: RaggedNet) -> Rollout:
-        """Return the decisions as those of ``net``, with V-trace's advantages and returns."""
+        """Return the decisions evaluated by ``net``, with advantages and returns of V-trace."""
         rollout = super().estimate(trajectories, net)
         stale = trajectories.decisions.staleness > 0
         if not stale.any():
@@ -66,9 +66,9 @@ class VTrace(PPO):
     def _of(
         self, net: RaggedNet, rollout: Rollout, stale: npt.NDArray[np.bool_]
     ) -> tuple[Rollout, npt.NDArray[np.float64]]:
-        """Return the rollout with what ``net`` says of stale decisions, and their log-ratios.
+        """Return the rollout with stale decisions evaluated by ``net``, and their log-ratios.
 
-        Shape of the log-ratios: (K,); 0 for decisions that are not stale.
+        Shape of the log-ratios: (K,), 0 for decisions that are not stale.
         """
         values = rollout.values.clone()
         log_probs = {name: own.values.clone() for name, own in rollout.log_probs.items()}
@@ -93,12 +93,12 @@ class VTrace(PPO):
 def _evaluations(
     net: RaggedNet, rollout: Rollout, is_stale: Tensor
 ) -> Iterator[tuple[Tensor, NetOutput]]:
-    """Yield numbers of frames, every stale one among them, and what the network says of them."""
+    """Yield frame numbers, which include all stale frames, and the network's output for them."""
     if rollout.sequences is None:
         for numbers in torch.split(is_stale.nonzero().squeeze(1), MOST_FRAMES):
             yield numbers, evaluated(net, rollout.select(numbers))
         return
-    # What a network remembers depends on the frames before.
+    # The state of a memory depends on the frames before.
     order, first = rollout.sequences.frames.values, 0
     whole = rollout.part(torch.arange(len(rollout.sequences)))
     for part in whole.parts(MOST_FRAMES):

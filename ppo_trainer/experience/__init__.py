@@ -1,3 +1,3 @@
-"""Experience: observations, decisions and outcomes of rows until they suffice for an update."""
+"""Experience: observations, decisions and outcomes of rows, collected for an update."""
 
 __all__: list[str] = []

@@ -1,4 +1,4 @@
-"""Passes of the network over the rows of a rollout, many rows in several parts."""
+"""Passes of the network over the rows of a rollout, in parts where there are many rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 MOST_FRAMES = 512
-"""On the CPU more frames at once are no faster, and their activations would fill the memory."""
+"""Maximum number of frames of a pass on the CPU. More are no faster and take more memory."""
 
 
 def act(
@@ -45,13 +45,13 @@ def act(
 
 
 def value(net: RaggedNet, batch: EntityBatch, rows: int, memory: Tensor | None = None) -> Tensor:
-    """Return ``net.value`` of several steps of ``rows`` rows, in parts. Shape: (B,), float32."""
+    """Return ``net.value`` of several steps of ``rows`` rows. Shape: (B,), float32."""
     parts = _parts(batch, _at_once(batch.device, rows), memory)
     return torch.cat([net.value(part, memory=state) for part, state in parts])
 
 
 def _at_once(device: torch.device, rows: int) -> int:
-    """Return the most frames of one part; on a GPU at least those of a step."""
+    """Return the maximum number of frames of one part; on a GPU at least those of a step."""
     return MOST_FRAMES if device.type == "cpu" else max(rows, MOST_FRAMES)
 
 
@@ -68,7 +68,7 @@ def _parts(
 
 
 def autocast(device: torch.device, precision: TrainConfig | str) -> AbstractContextManager[object]:
-    """Return the context that the network runs in, for settings or their ``precision``."""
+    """Return the context for passes of the network, for settings or their ``precision``."""
     name = precision if isinstance(precision, str) else precision.precision
     if name != "bfloat16" or not has_bfloat16(device):
         return nullcontext()
@@ -76,16 +76,16 @@ def autocast(device: torch.device, precision: TrainConfig | str) -> AbstractCont
 
 
 def check_output(output: NetOutput) -> NetOutput:
-    """Return the output, or raise NonFiniteError: what is drawn from NaN means nothing."""
+    """Return the output; raise NonFiniteError if it is not finite, which makes draws invalid."""
     parts = {"value": output.value}
     parts |= {name: action.log_prob for name, action in output.actions.items()}
-    # They are read at once: a GPU is waited for.
+    # One read for all, because each makes the CPU wait for the GPU.
     check_sums(list(parts), torch.stack([tensor.sum() for tensor in parts.values()]).tolist())
     return output
 
 
 def check_sums(names: Sequence[str], sums: Sequence[float]) -> None:
-    """Raise NonFiniteError if a sum is not finite; one is only if all of its terms are."""
+    """Raise NonFiniteError if a sum is not finite, which means that one of its terms is not."""
     wrong = [name for name, total in zip(names, sums, strict=True) if not math.isfinite(total)]
     if wrong:
         raise NonFiniteError(

@@ -32,12 +32,12 @@ CPU = torch.device("cpu")
 
 @dataclass(frozen=True)
 class Acted:
-    """The decisions of a step, in memory that the next step uses again.
+    """The decisions of a step, in memory that the next step overwrites.
 
     Args:
-        batch: B frames, where the network is.
-        output: What the network says about them, without probabilities.
-        chosen: For each action what its actors chose, on the CPU.
+        batch: B frames, on the device of the network.
+        output: Output of the network for them, without probabilities.
+        chosen: Choices of the actors of each action, on the CPU.
     """
 
     batch: EntityBatch
@@ -46,14 +46,14 @@ class Acted:
 
 
 class ActingGraphs:
-    """The graphs in which a network acts, one for each size of observations that comes often.
+    """The CUDA graphs in which a network acts, one for each frequent size of observations.
 
     Args:
-        graphs: Whether it may be captured.
+        graphs: Decides if the network may be captured.
         net: The network.
-        frames: At most so many are asked at once.
-        precision: Of ``TrainConfig``.
-        capture: Makes a graph of a function.
+        frames: Maximum number of frames of a step.
+        precision: ``TrainConfig.precision``.
+        capture: Function that makes a graph of a function.
     """
 
     def __init__(
@@ -69,14 +69,15 @@ class ActingGraphs:
         self._rooms = Rooms[_Room]()
 
     def begin(self, device: torch.device) -> bool:
-        """Return True if the next rollout may use graphs; forget those of other weights."""
+        """Return True if the next rollout may use graphs; drop graphs of other weights."""
         return self.graphs.begin(device, self._rooms)
 
     def act(self, batch: EntityBatch, generator: torch.Generator) -> Acted | None:
-        """Act on a ``batch`` on the CPU whose numbers have been looked at.
+        """Act on a ``batch`` on the CPU whose numbers have been checked.
 
         Returns:
-            None where this cannot be captured; from then on there are no graphs.
+            The decisions, or None if the pass cannot be captured; graphs are not used any more
+            then.
         """
         parts = parts_of(batch)
         kind = tuple((key, *part.rows) for key, part in parts.items())
@@ -100,7 +101,7 @@ class ActingGraphs:
 
 
 class _Room:
-    """Buffers on both sides, and the pass of the network that works on them."""
+    """Buffers on the CPU and on the device, and the pass of the network that works on them."""
 
     def __init__(
         self,
@@ -134,7 +135,7 @@ class _Room:
         self.replay = self.run
 
     def _part(self, key: Key, part: BatchPart, known: Tensor | None = None) -> BatchPart:
-        """Return a part on the device: all of its room, or with ``known`` offsets what is there."""
+        """Return a part on the device: all of its rows, or those of the ``known`` offsets."""
         rows = {name: self._theirs[*key, name] for name in part.rows}
         if known is None:
             return BatchPart(self._theirs[key], rows)
@@ -143,7 +144,7 @@ class _Room:
         return BatchPart(self._theirs[key][: len(known)], rows, known)
 
     def write(self, batch: EntityBatch, parts: Mapping[Key, BatchPart]) -> None:
-        """Copy a batch to the device, behind it slack."""
+        """Copy a batch to the device, and fill the rest of the buffers with slack."""
         features = self._ours["features",]
         features[: batch.num_frames] = batch.global_features
         features[batch.num_frames :] = 0
@@ -157,19 +158,19 @@ class _Room:
         self._there.copy_(send(self._here, self._there.device))
 
     def run(self) -> None:
-        """Pass the network, and lay side by side what the CPU wants to know."""
+        """Run a pass of the network, and pack the results that the CPU needs side by side."""
         device = self._there.device
         with torch.no_grad(), autocast(device, self._precision):
             output = self._net(self._batch, generator=self._generator, trusted=True)
         sums = [output.value.sum(), *(own.log_prob.sum() for own in output.actions.values())]
         chosen = [own.chosen.values for own in output.actions.values()]
-        # Numbers of 8 bytes first, so that none lies across a boundary.
+        # Numbers of 8 bytes first, so that all are aligned.
         back = [*sorted(chosen, key=lambda values: -values.itemsize), torch.stack(sums).float()]
         self._output = output
         self._back = torch.cat([values.contiguous().view(-1).view(torch.uint8) for values in back])
 
     def read(self, batch: EntityBatch, parts: Mapping[Key, BatchPart]) -> Acted:
-        """Return the results of the frames that count.
+        """Return the results of the frames that are not slack.
 
         Raises:
             NonFiniteError: The network has diverged.

@@ -1,4 +1,4 @@
-"""Collection of decisions from the rows of a VecEnv, until there are enough for an update."""
+"""Collection of decisions from the rows of a VecEnv, until they suffice for an update."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = ["Collected", "Collector", "autocast", "check_output", "collect"]
 
 CPU = torch.device("cpu")
 MOST_IDLE_STEPS = 100_000
-"""The most consecutive steps that may ask no row."""
+"""The maximum number of consecutive steps in which no row must act."""
 
 Ints = npt.NDArray[np.int64]
 
@@ -42,11 +42,11 @@ class Collector:
 
     Args:
         net: The network.
-        generator: Draws its actions; it is on the device of the network.
-        buffer: Its rollout buffer, for all R rows.
-        memory: The memory of all R rows.
-        pending: The decisions of the last rollout whose outcome was open at its end.
-        graphs: The network's passes as CUDA graphs, where they can be.
+        generator: Random number generator of its actions, on the device of the network.
+        buffer: Rollout buffer of the network, for all R rows.
+        memory: Memory of the network for all R rows.
+        pending: Decisions of the last rollout whose outcome was open at its end.
+        graphs: Passes of the network as CUDA graphs, where possible.
     """
 
     net: RaggedNet
@@ -62,14 +62,13 @@ class Collected:
     """The complete decisions of a network in a rollout, and the observation that follows.
 
     Args:
-        trajectories: The decisions whose outcome is known. They lie in the buffer of the collector
-            until the next rollout.
-        pending: The decisions whose outcome is still open; the next rollout begins with them.
-        next_obs: The observation from which it goes on.
-        metrics: The metrics of the episodes that ended meanwhile; those of a population are in the
-            first result.
-        truncated: The number of these episodes that a limit has cut off, likewise.
-        numbers: More for the log, by name.
+        trajectories: Decisions whose outcome is known. They use the memory of the collector's
+            buffer until the next rollout begins.
+        pending: Decisions whose outcome is still open, with which the next rollout begins.
+        next_obs: Observation with which the next rollout begins.
+        metrics: Metrics of the episodes that ended. Those of a population are in its first result.
+        truncated: Number of these episodes that a limit cut off, in the first result, too.
+        numbers: Further numbers for the log, by name.
     """
 
     trajectories: Trajectories
@@ -88,25 +87,25 @@ def collect(
     config: TrainConfig,
     clock: Stopwatch,
 ) -> list[Collected]:
-    """Play from ``obs`` on until ``config.frames_per_update`` decisions have an outcome.
+    """Play on from ``obs`` until ``config.frames_per_update`` decisions have an outcome.
 
-    Where all rows are always asked, these are ``config.rollout.steps`` steps. Several networks
-    collect equal parts. A row's rewards belong to the network that decided last in the row: no
-    other network has an open decision there.
+    If all rows act in all steps, these are ``config.rollout.steps`` steps. Several networks collect
+    equal parts. A row's rewards belong to the network that decided last in the row; no other
+    network has an open decision there.
 
     Args:
         collectors: One network, or those of a population.
         env: The rows; for a population ``PopulationRows``, which know the owner of each row.
-        obs: The last observation of the rows.
-        config: The settings of the run.
-        clock: Measures the phases.
+        obs: Last observation of the rows.
+        config: Settings of the run.
+        clock: Stopwatch of the phases.
 
     Returns:
-        One for each network.
+        One result for each network.
 
     Raises:
         NonFiniteError: A network has diverged.
-        TrainerError: No row is asked any more, or never one of a network.
+        TrainerError: No row acts any more, or never a row of one of the networks.
     """
     wanted = -(-config.rollout.steps * len(env) // len(collectors))
     ended: list[Mapping[str, npt.NDArray[np.float64]]] = []
@@ -125,8 +124,8 @@ def collect(
         idle = 0 if obs.num_frames else idle + 1
         if idle > MOST_IDLE_STEPS:
             raise TrainerError(
-                f"no row was asked in {MOST_IDLE_STEPS:,} steps",
-                expected="rows that are asked again (VecObs.rows)",
+                f"no row had to act in {MOST_IDLE_STEPS:,} steps",
+                expected="rows that must act (VecObs.rows)",
             )
         answers = [_decide(own, _part(obs, mine), config, clock) for own, mine in pairs]
         actions = answers_in_order(answers, places)
@@ -153,7 +152,7 @@ def _without(own: Collector) -> Collector:
 def _of_whole_episodes(
     metrics: Mapping[str, npt.NDArray[np.float64]],
 ) -> Mapping[str, npt.NDArray[np.float64]]:
-    """Return the metrics without the episodes that were cut off only to stagger the rows."""
+    """Return the metrics without the episodes that were cut off to stagger the rows."""
     if STAGGERED not in metrics:
         return metrics
     whole = np.isnan(metrics[STAGGERED])
@@ -179,14 +178,14 @@ def _is_full(buffer: RolloutBuffer, asked: Ints, wanted: int) -> bool:
 def _decide(
     own: Collector, obs: VecObs, config: TrainConfig, clock: Stopwatch
 ) -> Mapping[str, ActionBuffer]:
-    """Return the answers of a network to the frames of ``obs``, and keep them."""
+    """Return the choices of a network in the frames of ``obs``, and store the decisions."""
     if not obs.num_frames:
         return {}
     device = own.generator.device
     looked_at = device.type != "cpu"
     with clock("batch"):
         batch = to_batch(obs, CPU)
-        if looked_at:  # here; to look at it there would be to wait for the device
+        if looked_at:  # checked on the CPU; a check on the GPU would wait for it
             own.net.check(batch)
     if own.graphs is not None:
         with clock("inference"):
@@ -210,9 +209,9 @@ def _decide(
 def _outcome(
     own: Collector, obs: VecObs, places: Ints, config: TrainConfig, clock: Stopwatch
 ) -> Collected:
-    """Return the decisions of a network whose outcome is known at ``obs``, and those that wait."""
+    """Return the decisions of a network whose outcome is known at ``obs``, and the open ones."""
     device, shown = own.generator.device, _part(obs, places)
-    # All values at once: most steps cut off one or two episodes, too few for a pass of their own.
+    # One pass for all values, because most steps cut off only one or two episodes.
     with clock("batch"):
         batch = to_value_batch([*own.buffer.finals, shown], device)
     with clock("inference"), autocast(device, config):

@@ -1,4 +1,4 @@
-"""Selection of frames of an observation, and the answers of several players together."""
+"""Selection of frames of an observation, and merging of the actions of several players."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def frames_of(obs: VecObs, places: Ints) -> VecObs:
 
 
 def asked_frames(obs: VecObs, places: Ints) -> VecObs:
-    """Return the observation of the same rows with only the frames at these places (K,)."""
+    """Return an observation of the same rows that contains only the frames at these places (K,)."""
     shown = frames_of(obs, places)
     return replace(
         obs,
@@ -51,11 +51,11 @@ def asked_frames(obs: VecObs, places: Ints) -> VecObs:
 def answers_in_order(
     answers: Sequence[Mapping[str, ActionBuffer]], places: Sequence[Ints]
 ) -> Mapping[str, ActionBuffer]:
-    """Return the answers of several players, in the order of all frames.
+    """Return the actions of several players, in the order of all frames.
 
     Args:
-        answers: The answers of each player to its own frames.
-        places: The places of these frames among all frames, ascending.
+        answers: Actions of each player in its own frames.
+        places: Places of each player's frames among all frames, ascending.
     """
     filled = [part for part, own in zip(answers, places, strict=True) if len(own)]
     if len(filled) < 2:

@@ -1,4 +1,4 @@
-"""The assignment of rewards and ends to decisions: each belongs to its row's last one."""
+"""The assignment of rewards and ends of episodes to decisions of rows."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Bools = npt.NDArray[np.bool_]
 class Ledger:
     """The decisions of all rows in order of time, with the rewards and ends that followed.
 
-    A reward that arrives while a row waits belongs to the row's last decision of that episode. A
-    reward before the first decision of an episode belongs to no decision; only the metrics of the
-    episode contain it.
+    A reward belongs to the last decision of its row in that episode, also if the row does not act
+    for a while. A reward before the first decision of an episode belongs to no decision; only the
+    metrics of the episode contain it.
 
     Args:
         num_rows: The number of rows R.
@@ -48,16 +48,16 @@ class Ledger:
         return self._ends[: self._count]
 
     def clear(self) -> None:
-        """Forget everything: no row has an open decision."""
+        """Remove all decisions, so that no row has an open one."""
         self._open.fill(-1)
         self._count = 0
 
     def decide(self, rows: Ints, paid: npt.NDArray[np.float32] | None = None) -> None:
-        """Add a decision of each of these rows, which completes their open decisions.
+        """Add a decision of each of these rows. It completes the row's open decision.
 
         Args:
-            rows: Shape: (B,).
-            paid: The rewards of the decisions so far. Shape: (B,); None: 0.
+            rows: Rows that act. Shape: (B,).
+            paid: Rewards that the decisions have had already. Shape: (B,); None stands for 0.
         """
         start, end = self._count, self._count + len(rows)
         if end > len(self._rows):
@@ -71,7 +71,7 @@ class Ledger:
         self._count = end
 
     def observe(self, reward: npt.NDArray[np.float32], done: Bools) -> Ints:
-        """Add rewards and ends, and return the decision of each row before, or -1. Shape: (R,).
+        """Add rewards and ends, and return the last decision of each row, or -1. Shape: (R,).
 
         Args:
             reward: Shape: (R,).
@@ -87,7 +87,7 @@ class Ledger:
         return decided
 
     def waiting(self, asked: Ints) -> Ints:
-        """Return the open decisions of rows outside ``asked``, in order of time. Shape: (W,)."""
+        """Return the open decisions of rows outside of ``asked``, in order of time. Shape: (W,)."""
         is_open = self._open >= 0
         is_open[asked] = False
         return np.sort(self._open[is_open])

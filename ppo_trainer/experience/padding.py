@@ -1,9 +1,9 @@
-"""Batches of fixed sizes: room for more rows than there are, taken up by frames that are nobody's.
+"""Batches of fixed sizes, whose unused rows are filled with frames of slack.
 
-A CUDA graph works on the same memory each time. A padded batch has a fixed number of frames, of
-which the last ones are slack: their entities, actors and choices fill each tensor to its end, and
-are such that the network may compute with them as with any others. Nothing of a frame reaches
-another one, so that what comes out for all other frames is as without them.
+A CUDA graph works on the same memory each time. A padded batch has a fixed number of frames, the
+last of which are slack: their entities, actors and choices fill each tensor to its end, and are
+valid input of the network. As no frame affects another one, the results of all other frames are the
+same as without slack.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class BatchPart:
-    """Tensors whose rows lie in the same frames.
+    """Tensors whose rows belong to the same frames.
 
     Args:
-        offsets: (B + 1,) int64, where the rows are.
-        rows: By name (N, ...).
-        known: The offsets on the CPU; None where nobody has them.
+        offsets: Shape: (B + 1,), int64, on the device of the rows.
+        rows: Tensors by name. Shape: (N, ...).
+        known: The offsets on the CPU; None if they are only on the device.
     """
 
     offsets: Tensor
@@ -84,7 +84,7 @@ def parts_of(
     chosen: Mapping[str, RaggedTensor] | None = None,
     log_probs: Mapping[str, RaggedTensor] | None = None,
 ) -> dict[Key, BatchPart]:
-    """Return what a batch consists of, with what its actors chose, if given."""
+    """Return the parts of a batch, and those of the choices of its actors, if given."""
     parts: dict[Key, BatchPart] = {}
     for name, rows in batch.entities.items():
         own = parts["entities", name] = BatchPart.of(rows)
@@ -103,12 +103,12 @@ def parts_of(
 
 
 def batch_of(parts: Mapping[Key, BatchPart], features: Tensor, *, padded: bool) -> EntityBatch:
-    """Return the batch of ``parts``, as ``parts_of`` names them.
+    """Return the batch of ``parts``, which have the names that ``parts_of`` gives.
 
     Args:
         parts: The rows.
-        features: (B, G) the global features.
-        padded: Whether the last actors and actees are nobody's.
+        features: Global features. Shape: (B, G).
+        padded: True if the last actors and actees are slack.
     """
     entities, visible = {}, {}
     actions: dict[str, Actors] = {}
@@ -131,9 +131,9 @@ def batch_of(parts: Mapping[Key, BatchPart], features: Tensor, *, padded: bool) 
 
 
 def sizes_of(counts: Mapping[Key, int]) -> tuple[int, ...]:
-    """Return how many rows of each part must find room.
+    """Return the number of rows that each part needs.
 
-    Each actor that is nobody's has a pair, so that there are more pairs than those that count.
+    Each actor of slack has a pair, so that there are more pairs than in the batch.
     """
     return tuple(
         count + 2 * room_for(counts["actors", name]) if count and kind == "pairs" else count
@@ -142,21 +142,22 @@ def sizes_of(counts: Mapping[Key, int]) -> tuple[int, ...]:
 
 
 def slack_frames(frames: int) -> int:
-    """Return how many frames of slack follow ``frames``: attention within them is quadratic."""
+    """Return the number of frames of slack for ``frames``; attention in them is quadratic."""
     return frames // 8 + 2
 
 
 def padded_offsets(kind: str, offsets: Ints, room: int, frames: int) -> Ints:
     """Return the offsets of a part with slack up to its ``room``. Shape: (frames + slack + 1,).
 
-    In the first frame of slack are all actors that are nobody's, an entity and an actee, so that
-    each of these actors has one pair. Other actees are in the second one, other entities in all.
+    The first frame of slack contains all actors of slack, an entity and an actee, so that each of
+    these actors has one pair. Other actees are in the second one, other entities in all.
 
     Args:
-        kind: Of the part.
-        offsets: (B + 1,) of the frames that count, at most ``frames``; others are empty.
-        room: The number of rows; 0, or at least two more than there are.
-        frames: The number of frames without slack.
+        kind: Kind of the part.
+        offsets: Offsets of the frames of the batch, at most ``frames``; others are empty. Shape:
+            (B + 1,).
+        room: Number of rows of the buffer; 0, or at least two more than the part has.
+        frames: Number of frames without slack.
     """
     used, slack = offsets[-1], slack_frames(frames)
     if kind in ("entities", "actees"):
@@ -170,7 +171,7 @@ def padded_offsets(kind: str, offsets: Ints, room: int, frames: int) -> Ints:
 
 
 def fill(rows: Tensor) -> float:
-    """Return the number in rows of slack: all is visible and allowed, sets stop at once, else 0."""
+    """Return the value of rows of slack: 1 for visible and allowed, the end for sets, else 0."""
     if rows.dtype == torch.bool:
         return True
     return -1 if rows.dtype == torch.int64 and rows.ndim == 2 else 0
@@ -183,9 +184,9 @@ _ALIGNED = 256
 def carve(
     fields: Mapping[tuple[str, ...], Field], device: torch.device
 ) -> tuple[Tensor, dict[tuple[str, ...], Tensor]]:
-    """Return bytes, and tensors of these shapes and dtypes that lie in them one after the other.
+    """Return bytes, and tensors with these shapes and dtypes that are views of them, in order.
 
-    They cross to a device, or come from it, with one copy.
+    All of them are copied to or from a device together.
     """
     places, at = {}, 0
     for key, (shape, dtype) in fields.items():

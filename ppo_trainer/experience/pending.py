@@ -1,4 +1,4 @@
-"""Decisions whose outcome is still open, as named tensors, to be part of a checkpoint."""
+"""Decisions whose outcome is still open, as named tensors for a checkpoint."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def pending_to_tensors(pending: Decisions) -> dict[str, Tensor]:
     for where, rows in ragged.items():
         tensors[*where, "values"] = rows.values
         tensors[*where, "offsets"] = rows.host_offsets
-    # In memory of their own: some share their offsets, which safetensors refuses.
+    # Copies, because some share their offsets, which safetensors refuses.
     return {json.dumps(where): tensor.detach().cpu().clone() for where, tensor in tensors.items()}
 
 
@@ -62,7 +62,7 @@ def pending_from_tensors(tensors: Mapping[str, Tensor], net: RaggedNet, num_rows
     """Return the decisions of ``pending_to_tensors``, on the device of ``net``.
 
     Raises:
-        CheckpointError: It is something else.
+        CheckpointError: The tensors are not those of decisions of ``net``.
     """
     try:
         pending = _read({tuple(json.loads(name)): tensors[name] for name in tensors})
@@ -80,12 +80,11 @@ def pending_from_tensors(tensors: Mapping[str, Tensor], net: RaggedNet, num_rows
             memory=None if pending.memory is None else pending.memory.to(device),
             staleness=pending.staleness,
         )
-        with torch.no_grad():  # which checks every number: updates trust what they are given
+        with torch.no_grad():  # checks every number, because updates do not check again
             net(pending.batch, memory=pending.memory, given=values_of(pending.chosen))
     except (KeyError, TypeError, ValueError, RuntimeError, RaggedNetError) as error:
         raise CheckpointError(
-            "the decisions that wait for their outcome are damaged: "
-            f"{type(error).__name__}: {error}"
+            f"the decisions with an open outcome are damaged: {type(error).__name__}: {error}"
         ) from error
     return pending
 
@@ -129,7 +128,7 @@ def _read(tensors: Mapping[tuple[str, ...], Tensor]) -> Decisions:
 
 
 def _staleness(tensors: Mapping[tuple[str, ...], Tensor]) -> Any:
-    """Return the staleness of the decisions; runs of older versions did not count it."""
+    """Return the staleness of the decisions, which checkpoints of older versions lack."""
     found = tensors.get(("staleness",))
     return None if found is None else found.numpy()
 
@@ -148,4 +147,4 @@ def _check_parts(pending: Decisions) -> None:
     numbers += [] if pending.memory is None else [pending.memory]
     fits &= all(x.dtype == torch.float32 and bool(x.isfinite().all()) for x in numbers)
     if not fits:
-        raise ValueError("its parts do not belong together")
+        raise ValueError("its parts have different numbers of decisions or rows")

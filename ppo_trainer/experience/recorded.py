@@ -1,4 +1,4 @@
-"""Recorded episodes as the rollouts that a network learns from by imitation."""
+"""Recorded episodes as rollouts for learning by imitation."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ragged_net.heads.table import head_kind
 __all__ = ["Examples", "blocks_of", "episode_weight"]
 
 _MOST_WEIGHT = 20.0
-"""Peng et al. 2019 (arXiv:1910.00177) clip there, too."""
+"""The maximum weight of an episode, as in Peng et al. 2019 (arXiv:1910.00177)."""
 
 
 @dataclass(frozen=True)
@@ -34,13 +34,13 @@ class Examples:
     """Frames of whole episodes, one episode after the other.
 
     Args:
-        rollout: The frames and choices. ``advantages`` are the weights of the frames, ``returns``
-            the discounted rewards until the recording of the episode ends.
-        finals: The frames that follow the last ones of episodes that the game did not end, one for
-            each; None where there is no such episode.
-        final_discounts: For each frame of ``rollout`` the discount of the value of what followed
-            its episode; 0 where the game ended it. Shape: (B,), float32.
-        final_of: For each frame the number of that frame of ``finals``. Shape: (B,), int64.
+        rollout: Frames and choices. ``advantages`` are the weights of the frames, ``returns`` the
+            discounted rewards up to the end of the recording of each episode.
+        finals: Frame after the last recorded one, for each episode that the game did not end; None
+            if there is no such episode.
+        final_discounts: Discount, for each frame of ``rollout``, of the value of the final frame of
+            its episode; 0 if the game ended the episode. Shape: (B,), float32.
+        final_of: Number of the final frame in ``finals``, for each frame. Shape: (B,), int64.
     """
 
     rollout: Rollout
@@ -54,7 +54,7 @@ class Examples:
 
     @torch.no_grad()
     def valued(self, net: RaggedNet) -> Rollout:
-        """Return the rollout; what a recording has cut off has the value that ``net`` gives it."""
+        """Return the rollout with returns that contain the values of ``net`` for final frames."""
         if self.finals is None:
             return self.rollout
         count = self.finals.num_frames
@@ -65,9 +65,9 @@ class Examples:
 
 
 def episode_weight(reward: float, mean: float, deviation: float, temperature: float) -> float:
-    """Return ``exp(z / temperature)``, at most 20, z being the reward in deviations from the mean.
+    """Return ``exp(z / temperature)``, at most 20, where z is the standardised reward.
 
-    With a temperature of 0, or where all episodes earn the same, it is 1.
+    It is 1 if the temperature is 0, or if all episodes have the same reward.
 
     Source:
         Reward-weighted regression: Peters and Schaal, "Reinforcement learning by reward-weighted
@@ -87,15 +87,15 @@ def blocks_of(
     most_frames: int,
     net: RaggedNet,
 ) -> Iterator[Examples]:
-    """Yield the episodes as blocks of ``most_frames`` frames, or one episode more than these.
+    """Yield the episodes as blocks of ``most_frames`` frames, plus the rest of the last episode.
 
     Args:
-        episodes: None of them empty.
-        form: The format of their spaces.
-        weigh: The weight of each frame of an episode, by the episode's reward.
-        gamma: Discount for each decision.
-        most_frames: How many frames lie in memory at a time.
-        net: The network that they are for, on its device.
+        episodes: Episodes with at least one frame.
+        form: Format of their spaces.
+        weigh: Function from an episode's reward to the weight of its frames.
+        gamma: Discount factor for each decision.
+        most_frames: Number of frames of a block.
+        net: Network that the blocks are for, on its device.
     """
     block: list[RecordedEpisode] = []
     count = 0
@@ -147,7 +147,7 @@ def _examples(
             RaggedTensor.from_lengths(torch.arange(len(steps)), torch.from_numpy(lengths)), states
         ),
     )
-    with torch.no_grad():  # a look at all numbers: from here on they are trusted
+    with torch.no_grad():  # checks all numbers once; later passes do not check again
         for part in rollout.parts(MOST_FRAMES):
             evaluated(net, part, trusted=False)
     return Examples(
@@ -159,7 +159,7 @@ def _examples(
 
 
 def _discounted(rewards: npt.NDArray[np.float64], gamma: float) -> npt.NDArray[np.float64]:
-    """Return the discounted sum from each step on. Shape: (L,)."""
+    """Return the discounted sum of rewards from each step on. Shape: (L,)."""
     returns, total = np.zeros(len(rewards)), 0.0
     for step in range(len(rewards) - 1, -1, -1):
         returns[step] = total = rewards[step] + gamma * total
@@ -167,7 +167,7 @@ def _discounted(rewards: npt.NDArray[np.float64], gamma: float) -> npt.NDArray[n
 
 
 def _chosen(buffer: Any, space: ActionSpace) -> RaggedTensor:
-    """Return recorded choices as the network takes them."""
+    """Return recorded choices as input of the network."""
     array = buffer.as_array()
     values = array if head_kind(space).shape(space) else np.ascontiguousarray(array[:, 0])
     return RaggedTensor.from_lengths(torch.from_numpy(values), torch.from_numpy(buffer.size1()))

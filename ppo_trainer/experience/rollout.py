@@ -1,4 +1,4 @@
-"""The data of an update, or of a minibatch: frames, decisions and advantages."""
+"""The data of an update or of a minibatch: frames, choices, advantages and returns."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ class Rollout:
 
     Args:
         batch: The frames.
-        chosen: For each action what its actors chose. Shape: (A,), int64.
-        log_probs: The log-probability of each choice when it was made. Shape: (A,), float32.
-        values: The value of each frame at that time. Shape: (B,), float32.
+        chosen: Choices of the actors of each action. Shape: (A,), int64.
+        log_probs: Log-probability of each choice when it was made. Shape: (A,), float32.
+        values: Value of each frame when the choices were made. Shape: (B,), float32.
         advantages: Shape: (B,), float32.
         returns: Targets of the value function. Shape: (B,), float32.
-        sequences: Which frames follow each other, for a network with a memory. Those of a
-            minibatch lie in their order.
-        clone_log_probs: The log-probability of each choice by the network that is not to be left,
-            where there is one. Shape: (A,), float32.
+        sequences: Sequences of consecutive frames, for a network with a memory. The frames of a
+            minibatch are in the order of its sequences.
+        clone_log_probs: Log-probability of each choice by the network that the policy should stay
+            close to; None without such a penalty. Shape: (A,), float32.
     """
 
     batch: EntityBatch
@@ -50,7 +50,7 @@ class Rollout:
         for name, chosen in self.chosen.items():
             if self.log_probs[name].num_rows != chosen.num_rows:
                 raise ShapeError(
-                    f"action {name!r} has choices without log-probabilities",
+                    f"action {name!r} has different numbers of choices and log-probabilities",
                     expected=f"{chosen.num_rows} of both",
                     received=f"{self.log_probs[name].num_rows} log-probabilities",
                 )
@@ -68,7 +68,7 @@ class Rollout:
         return torch.from_numpy(ends[1:] - ends[:-1])
 
     def part(self, numbers: Tensor) -> Rollout:
-        """Return the frames, or the sequences where there are any, with these numbers (K,)."""
+        """Return the frames, or the sequences if there are any, with these numbers (K,)."""
         if self.sequences is None:
             return self.select(numbers)
         selected = self.sequences.select(numbers)

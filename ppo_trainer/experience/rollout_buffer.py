@@ -23,8 +23,8 @@ class RolloutBuffer:
     """The decisions of the rows in a rollout, with their outcomes.
 
     Args:
-        num_rows: The number of rows R.
-        steps: About how many steps a rollout has.
+        num_rows: Number of rows R.
+        steps: Expected number of steps of a rollout.
     """
 
     def __init__(self, num_rows: int, steps: int) -> None:
@@ -36,9 +36,9 @@ class RolloutBuffer:
         self._log_probs: defaultdict[str, GrowingTensor] = defaultdict(lambda: GrowingTensor(steps))
         self._values: list[Tensor] = []
         self.final_states: list[Tensor] = []
-        self._memory = GrowingTensor(steps)  # stays empty for a network that has none
+        self._memory = GrowingTensor(steps)  # stays empty for a network without memory
         self._remembers = False
-        self._staleness = np.zeros(0, np.int64)  # of the decisions that were carried here
+        self._staleness = np.zeros(0, np.int64)  # of the decisions of earlier rollouts
 
     @property
     def num_rows(self) -> int:
@@ -46,7 +46,7 @@ class RolloutBuffer:
         return self._ledger.num_rows
 
     def __len__(self) -> int:
-        """Return the number of decisions, with those whose outcome is open."""
+        """Return the number of decisions, including those whose outcome is open."""
         return len(self._ledger)
 
     def begin(self, pending: Decisions | None = None) -> None:
@@ -80,7 +80,7 @@ class RolloutBuffer:
         output: NetOutput,
         memory: Tensor | None = None,
     ) -> None:
-        """Add the frames, decisions and memories (B, W) of these rows (B,)."""
+        """Add the frames, decisions and memory states (B, W) of these rows (B,)."""
         self._ledger.decide(rows)
         self._batch.add(batch)
         for name, action in output.actions.items():
@@ -95,7 +95,7 @@ class RolloutBuffer:
             self._remembers = True
 
     def observe(self, obs: VecObs, memory: Tensor | None = None) -> None:
-        """Add the rewards and ends of ``obs``, and the memories of truncated rows."""
+        """Add the rewards and ends of ``obs``, and the memory states of truncated rows."""
         decided = self._ledger.observe(obs.reward, obs.done)
         if obs.final is not None:
             self.finals.append(obs.final)
@@ -104,7 +104,7 @@ class RolloutBuffer:
                 self.final_states.append(memory)
 
     def num_complete(self, asked: npt.NDArray[np.int64]) -> int:
-        """Return the number of decisions that have an outcome if rows ``asked`` (B,) act."""
+        """Return the number of decisions that have an outcome once the rows ``asked`` (B,) act."""
         return len(self._ledger) - len(self._ledger.waiting(asked))
 
     def complete(
@@ -116,9 +116,9 @@ class RolloutBuffer:
         """Return the decisions that have an outcome, and the open ones.
 
         Args:
-            final_values: The values of all frames of ``finals``. Shape: (F,).
-            next_values: The values of the frames of the rows that are asked now. Shape: (B,).
-            asked: Those rows. Shape: (B,).
+            final_values: Values of all frames of ``finals``. Shape: (F,).
+            next_values: Values of the frames of the rows that must act now. Shape: (B,).
+            asked: Rows that must act now. Shape: (B,).
         """
         ledger = self._ledger
         decisions = Decisions(

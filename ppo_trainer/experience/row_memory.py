@@ -1,4 +1,4 @@
-"""The memory of a network for each row; it costs nothing for a network without one."""
+"""The memory states of all rows, for networks with a memory."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ __all__ = ["RowMemory"]
 
 
 class RowMemory:
-    """The state of each row, which becomes 0 where the row's episode ends.
+    """The memory state of each row, which is set to 0 where the row's episode ends.
 
-    States that have been handed out never change: each step makes new ones.
+    Tensors that were returned never change: each step makes new ones.
 
     Args:
         net: The network.
-        num_rows: The number of rows R.
+        num_rows: Number of rows R.
 
     Attributes:
         states: Shape: (R, W), float32, on the network's device; None for a network without memory.
@@ -34,19 +34,19 @@ class RowMemory:
             self.states = net.initial_state(num_rows)
 
     def with_states(self, states: Tensor) -> RowMemory:
-        """Return the memory of other rows, which has these ``states`` (R, W)."""
+        """Return a memory with other rows, whose states are ``states`` (R, W)."""
         other = copy.copy(self)
         other.states = states
         return other
 
     def of(self, rows: npt.NDArray[np.int64]) -> Tensor | None:
-        """Return the states of ``rows`` (B,), which are ascending. Shape: (B, W)."""
+        """Return the states of ``rows`` (B,), in ascending order. Shape: (B, W)."""
         if self.states is None or len(rows) == len(self.states):
             return self.states
         return self.states.index_select(0, send(torch.from_numpy(rows), self.states.device))
 
     def keep(self, rows: npt.NDArray[np.int64], output: NetOutput) -> None:
-        """Store the states of these rows, ascending, after they have acted."""
+        """Store the states of these rows, in ascending order, after they have acted."""
         if self.states is None or output.memory is None:
             return
         if len(rows) == len(self.states):

@@ -1,4 +1,4 @@
-"""Sequences of frames of one row and one episode, from which a network with a memory learns."""
+"""Sequences of frames of one row and one episode, for training networks with a memory."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Sequences:
     """S sequences of frames, each with the state of the memory before its first frame.
 
     Args:
-        frames: The numbers of the frames of each sequence, in order of time, on the CPU. Ragged:
-            (K,), int64.
-        states: Shape: (S, W), float32.
+        frames: Numbers of the frames of each sequence, in order of time, on the CPU. Ragged: (K,),
+            int64.
+        states: Memory state before the first frame of each sequence. Shape: (S, W), float32.
     """
 
     frames: RaggedTensor
@@ -42,9 +42,9 @@ class Sequences:
     def of(cls, trajectories: Trajectories) -> Sequences | None:
         """Return the sequences of a rollout, or None for a network without memory.
 
-        A sequence ends with its row's episode, or with the rollout. It also ends after a decision
-        of an earlier rollout, whose network was another one: the next frame began with a state
-        that the present network would not compute.
+        A sequence ends with its row's episode or with the rollout. It also ends after a decision of
+        an earlier rollout, because the present network would not compute the state that followed
+        it.
         """
         decisions, ends = trajectories.decisions, trajectories.ends
         if decisions.memory is None:
@@ -65,11 +65,11 @@ class Sequences:
         return Sequences(self.frames.select(numbers), self.states.index_select(0, there))
 
     def renumbered(self) -> Sequences:
-        """Return the sequences with frame numbers counted in the order of the sequences."""
+        """Return the sequences with frames renumbered in the order of the sequences."""
         return Sequences(self.frames.with_values(torch.arange(self.frames.num_rows)), self.states)
 
     def minibatches(self, parts: int, generator: torch.Generator) -> Iterator[Tensor]:
-        """Yield shuffled sequence numbers in ``parts`` parts, about equal in frames, some empty."""
+        """Yield shuffled sequence numbers in ``parts`` parts of about as many frames each."""
         order = torch.randperm(len(self), generator=generator)
         lengths = self.lengths[order].numpy()
         middles = np.cumsum(lengths) - lengths / 2
@@ -78,7 +78,7 @@ class Sequences:
         yield from torch.tensor_split(order, torch.from_numpy(starts))
 
     def within(self, size: int) -> Iterator[Tensor]:
-        """Yield sequence numbers in order, in parts of at most ``size`` frames, or one sequence."""
+        """Yield sequence numbers in order, in parts of at most ``size`` frames or one sequence."""
         begin = frames = 0
         for number, length in enumerate(self.lengths.tolist()):
             if frames and frames + length > size:

@@ -33,7 +33,7 @@ __all__ = ["answers_of", "to_actions", "to_batch", "to_value_batch", "values_of"
 
 
 def to_batch(obs: VecObs, device: torch.device) -> EntityBatch:
-    """Return the network's input: B frames as flat values and offsets."""
+    """Return an observation as input of the network: B frames as flat values and offsets."""
     return EntityBatch(
         entities={name: _ragged(buffer) for name, buffer in obs.features.items()},
         global_features=torch.from_numpy(obs.global_features),
@@ -45,7 +45,7 @@ def to_batch(obs: VecObs, device: torch.device) -> EntityBatch:
 
 
 def to_value_batch(observations: Sequence[VecObs], device: torch.device) -> EntityBatch:
-    """Return the frames of all ``observations`` without actions, for their values."""
+    """Return the frames of all ``observations`` without actions, to compute their values."""
     first = observations[0]
     entities, visible = {}, {}
     for name in first.features:
@@ -61,12 +61,12 @@ def to_value_batch(observations: Sequence[VecObs], device: torch.device) -> Enti
 
 
 def to_actions(output: NetOutput) -> dict[str, ActionBuffer]:
-    """Return the network's choices as ``VecEnv.act`` takes them."""
+    """Return the network's choices as input of ``VecEnv.act``."""
     return answers_of({name: action.chosen for name, action in output.actions.items()})
 
 
 def answers_of(chosen: Mapping[str, RaggedTensor]) -> dict[str, ActionBuffer]:
-    """Return what the actors of each action chose as ``VecEnv.act`` takes it."""
+    """Return the choices of the actors of each action as input of ``VecEnv.act``."""
     return {name: _answers(own) for name, own in chosen.items()}
 
 
@@ -104,10 +104,10 @@ def _column(buffer: Any) -> RaggedTensor:
 
 
 def _framed(values: Tensor, buffer: Any) -> RaggedTensor:
-    """Return values in the frames of a buffer, whose lengths add up to their number."""
+    """Return values in the frames of a buffer, whose lengths must add up to their number."""
     lengths = buffer.size1()
-    if lengths.min(initial=0) < 0:  # the one mistake that a buffer accepts
-        return RaggedTensor.from_lengths(values, torch.from_numpy(lengths))  # says what is wrong
+    if lengths.min(initial=0) < 0:  # the only mistake that a buffer does not check
+        return RaggedTensor.from_lengths(values, torch.from_numpy(lengths))  # raises the error
     return RaggedTensor.unchecked(values, offsets_of(torch.from_numpy(lengths)))
 
 

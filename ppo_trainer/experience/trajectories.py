@@ -1,4 +1,4 @@
-"""Decisions of rows and their outcomes, in order of time, before any estimate."""
+"""Decisions of rows and their outcomes, in order of time, before advantages are estimated."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ class Decisions:
     """K decisions of R rows, in order of time, each with its reward so far.
 
     Args:
-        batch: What was observed: K frames.
-        chosen: For each action what its actors chose. Shape: (A,), int64.
-        log_probs: The log-probability of each choice when it was made. Shape: (A,), float32.
-        values: The value of each frame at that time. Shape: (K,), float32.
-        rows: Which row decided. Shape: (K,), int64, on the CPU.
-        rewards: The sum of the row's rewards from this decision to its next one, or so far.
-            Shape: (K,), float32, on the CPU.
-        memory: What the row remembered before the frame. Shape: (K, W), float32; None for a network
+        batch: Observations: K frames.
+        chosen: Choices of the actors of each action. Shape: (A,), int64.
+        log_probs: Log-probability of each choice when it was made. Shape: (A,), float32.
+        values: Value of each frame when the decision was made. Shape: (K,), float32.
+        rows: Row of each decision. Shape: (K,), int64, on the CPU.
+        rewards: Sum of the row's rewards from this decision to its next one, or so far. Shape:
+            (K,), float32, on the CPU.
+        memory: Memory state of the row before the frame. Shape: (K, W), float32; None for a network
             without memory.
-        staleness: How many updates the network has had since the decision. Shape: (K,), int64, on
-            the CPU; None stands for 0.
+        staleness: Number of updates of the network since the decision. Shape: (K,), int64, on the
+            CPU; None stands for 0.
     """
 
     batch: EntityBatch
@@ -44,7 +44,7 @@ class Decisions:
     staleness: npt.NDArray[np.int64] = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
-        """Fill in the staleness of decisions of the present network."""
+        """Fill in a staleness of 0 if none is given."""
         if self.staleness is None:
             object.__setattr__(self, "staleness", np.zeros(len(self.rows), np.int64))
 
@@ -53,18 +53,18 @@ class Decisions:
         return len(self.rows)
 
     def later(self, updates: int) -> Decisions:
-        """Return the decisions after some more ``updates``."""
+        """Return the decisions with a staleness that is larger by ``updates``."""
         return replace(self, staleness=self.staleness + updates)
 
     def of_rows(self, first: int, count: int) -> Decisions | None:
-        """Return the decisions of some rows, which are counted from ``first`` on, if any."""
+        """Return the decisions of ``count`` rows from row ``first`` on, or None without any."""
         mine = np.flatnonzero((self.rows >= first) & (self.rows < first + count))
         own = self.select(mine)
         return replace(own, rows=own.rows - first) if len(mine) else None
 
     @staticmethod
     def cat(parts: Sequence[Decisions]) -> Decisions:
-        """Concatenate the decisions of different rows, which have their numbers already."""
+        """Concatenate the decisions of different rows, whose row numbers stay as they are."""
         first = parts[0]
         memories = [part.memory for part in parts if part.memory is not None]
         return Decisions(
@@ -100,17 +100,16 @@ class Decisions:
 class Trajectories:
     """Decisions whose outcome is known, of all rows in order of time.
 
-    The outcome of a decision is the reward until the row decides again, and the value that follows:
+    The outcome of a decision is the reward until the row decides again, and the value after it:
     that of the row's next frame, 0 where the episode ended, or that of the final observation where
     a limit ended it.
 
     Args:
         decisions: K decisions in order of time.
         ends: True if the row's episode ended after the decision. Shape: (K,), bool.
-        final_values: The value of the final observation where a limit ended the episode, else 0.
-            Shape: (K,), float32.
-        next_values: The value of the frame that follows the last decision of each row.
-            Shape: (R,), float32.
+        final_values: Value of the final observation where a limit ended the episode, else 0. Shape:
+            (K,), float32.
+        next_values: Value of the frame after the last decision of each row. Shape: (R,), float32.
     """
 
     decisions: Decisions
@@ -124,7 +123,7 @@ class Trajectories:
 
     @staticmethod
     def cat(parts: Sequence[Trajectories]) -> Trajectories:
-        """Concatenate rollouts, each as one of rows of its own."""
+        """Concatenate rollouts of different rows, and renumber the rows."""
         before = np.cumsum([0, *(len(part.next_values) for part in parts)])
         decisions = [
             replace(part.decisions, rows=part.decisions.rows + first)

@@ -1,4 +1,4 @@
-"""A running average of a network's weights: where play against oneself circles, it converges."""
+"""A running average of a network's weights, which converges where self-play cycles."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ragged_net import RaggedNet
 __all__ = ["average_of", "follow"]
 
 _POWER = 7
-"""Update k counts in proportion to k^7: most of the average is the last fifth of the updates."""
+"""Exponent p of the weights: update k has the weight k^p, so that recent updates dominate."""
 
 
 def average_of(net: RaggedNet) -> RaggedNet:
-    """Return a copy of a network for ``follow``, of which no gradient is wanted."""
+    """Return a copy of a network for ``follow``, without gradients."""
     return copy.deepcopy(net).requires_grad_(False)
 
 
@@ -24,12 +24,12 @@ def follow(average: RaggedNet, net: RaggedNet, update: int) -> None:
     """Move ``average`` towards ``net``, in place.
 
     Polynomial-decay averaging: the weight of the newest network is ``(p + 1) / (update + p)``.
-    Input statistics are those of ``net``.
+    Input statistics are copied from ``net``.
 
     Args:
-        average: The average of the networks before.
-        net: The network after ``update`` updates.
-        update: The number of updates, at least 1.
+        average: Average of the earlier networks.
+        net: Network after ``update`` updates.
+        update: Number of updates, at least 1.
 
     Source:
         Shamir and Zhang, "Stochastic gradient descent for non-smooth optimization", 2013.

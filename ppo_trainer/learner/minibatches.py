@@ -1,4 +1,4 @@
-"""The minibatches of an update, each of which several processes may share."""
+"""The minibatches of an update, which several processes may share."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Minibatch:
-    """The frames of one gradient step, or a process's share of them.
+    """The frames of one gradient step, or this process's part of them.
 
     Args:
-        numbers: The numbers of this process's frames in its rollout, or of its sequences where
-            there are any. Shape: (K,).
-        whole: The advantages, values, returns and numbers of actors of all frames, without their
-            entities; None where they are all this process's.
-        first: The place of this process's first frame among them.
+        numbers: Numbers of this process's frames in its rollout, or of its sequences for a network
+            with a memory. Shape: (K,).
+        whole: Advantages, values, returns and numbers of actors of the frames of all processes,
+            without entities; None if all frames are this process's.
+        first: Index of this process's first frame among them.
     """
 
     numbers: Tensor
@@ -42,11 +42,11 @@ class Minibatch:
     first: int = 0
 
     def prepared(self, algorithm: Objective, own: Rollout) -> tuple[Scale, Rollout]:
-        """Return the weights of all frames, and ``own`` frames with what depends on all of them.
+        """Return the scale of the whole minibatch, and this process's prepared frames.
 
         Args:
-            algorithm: What weighs and prepares.
-            own: The frames of ``numbers``.
+            algorithm: Objective that scales and prepares.
+            own: Frames of ``numbers``.
         """
         if self.whole is None:
             return algorithm.scale(own), algorithm.prepare(own)
@@ -65,7 +65,8 @@ def minibatches(
     """Yield the minibatches of all epochs.
 
     Each process shuffles its own frames and cuts them into the same number of parts, so that all
-    have about as much to do. The k-th parts of all are the k-th minibatch. A part may be empty.
+    have about the same amount of work. The k-th parts of all processes are the k-th minibatch. A
+    part may be empty.
     """
     counts = ranks.stacked(torch.tensor(len(rollout))).tolist()
     sizes = part_sizes(counts, config.minibatch_size)[ranks.rank]
@@ -78,13 +79,13 @@ def minibatches(
 
 
 def part_sizes(counts: Sequence[int], minibatch_size: int) -> list[list[int]]:
-    """Return how many frames of each process go into each minibatch.
+    """Return the number of frames of each process in each minibatch.
 
-    Those of a process differ by at most 1, and so do the sums over the processes.
+    The numbers of one process differ by at most 1, and so do the sums over processes.
 
     Args:
-        counts: The number of frames of each process.
-        minibatch_size: The most frames of a minibatch.
+        counts: Number of frames of each process.
+        minibatch_size: Maximum number of frames of a minibatch.
     """
     parts = -(-sum(counts) // minibatch_size)
     sizes, next_part = [], 0
@@ -104,13 +105,13 @@ def minibatch_numbers(
 ) -> Iterator[Tensor]:
     """Yield shuffled frame numbers in parts of nearly equal size, epoch by epoch.
 
-    With a memory, these are shuffled sequence numbers in as many parts, of about as many frames.
+    With a memory, these are shuffled sequence numbers in as many parts, with about as many frames.
 
     Args:
         rollout: The frames.
-        config: Says how many frames a minibatch has at most.
-        generator: Shuffles.
-        sizes: The number of frames of each part; None: those of a process alone.
+        config: Settings, with the maximum number of frames of a minibatch.
+        generator: Random number generator for shuffling.
+        sizes: Number of frames of each part; None for a process alone.
     """
     if sizes is None:
         (sizes,) = part_sizes([len(rollout)], config.minibatch_size)
@@ -123,7 +124,7 @@ def minibatch_numbers(
 
 
 def facts_of(rollout: Rollout, frames: Tensor) -> Rollout:
-    """Return what an algorithm's ``scale`` and ``prepare`` read of frames (K,), on the CPU."""
+    """Return the fields that ``scale`` and ``prepare`` read of frames (K,), on the CPU."""
     there = send(frames, rollout.values.device)
     floats = [
         own.index_select(0, there) for own in (rollout.values, rollout.advantages, rollout.returns)
@@ -132,7 +133,7 @@ def facts_of(rollout: Rollout, frames: Tensor) -> Rollout:
 
 
 def _with_others(rollout: Rollout, own: list[Tensor], ranks: Ranks) -> Iterator[Minibatch]:
-    """Yield the minibatches of which the ``own`` parts are a share."""
+    """Yield the minibatches of all processes, of which the ``own`` parts are this process's."""
     sequences, device = rollout.sequences, rollout.values.device
     frames = own if sequences is None else [sequences.select(part).frames.values for part in own]
     order = torch.cat(frames)

@@ -1,4 +1,4 @@
-"""The optimizers of a network, and a gradient step: clipped, and never with what is not finite."""
+"""The optimizers of a network, and gradient steps with clipping and a check for NaN."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Optimizers:
-    """One for the policy (and a shared value head), one for a value network of its own."""
+    """One optimizer for the policy (and a shared value head), one for a separate value network."""
 
     policy: torch.optim.Optimizer
     value: torch.optim.Optimizer | None
 
     def all(self) -> dict[str, torch.optim.Optimizer]:
-        """Return them by name."""
+        """Return the optimizers by name."""
         return {"policy": self.policy} | ({} if self.value is None else {"value": self.value})
 
 
@@ -49,12 +49,12 @@ def make_optimizers(net: RaggedNet, config: TrainConfig) -> Optimizers:
 
 
 def set_learning_rates(optimizers: Optimizers, config: TrainConfig, progress: float) -> None:
-    """Set the learning rates to what their schedules say.
+    """Set the learning rates according to their schedules.
 
     Args:
         optimizers: Changed in place.
-        config: Has their settings.
-        progress: The part of the run that is over, 0 to 1.
+        config: Settings of the schedules.
+        progress: Fraction of the run that is over, 0 to 1.
     """
     for name, optimizer in optimizers.all().items():
         settings = config.optim if name == "policy" else config.value_optim or config.optim
@@ -63,20 +63,20 @@ def set_learning_rates(optimizers: Optimizers, config: TrainConfig, progress: fl
 
 
 def forget_gradients(optimizers: Optimizers) -> None:
-    """Remove all gradients, in a third of the time that ``zero_grad`` of torch takes."""
+    """Remove all gradients, in a third of the time of torch's ``zero_grad``."""
     for optimizer in optimizers.all().values():
         for parameter in _parameters(optimizer):
             parameter.grad = None
 
 
 def step(net: RaggedNet, optimizers: Optimizers, max_norm: float, metrics: StepMetrics) -> None:
-    """Clip the gradients and apply them; each optimizer has a norm of its own.
+    """Clip the gradients and apply them; each optimizer clips by its own norm.
 
     Args:
-        net: Names the parameters in an error.
+        net: Network whose parameter names an error contains.
         optimizers: Changed in place, as are their parameters.
-        max_norm: Longer gradients are scaled down to this norm.
-        metrics: Gets the norms that the gradients had.
+        max_norm: Maximum norm. Longer gradients are scaled down to it.
+        metrics: Measurements, which get the norms before clipping.
 
     Raises:
         NonFiniteError: A gradient is NaN or infinite; then no parameter has changed.
@@ -85,7 +85,7 @@ def step(net: RaggedNet, optimizers: Optimizers, max_norm: float, metrics: StepM
     norms = {}
     for name, optimizer in optimizers.all().items():
         gradients = [p.grad for p in _parameters(optimizer) if p.grad is not None]
-        norm = metrics.bad.new_zeros(())  # where nobody acted there are no gradients at all
+        norm = metrics.bad.new_zeros(())  # without actors there are no gradients
         if gradients:
             norm = clip_gradients(gradients, max_norm, metrics.at_once)
         norms[names[name]] = norm
@@ -98,23 +98,23 @@ def step(net: RaggedNet, optimizers: Optimizers, max_norm: float, metrics: StepM
     metrics.add(list(norms), torch.stack(list(norms.values())))
     for optimizer in optimizers.all().values():
         if not metrics.at_once:
-            # Where a fused optimizer looks before it steps, as GradScaler of torch.amp has it.
+            # A fused optimizer skips its step if this is 1, as with GradScaler of torch.amp.
             optimizer.found_inf = metrics.bad  # type: ignore[attr-defined]
         optimizer.step()
 
 
 def clip_gradients(gradients: list[Tensor], max_norm: float, look: bool) -> Tensor:
-    """Scale gradients that are longer down to ``max_norm``, and return the norm they had.
+    """Scale gradients that are longer than ``max_norm`` down to it, and return their norm.
 
     This is ``clip_grad_norm_`` of torch in a third of its time: it takes the norm of one vector.
 
     Args:
         gradients: Changed in place.
-        max_norm: The largest norm of all of them together.
-        look: Whether reading a number costs nothing. Then short gradients are not scaled at all.
+        max_norm: Maximum norm of all of them together.
+        look: True if reading a number is free. Then short gradients are not scaled at all.
 
     Returns:
-        The norm before, a scalar, float32.
+        The norm before scaling, a scalar, float32.
     """
     vector = torch.cat([gradient.reshape(-1) for gradient in gradients])
     norm: Tensor = torch.linalg.vector_norm(vector, dtype=torch.float64).float()

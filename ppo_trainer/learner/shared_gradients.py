@@ -1,4 +1,4 @@
-"""The sum of the gradients of all processes that learn a network together."""
+"""The sum of the gradients of all processes that train one network."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ __all__ = ["add_up", "nothing_measured"]
 def add_up(
     ranks: Ranks, parameters: Iterable[Tensor], measured: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
-    """Add up the gradients of all processes, in each of them, and return all measured numbers.
+    """Add up the gradients of all processes, in each process, and return the sums of numbers.
 
-    Each process's losses are its share of those of the whole minibatch (``Algorithm.losses``), so
-    that the sum is what one process would have computed.
+    The losses of each process are its part of those of the whole minibatch (``Objective.losses``),
+    so that the sum equals the gradient that one process would have computed.
 
     Args:
         ranks: The processes.
-        parameters: Their gradients are replaced. One without a gradient in every process has none
-            afterwards, so that an optimizer leaves it alone.
-        measured: The shares of this process, by name, in the same order in each.
+        parameters: Parameters whose gradients are replaced. A parameter without a gradient in every
+            process gets none, so that the optimizer skips it.
+        measured: Numbers of this process by name, in the same order in each process.
     """
     if ranks.is_alone:
         return dict(measured)
     own, numbers = list(parameters), torch.stack(list(measured.values()))
     has_one = numbers.new_tensor([one.grad is not None for one in own])
-    # One message for all: each costs a process as much as a thousandth of a second.
+    # One message for all tensors, because each message takes up to a millisecond.
     flat = ranks.add(torch.cat([has_one, numbers, *(_gradient(one).reshape(-1) for one in own)]))
     counts, sums, *parts = torch.split(flat, [len(own), len(numbers), *map(torch.numel, own)])
     for one, part, count in zip(own, parts, counts.tolist(), strict=True):
@@ -46,7 +46,7 @@ def add_up(
 
 
 def nothing_measured(names: Sequence[str], like: Tensor) -> dict[str, Tensor]:
-    """Return the numbers of a process without frames in a minibatch, which change no other's."""
+    """Return zeros for the numbers of a process without frames in a minibatch."""
     ends = {".min": float("inf"), ".max": float("-inf")}
     return {name: like.new_tensor(ends.get(name[-4:], 0.0)) for name in names}
 

@@ -35,15 +35,15 @@ CPU = torch.device("cpu")
 
 
 class StepGraphs:
-    """The graphs in which a network learns from minibatches, one for each size of them.
+    """The CUDA graphs in which a network is trained, one for each size of minibatches.
 
-    The rollout is copied to memory of its own, where each graph finds it.
+    The rollout is copied to memory that all graphs read.
 
     Args:
-        graphs: Whether the network may be captured.
+        graphs: Decides if the network may be captured.
         net: The network.
-        precision: Of ``TrainConfig``.
-        capture: Makes a graph of a function.
+        precision: ``TrainConfig.precision``.
+        capture: Function that makes a graph of a function.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class StepGraphs:
         self._rooms = Rooms[_Step]()
 
     def begin(self, algorithm: Objective, rollout: Rollout) -> bool:
-        """Return True if gradients on this rollout may be computed in graphs."""
+        """Return True if the gradients of this rollout may be computed in graphs."""
         size = algorithm.config.microbatch_size
         if type(algorithm) not in (PPO, VTrace) or 0 < size < algorithm.config.minibatch_size:
             return False
@@ -66,7 +66,7 @@ class StepGraphs:
         parts = parts_of(rollout.batch, rollout.chosen, rollout.log_probs)
         if self._store is None or not self._store.fits(parts, len(rollout)):
             self._rooms.keep_for(None)
-            self._store = None  # before the next one takes memory
+            self._store = None  # free the memory before the next one is allocated
             self._store = _Store(parts, rollout)
         self._store.write(parts, rollout)
         return True
@@ -81,13 +81,13 @@ class StepGraphs:
         """Set the gradients of the network to those of some frames of the rollout.
 
         Args:
-            algorithm: What to minimise.
-            rollout: As ``begin`` got it.
+            algorithm: Objective to minimise.
+            rollout: Rollout that ``begin`` got.
             minibatch: The frames.
-            coefficients: Of the losses.
+            coefficients: Coefficients of the losses.
 
         Returns:
-            What ``algorithm.losses`` measures; None where this cannot be captured.
+            The numbers that ``algorithm.losses`` measures, or None if they cannot be captured.
         """
         store, numbers = self._store, minibatch.numbers
         assert store is not None
@@ -114,7 +114,7 @@ class StepGraphs:
 
 
 class _Store:
-    """A rollout in memory that stays, behind whose last row and frame lies one of slack."""
+    """A rollout in memory that stays, with one row and one frame of slack at the end."""
 
     def __init__(self, parts: Mapping[Key, BatchPart], rollout: Rollout) -> None:
         self.kinds = {key: tuple(part.rows) for key, part in parts.items()}
@@ -130,7 +130,7 @@ class _Store:
         self.returns = _stored(rollout.returns, self.frames)
 
     def fits(self, parts: Mapping[Key, BatchPart], frames: int) -> bool:
-        """Return True if a rollout has room."""
+        """Return True if a rollout fits into the memory."""
         kinds = {key: tuple(part.rows) for key, part in parts.items()}
         return (
             kinds == self.kinds
@@ -139,7 +139,7 @@ class _Store:
         )
 
     def write(self, parts: Mapping[Key, BatchPart], rollout: Rollout) -> None:
-        """Copy a rollout."""
+        """Copy a rollout into the memory."""
         for key, part in parts.items():
             known = part.known
             assert known is not None
@@ -152,7 +152,7 @@ class _Store:
 
 
 def _stored(like: Tensor, room: int) -> Tensor:
-    """Return memory for ``room`` rows, and one of slack."""
+    """Return memory for ``room`` rows and one row of slack."""
     return like.new_full((room + 1, *like.shape[1:]), fill(like))
 
 
@@ -199,7 +199,7 @@ class _Step:
         coefficients: Mapping[str, float],
         advantages: Tensor,
     ) -> None:
-        """Tell the device which rows belong to a minibatch, and what is told of the whole of it."""
+        """Copy the row numbers of a minibatch to the device, and values of the whole minibatch."""
         frames = self._ours["frames",]
         frames[: self._frames] = numbers
         frames[self._frames :] = self._store.frames
@@ -215,7 +215,7 @@ class _Step:
         self._advantages[: self._frames] = advantages
 
     def run(self) -> None:
-        """Compute the gradients."""
+        """Compute the gradients and the numbers."""
         store, frames = self._store, self._theirs["frames",]
         parts = {
             key: BatchPart(
@@ -255,7 +255,7 @@ class _Step:
         self._numbers = torch.stack([number.detach() for number in losses.values()])
 
     def read(self) -> dict[str, Tensor]:
-        """Return the measured numbers, and give the network its gradients."""
+        """Return the measured numbers, and set the gradients of the network."""
         assert self._numbers is not None
         for parameter, gradient in zip(self._parameters, self._gradients, strict=True):
             parameter.grad = gradient
@@ -263,7 +263,7 @@ class _Step:
 
 
 def _neutral(output: NetOutput, minibatch: Rollout, frames: int) -> NetOutput:
-    """Return an output in which slack adds nothing to any loss: as expected, without surprise."""
+    """Return an output in which the frames of slack add 0 to every loss."""
     actions = {}
     for name, own in output.actions.items():
         old = minibatch.log_probs[name]

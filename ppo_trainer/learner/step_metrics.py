@@ -1,6 +1,6 @@
-"""The numbers of an update's gradient steps: whether they are finite, and as those of one update.
+"""The numbers that gradient steps measure: check for NaN, and their means over an update.
 
-Those of names that end with ``.min`` or ``.max`` are the least or the greatest, all others means.
+Of names that end with ``.min`` or ``.max`` the least or the greatest number is taken.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ __all__ = ["StepMetrics", "joined", "looks_are_free", "means", "of_policies"]
 
 
 def looks_are_free(device: torch.device) -> bool:
-    """Return True if reading a number is quick; a GPU finishes its work before."""
+    """Return True if reading a number is free; a GPU must finish its work first."""
     return device.type == "cpu"
 
 
 class StepMetrics:
     """The measurements of each gradient step.
 
-    Where looks are free, numbers are looked at as they come. Elsewhere they are all read at the
-    end; until then ``bad`` keeps the device from taking any further step.
+    Where reading is free, numbers are checked at once. Elsewhere all are read at the end of the
+    update; until then ``bad`` makes the optimizers skip their steps.
 
     Args:
-        device: Where the numbers are.
+        device: Device of the numbers.
 
     Attributes:
-        at_once: Whether numbers are looked at as they come.
-        bad: float32 scalar on the device: 1 from the first number on that is not finite, else 0.
+        at_once: True if numbers are checked at once.
+        bad: float32 scalar on the device: 1 after the first number that is not finite, else 0.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -47,13 +47,15 @@ class StepMetrics:
         self._unread.append([])
 
     def add(self, names: Iterable[str], values: Tensor) -> None:
-        """Add numbers of the step in progress: ``values`` (K,), and their ``names``.
+        """Add numbers of the present step: ``values`` (K,) and their ``names``.
 
         Raises:
-            NonFiniteError: One is NaN or infinite; where looks are not free, ``read`` raises it.
+            NonFiniteError: A number is NaN or infinite; where reading is not free, ``read`` raises
+                it.
         """
         if self.at_once:
-            # As numbers: many small tensors between the large ones would break up the memory.
+            # Stored as Python numbers: many small tensors between large ones would fragment the
+            # memory.
             read = dict(zip(names, values.tolist(), strict=True))
             self._steps[-1] |= read
             _check(read)
@@ -65,7 +67,7 @@ class StepMetrics:
         """Return the numbers of all steps.
 
         Raises:
-            NonFiniteError: One is NaN or infinite.
+            NonFiniteError: A number is NaN or infinite.
         """
         unread = [values for step in self._unread for _, values in step]
         numbers = iter(torch.cat(unread).tolist() if unread else [])
@@ -76,22 +78,22 @@ class StepMetrics:
 
 
 def joined(name: str, one: Tensor, other: Tensor) -> Tensor:
-    """Return a number of two micro-batches: the sum of their shares, or the least, or greatest."""
+    """Return a number of two micro-batches together: sum, or least, or greatest, by its name."""
     if name.endswith((".min", ".max")):
         return torch.minimum(one, other) if name.endswith(".min") else torch.maximum(one, other)
     return one + other
 
 
 def means(measured: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return one number for each name that some of several measurements have."""
+    """Return the mean of each name over the measurements that contain it."""
     names = sorted({name for own in measured for name in own})
     return {name: _mean(name, [own[name] for own in measured if name in own]) for name in names}
 
 
 def of_policies(measured: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return each policy's numbers as ``policy_<i>/<name>``, and one of all of them by name.
+    """Return each policy's numbers as ``policy_<i>/<name>``, and the means over all by name.
 
-    Of a single policy they are its own.
+    A single policy's numbers are returned as they are.
     """
     if len(measured) == 1:
         return dict(measured[0])

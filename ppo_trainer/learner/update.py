@@ -42,26 +42,26 @@ def update(
     graphs: StepGraphs | None = None,
     ranks: Ranks = LONE,
 ) -> dict[str, float]:
-    """Improve the network on a rollout.
+    """Train the network on a rollout.
 
     Args:
-        algorithm: What to minimise.
-        net: Changed in place; its input statistics are not.
+        algorithm: Objective to minimise.
+        net: Changed in place, except for its input statistics.
         optimizers: Changed in place.
-        rollout: All on the network's device.
-        config: The learning rates, and the precision of the network.
-        progress: The part of the run that is over, 0 to 1, for the schedules.
-        generator: Shuffles the frames; on the CPU.
-        clock: Times the phases.
-        graphs: Gradients as CUDA graphs, where they can be.
-        ranks: The processes that learn the network, each from a rollout of its own.
+        rollout: Rollout on the network's device.
+        config: Settings of learning rates and precision.
+        progress: Fraction of the run that is over, 0 to 1, for the schedules.
+        generator: Random number generator for shuffling, on the CPU.
+        clock: Stopwatch of the phases.
+        graphs: Gradients as CUDA graphs, where possible.
+        ranks: The processes that train the network, each on its own rollout.
 
     Returns:
-        One number for all gradient steps, by name: see ``Objective.losses``.
+        The mean of each number over all gradient steps, by name; see ``Objective.losses``.
 
     Raises:
-        NonFiniteError: A loss or a gradient is NaN or infinite; the network is as it was before
-            that gradient step.
+        NonFiniteError: A loss or a gradient is NaN or infinite; the network keeps the parameters
+            from before that gradient step.
     """
     set_learning_rates(optimizers, config, progress)
     coefficients = algorithm.coefficients(progress)
@@ -123,9 +123,9 @@ def add_gradients(
     """Add the gradients of a minibatch to those of the network, one micro-batch at a time.
 
     Returns:
-        What ``algorithm.losses`` measures, of the whole minibatch, without gradients.
+        The numbers that ``algorithm.losses`` measures for the whole minibatch, without gradients.
     """
-    # Both look at the whole minibatch, so that splitting it changes nothing.
+    # Both are computed from the whole minibatch, so that splitting it changes no result.
     if shared is None or shared.whole is None:
         scale, minibatch = algorithm.scale(minibatch), algorithm.prepare(minibatch)
     else:
