@@ -1,9 +1,9 @@
 """A trained network as an agent for single observations.
 
 agent = load_agent("runs/minesweeper")
-actions = agent.act(env.reset())  # as env.act takes them, with probabilities
+actions = agent.act(env.reset())  # input of env.act, with probabilities
 
-A network with a memory remembers each game: agent.reset() where one begins.
+Call agent.reset() at the beginning of each game, for networks with a memory.
 """
 
 from __future__ import annotations
@@ -60,31 +60,31 @@ def load_agent(
     top_k: int = 0,
     policy: int = 0,
 ) -> RunAgent:
-    """Load the network of a run's newest checkpoint as an agent; safe with anybody's run.
+    """Load the network of a run's newest checkpoint as an agent; safe for runs of others.
 
-    No environment is imported, but where ``trust`` allows it and the run is an old one that does
-    not know its spaces.
+    No environment is imported unless ``trust`` is set and the run comes from an old version that
+    did not save its spaces.
 
     Args:
-        run: The run folder; ``<run>/best`` for its best network.
-        env: The maker of the environment whose observations come, if it shows more than the
-            network knows, or is not the one that the run names.
-        greedy: Take the likeliest choice. By default the agent draws as in training, and plays
-            about as well as the evaluation's ``agent, sampled``; ``act(observation, greedy=True)``
-            asks for one greedy decision.
-        seed: Seeds the draws; None derives a seed from that of the run, so that two agents of one
-            run draw alike.
-        device: The device of the network: ``auto``, ``cpu``, ``cuda``.
-        trust: The consent to import the environment that an old run names.
-        temperature: Divides the logits before anything is drawn: below 1 for surer choices, above 1
-            for more even ones. Of continuous actions it multiplies the variance.
-        top_k: Draw only among this number of likeliest choices; 0 for all of them.
-        policy: The number of a policy of a population; ``<run>:1`` says the same.
+        run: Run folder, or ``<run>/best`` for its best network.
+        env: Class of the environment of the observations, needed if it shows more than the network
+            was trained on, or differs from the environment of the run.
+        greedy: True to take the most probable choices. By default the agent draws as in training,
+            and plays about as well as ``agent, sampled`` of the evaluation.
+            ``act(observation, greedy=True)`` takes the most probable choice once.
+        seed: Seed of the draws; None derives it from the seed of the run, so that two agents of one
+            run draw the same numbers.
+        device: Device of the network: ``auto``, ``cpu`` or ``cuda``.
+        trust: Consent to import the environment that an old run names.
+        temperature: Divisor of the logits. Below 1 the probabilities become more concentrated,
+            above 1 more even. The variance of continuous actions is multiplied by it.
+        top_k: Number of most probable choices among which to draw; 0 for all choices.
+        policy: Number of a policy of a population, also written as ``<run>:1``.
 
     Raises:
-        NetConfigError: A temperature or ``top_k`` out of range.
-        RunFolderError: No run folder; or an old one, which only knows its environment's name.
-        CheckpointError: No checkpoint, or one that does not fit the environment.
+        NetConfigError: ``temperature`` or ``top_k`` is out of range.
+        RunFolderError: The folder is not a run, or is an old one without saved spaces.
+        CheckpointError: There is no checkpoint, or it does not fit the environment.
     """
     if policy:
         run = f"{run}:{policy}"
@@ -101,21 +101,21 @@ def load_agent(
 
 
 def load(path: str, seed: int, trust: bool = False) -> RunAgent:
-    """Return the agent of a run, as the plug-in of ``entity_env.agent.load_agent``."""
+    """Return the agent of a run; this is the plug-in of ``entity_env.agent.load_agent``."""
     return load_agent(path, seed=seed, trust=trust)
 
 
 class RunAgent:
     """An agent that decides with a network, one frame at a time.
 
-    If the network has a memory, ``act`` keeps a state for each ``game``, until ``reset`` or an
-    observation that is done.
+    If the network has a memory, ``act`` keeps a state for each ``game`` until ``reset`` or an
+    observation with ``done``.
 
     Args:
-        loaded: The network and where it comes from.
-        shown: The space of the observations; None for that of the network.
-        greedy: Take the likeliest choice instead of drawing.
-        seed: Seeds the draws; None derives a seed from that of the run.
+        loaded: Network and its run.
+        shown: Space of the observations; None for that of the network.
+        greedy: True to take the most probable choices instead of drawing.
+        seed: Seed of the draws; None derives it from the seed of the run.
         temperature: See ``load_agent``.
         top_k: See ``load_agent``.
     """
@@ -140,29 +140,29 @@ class RunAgent:
         spaces = loaded.net.obs_space, loaded.net.action_space
         self._reader = FrameReader(*spaces)
         self._memory = GameMemory(loaded.net)
-        self._rows: NetworkAgent | None = None  # of whole rows
+        self._rows: NetworkAgent | None = None  # plays rows of a VecEnv
         self._filter = ObservationFilter(shown or spaces[0], spaces[1], spaces[0])
 
     def __deepcopy__(self, memo: dict[int, Any]) -> RunAgent:
-        """Return an agent with the same network that draws and remembers for itself."""
-        # The rows' agent shares the network, too, and draws from the copy of the generator.
+        """Return an agent that shares the network, and has its own random numbers and memory."""
+        # The agent of rows shares the network, too, and draws from the copy of the generator.
         return copy_beside(self, self.loaded, memo)
 
     @property
     def version(self) -> str:
-        """The name of the checkpoint that it plays."""
+        """The name of the loaded checkpoint."""
         return self.loaded.checkpoint.name
 
     def is_newest(self) -> bool:
-        """Return False if the run, which goes on, has a newer checkpoint."""
+        """Return False if the run has a newer checkpoint."""
         run, own = self.loaded.run, self.loaded.checkpoint
         return own.parent != run.checkpoints or own == latest_checkpoint(run)
 
     def make_game(self, trust: bool = False) -> Environment | MultiPlayerEnvironment:
-        """Return the game that the run trains on, with all of its seats where it has several.
+        """Return the game of the training, with all of its seats if it has several.
 
         Args:
-            trust: The consent to import the environment that somebody else's run names.
+            trust: Consent to import the environment that the run of somebody else names.
         """
         return game_of(self.loaded, trust=trust).played()
 
@@ -171,7 +171,7 @@ class RunAgent:
         self._generator.manual_seed(seed)
 
     def __repr__(self) -> str:
-        """Return the run and the way of choosing."""
+        """Return a text with the run, the settings of draws and the device."""
         how = "greedy" if self.greedy else "draws its choices"
         if self.temperature != 1.0:
             how += f", temperature {self.temperature:g}"
@@ -206,17 +206,18 @@ class RunAgent:
         top_k: int | None = None,
         game: Hashable = 0,
     ) -> dict[str, Action]:
-        """Return actions as the environment takes them, each with its whole distribution.
+        """Return actions as input of the environment, with their probabilities.
 
-        That is ``probs``, or ``mean`` and ``std`` of a continuous action, after temperature and
-        ``top_k``.
+        ``probs``, or ``mean`` and ``std`` of a continuous action, are those after ``temperature``
+        and ``top_k``.
 
         Args:
-            observation: The observation of the environment.
-            greedy: Take the likeliest choice, or draw; None takes the setting of the agent.
-            temperature: See ``load_agent``; None takes the setting of the agent.
-            top_k: See ``load_agent``; None takes the setting of the agent.
-            game: The name of the game, if several are played in turns.
+            observation: Observation of the environment.
+            greedy: True to take the most probable choices, False to draw; None for the agent's
+                setting.
+            temperature: See ``load_agent``; None for the agent's setting.
+            top_k: See ``load_agent``; None for the agent's setting.
+            game: Name of the game, if several games are played in turns.
 
         Raises:
             EntityEnvError: The observation does not fit the spaces of the run.
@@ -235,25 +236,27 @@ class RunAgent:
     ) -> list[dict[str, Action]]:
         """Return the actions for several observations, in one pass of the network.
 
-        The same as ``act`` for one after the other, but for what is drawn, and much faster.
+        The actions are those of ``act`` for each observation, except for random numbers, in much
+        less time.
 
         Args:
-            observations: Observations of one environment or several.
+            observations: Observations of one or several environments.
             greedy: See ``act``.
             temperature: See ``act``.
             top_k: See ``act``.
-            games: The game of each observation; None numbers them from 0, so that each call brings
-                the next observations of the same games. Read only where the network remembers.
+            games: Name of the game of each observation, used by networks with a memory. None
+                numbers the games from 0, so that the k-th observations of all calls belong to one
+                game.
 
         Raises:
             EntityEnvError: An observation does not fit the spaces of the run.
         """
         if isinstance(observations, Observation):
             raise ObservationError(
-                "act_many takes several observations",
-                expected="a list of them",
+                "act_many needs a list of observations",
+                expected="a list of observations",
                 received=shorten(observations),
-                hint="act takes one",
+                hint="act takes a single observation",
             )
         frames = [
             self._frame(observation, f"observation {index}")
@@ -262,7 +265,7 @@ class RunAgent:
         games = range(len(frames)) if games is None else games
         if len(games) != len(frames):
             raise SettingError(
-                "each observation is of one game",
+                "the number of observations and of games differ",
                 expected=f"{len(frames)} games",
                 received=shorten(list(games)),
             )
@@ -270,17 +273,18 @@ class RunAgent:
 
     @torch.no_grad()
     def value(self, observation: Observation, *, game: Hashable = 0) -> float:
-        """Return the network's value of an observation of a ``game``."""
+        """Return the network's value of an observation of ``game``."""
         obs = batch_frames([self._frame(observation)], self.obs_space, self.action_space)
         batch = to_batch(obs, self.loaded.device)
         with autocast(self.loaded.device, self.loaded.config):
             return float(self.loaded.net.value(batch, memory=self._memory.of([game]))[0])
 
     def act_rows(self, obs: VecObs) -> Mapping[str, ActionBuffer]:
-        """Return the actions for the rows of a ``VecEnv``, each with a memory of its own.
+        """Return the actions for the rows of a ``VecEnv``; each row has its own memory state.
 
         Args:
-            obs: With the spaces of the network: ``VecFeatureFilter`` shows what it knows of more.
+            obs: Observation with the spaces of the network; ``VecFeatureFilter`` removes what it
+                does not know.
         """
         if self._rows is None:
             self._rows = NetworkAgent(
@@ -294,18 +298,18 @@ class RunAgent:
         return self._rows.act_rows(obs)
 
     def decide(self, obs: VecObs) -> Decision:
-        """Return the actions for the one row of ``obs``, with all probabilities and the value."""
+        """Return the actions for the only row of ``obs``, with all probabilities and the value."""
         return self._decide(obs)[0]
 
     def decide_rows(self, obs: VecObs) -> list[Decision]:
-        """Return a decision for each frame of ``obs``; the frames are independent positions.
+        """Return a decision for each frame of ``obs``, where frames are unrelated positions.
 
         Raises:
             SettingError: The network has a memory.
         """
         if self.loaded.net.memory is not None:
             raise SettingError(
-                "positions are judged that do not follow on each other",
+                "unrelated positions cannot be evaluated by a network with a memory",
                 expected="a network without a memory",
                 received=str(self.loaded.run.path),
             )
@@ -373,7 +377,7 @@ class RunAgent:
 
 
 def _chosen(action: ActionOutput) -> list[npt.NDArray[Any]]:
-    """Return the choices of each frame, (A,), or of a continuous action its numbers, (A, K)."""
+    """Return the choices of each frame, (A,), or the numbers of a continuous action, (A, K)."""
     offsets = action.chosen.offsets.cpu().numpy()
     return np.split(action.chosen.values.cpu().numpy(), offsets[1:-1])
 

@@ -1,4 +1,4 @@
-"""Evaluate a network in fresh episodes, beside a scripted player, random play and opponents."""
+"""Evaluation of a network in fresh episodes, and of scripts, random play and opponents."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def evaluate(
     number: int = 0,
     budget: PlayBudget | None = None,
 ) -> Evaluation:
-    """Play fresh episodes that the training never sees; each ``number`` gives other ones."""
+    """Play fresh episodes, other than those of the training; each ``number`` gives others."""
     seed = derived_seed(config.seed, "evaluation", number)
     agent = NetworkAgent(net, seed=seed, greedy=greedy, precision=config.precision)
     name, budget = _player(greedy), PlayBudget() if budget is None else budget
@@ -59,14 +59,14 @@ def evaluate(
 def evaluate_all(
     net: RaggedNet, game: Game, config: TrainConfig, episodes: int, *, only_greedy: bool = False
 ) -> list[Evaluation]:
-    """Evaluate the agent, greedy and sampled, the scripted player, if any, and random play.
+    """Evaluate the agent, greedy and sampled, the scripted player if there is one, and random play.
 
     Args:
         net: The network.
         game: The game.
-        config: The settings; of ``eval`` those of ``scripted``, ``max_steps`` and ``seconds``.
-        episodes: The number of episodes of each player.
-        only_greedy: Leave out sampled and random play.
+        config: Settings; of ``config.eval`` it uses ``scripted``, ``max_steps`` and ``seconds``.
+        episodes: Number of episodes of each player.
+        only_greedy: True to leave out the sampled agent and random play.
     """
     seed = derived_seed(config.seed, "evaluation")
     players: dict[str, Callable[..., Evaluation | None]] = {}
@@ -85,7 +85,7 @@ def evaluate_all(
     ):
         for number, (name, play) in enumerate(players.items()):
             left = config.eval.seconds - (time.monotonic() - start)
-            # What one player does not need is left to the others; each plays at least a step.
+            # Time that one player does not use is left to the others; each plays at least one step.
             share = max(left / (len(players) - number), 1e-9) if config.eval.seconds else 0.0
             results.append(play(budget=PlayBudget(share, progress.heard(name))))
     return [result for result in results if result is not None]
@@ -100,21 +100,22 @@ def evaluate_against(
     *,
     greedy: bool = False,
 ) -> list[Evaluation]:
-    """Evaluate the network against each opponent; networks of opponents draw their choices.
+    """Evaluate the network against each opponent; opponents draw their choices.
 
     Args:
         net: The network.
-        game: A game of several players.
-        config: Its seed, precision and ``eval.seconds`` are used.
-        episodes: Games against each opponent, rounded up so that each side has as many.
-        opponents: By name, as in ``selfplay.opponents``.
-        greedy: The network takes the likeliest choices.
+        game: Game for several players.
+        config: Settings, of which seed, precision and ``eval.seconds`` are used.
+        episodes: Number of games against each opponent, rounded up to the same number from each
+            side.
+        opponents: Names of opponents, as in ``selfplay.opponents``.
+        greedy: True to let the network take the most probable choices.
 
     Raises:
-        ConfigError: A game for one player, or an opponent that does not exist or does not fit.
+        ConfigError: The game is for one player, or an opponent does not exist or does not fit.
     """
     check_count("number of episodes", episodes, error=ConfigError)
-    game.sides()  # a game for one player stops here
+    game.sides()  # raises for a game for one player
     made, device = {}, str(next(net.parameters()).device)
     for number, name in enumerate(opponents):
         seed = derived_seed(config.seed, "against", number)
@@ -141,11 +142,11 @@ def _evaluate_script(
     budget: PlayBudget,
 ) -> Evaluation | None:
     """Evaluate the scripted player; return None if it fails."""
-    # A script knows the game, not what the network sees of it.
+    # A script gets the whole observation, not the part that the network was trained on.
     whole = replace(game, shown=None, replays=None)
     limit = config.eval.max_steps
     try:
-        if whole.is_compiled:  # a row sees the same as the single game, in a tenth of the time
+        if whole.is_compiled:  # rows show the same as the single game, in a tenth of the time
             with whole.rows(1, seed) as row:
                 agent = ScriptedAgent(scripted, row.obs_space(), row.action_space())
             metrics = play_rows(
@@ -155,7 +156,7 @@ def _evaluate_script(
             metrics = play_scripted(whole, scripted, episodes, seed, max_steps=limit, budget=budget)
     except FAILURES as error:
         complain("".join(traceback.format_exception(error, limit=-3)).rstrip())
-        complain(f"no scripted player: eval.scripted={config.eval.scripted} failed")
+        complain(f"left out: the scripted player eval.scripted={config.eval.scripted} failed")
         return None
     return Evaluation(_SCRIPT, metrics, episodes, budget.cut_off)
 
@@ -169,7 +170,7 @@ def _evaluate(
     seed: int,
     budget: PlayBudget,
 ) -> Evaluation:
-    """Evaluate an agent of rows."""
+    """Evaluate an agent that plays rows."""
 
     def make_rows(count: int, seed: int) -> VecEnv:
         agent.reset()

@@ -1,4 +1,4 @@
-"""The memory of an agent for each game that it plays."""
+"""The memory states of an agent, one for each game that it plays."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["GameMemory"]
 
 
 class GameMemory:
-    """The state of each game, by the name of the game.
+    """The memory states of games, by the name of the game.
 
     Args:
-        net: The network; without a memory, nothing is kept.
+        net: Network; without a memory, no states are kept.
     """
 
     def __init__(self, net: RaggedNet) -> None:
@@ -25,10 +25,10 @@ class GameMemory:
         self._states: dict[Hashable, Tensor] = {}
 
     def of(self, games: Sequence[Hashable]) -> Tensor | None:
-        """Return the states of ``games``; zeros for a new one. Shape: (B, W).
+        """Return the states of ``games``, with zeros for a new game. Shape: (B, W).
 
         Raises:
-            SettingError: Names that cannot be told apart.
+            SettingError: A name is not hashable, or two observations are of one game.
         """
         if self._begin is None:
             return None
@@ -37,22 +37,22 @@ class GameMemory:
         except TypeError as error:
             raise SettingError(
                 "the name of a game is not hashable",
-                expected="a number or a string, say",
+                expected="a number or a string, for example",
                 received=shorten(list(games)),
             ) from error
         if distinct < len(games):
             raise SettingError(
-                "two observations are of one game, and the network remembers what came before",
-                expected="one observation of each game at a time",
+                "two observations are of the same game, and the network has a memory",
+                expected="at most one observation of each game",
                 received=shorten(list(games)),
-                hint="games=[...] says of which game each observation is",
+                hint="games=[...] assigns each observation to a game",
             )
         return torch.stack([self._states.get(game, self._begin) for game in games])
 
     def keep(self, games: Sequence[Hashable], output: NetOutput) -> None:
         """Store the states of ``games`` after the network has acted."""
         if output.memory is not None:
-            # In memory of their own: a view would keep the states of all games.
+            # Copies, because a view would keep the states of all games in memory.
             self._states.update(zip(games, map(torch.clone, output.memory), strict=True))
 
     def forget(self, game: Hashable) -> None:

@@ -1,4 +1,4 @@
-"""The steps of episodes that a run plays, to be shown."""
+"""The steps of episodes that a run's network plays, to be shown."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ class Step:
     """One step of an episode, or its start.
 
     Args:
-        episode: Counts from 1.
-        step: Steps taken in the episode; 0 is its start.
+        episode: Number of the episode, from 1 on.
+        step: Number of steps taken in the episode; 0 is its start.
         reward: Reward of the step that led here.
-        total: Reward of the episode so far.
-        done: The episode is over.
-        text: The state in lines of text.
+        total: Sum of rewards of the episode so far.
+        done: True if the episode is over.
+        text: State in lines of text.
         frame: The observation.
-        picture: The environment's own picture of the state, (H, W, 3) uint8, where it was asked for
-            and there is one.
-        chosen: The choices of the actors in this state; empty at the end.
-        choices: The choices in lines of text.
-        who: A text on the players of the seats of a game of several players; else empty.
+        picture: The environment's picture of the state, (H, W, 3) uint8; None if it was not asked
+            for, or there is none.
+        chosen: Choices of the actors in this state; empty at the end.
+        choices: Choices in lines of text.
+        who: Text on the players of the seats in a game of several players; else empty.
     """
 
     episode: int
@@ -60,7 +60,7 @@ class Step:
 
     @property
     def end(self) -> str:
-        """A text on the end of the episode with its metrics; empty before the end."""
+        """A text on the end of the episode, with its metrics; empty before the end."""
         if not self.done:
             return ""
         numbers = "".join(f", {name} {v:.4g}" for name, v in self.frame.metrics.items())
@@ -80,11 +80,11 @@ def play(
 
     Args:
         loaded: The run.
-        episodes: The number of episodes.
-        greedy: Take the likeliest choices instead of drawing.
-        seed: The seed of the episodes; None derives one from that of the run.
-        draw: Add pictures to the steps.
-        env: The environment, which is closed at the end; None makes one.
+        episodes: Number of episodes.
+        greedy: True to take the most probable choices instead of drawing.
+        seed: Seed of the episodes; None derives it from the seed of the run.
+        draw: True to add pictures to the steps.
+        env: Environment, which is closed at the end; None makes one.
     """
     count = check_count("number of episodes", episodes, error=SettingError)
     if seed is None:

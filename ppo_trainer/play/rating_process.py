@@ -1,6 +1,6 @@
 """The process that rates versions of a run while the run trains.
 
-It runs at the lowest priority and ends with the training, however that ends.
+It runs at the lowest priority and ends when the training process ends.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from ragged_net import RaggedNet
 __all__ = ["RatingTask", "Ratings", "main", "version_steps"]
 
 _LAST_VERSIONS = 3
-"""The number of earlier versions that a version plays, besides the reference players."""
+"""Number of earlier versions that a version plays, besides the reference players."""
 _PAUSE = 0.5  # seconds
 _MOST_FITTED = 500
-"""The number of last players that are fitted together, in a second; earlier ratings stay."""
+"""Number of newest players that are fitted together, in about a second; older ratings stay."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,11 @@ class RatingTask:
     """The task of the process.
 
     Args:
-        run: The run folder, whose ``rated`` holds the versions.
+        run: Run folder, whose folder ``rated`` contains the versions.
         game: The game.
-        config: The settings of the run.
-        obs_space: The observation space of the networks.
-        action_space: The action space of the networks.
+        config: Settings of the run.
+        obs_space: Observation space of the networks.
+        action_space: Action space of the networks.
     """
 
     run: Path
@@ -58,7 +58,7 @@ class RatingTask:
 
 
 def main() -> None:
-    """Read a pickled ``RatingTask``, and rate until the process is ended."""
+    """Read a pickled ``RatingTask``, and rate versions until the process is ended."""
     task: RatingTask = read_task()
     if hasattr(os, "nice"):  # not on Windows
         os.nice(19)
@@ -69,13 +69,13 @@ def main() -> None:
 
 
 def version_steps(name: str) -> int:
-    """Return the steps in the name of a version, ``step_<steps>`` and perhaps ``_policy_<i>``."""
+    """Return the steps of a version by its name, ``step_<steps>`` or with ``_policy_<i>``."""
     return int(name.split("_")[1])
 
 
 @dataclass
 class Ratings:
-    """The ratings of versions, which play the reference players and each other.
+    """The ratings of versions, which play against the reference players and each other.
 
     The rating of random play is 0, and 400 points are odds of 10 to 1.
 
@@ -113,7 +113,7 @@ class Ratings:
     def rate_newest(self) -> bool:
         """Rate the newest version that has no rating, and return True if there was one.
 
-        Older ones without a rating are left out, so that the ratings keep up with the training.
+        Older versions without a rating are left out, so that the ratings keep up with the training.
         """
         names = sorted(own.name for own in self._run.rated.glob("step_*"))
         waiting = [name for name in names if name not in self._games]
@@ -157,7 +157,7 @@ class Ratings:
         return self._agents[name]
 
     def _fit(self, names: list[str]) -> None:
-        """Rate the last of these players from all their games, the references among them."""
+        """Fit the ratings of the newest players, and of the references, to all their games."""
         fitted = list(dict.fromkeys([*self._references, *names[-_MOST_FITTED:]]))
         met = {other for name in fitted for other in self._games[name]}
         earlier = sorted(met.difference(fitted))

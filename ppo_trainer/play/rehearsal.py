@@ -1,4 +1,4 @@
-"""First steps of the scripts and environments that a run uses later, played before it trains."""
+"""First steps of the scripts and environments of a run, played before it trains."""
 
 from __future__ import annotations
 
@@ -23,14 +23,16 @@ __all__ = ["rehearse"]
 
 
 def rehearse(config: TrainConfig, game: Game) -> None:
-    """Let the scripted player, scripts among the opponents and ``eval.env`` play one step each.
+    """Play one step with the scripted player, each scripted opponent and ``eval.env``.
+
+    It reports mistakes in them now, which otherwise would end the run later.
 
     Args:
-        config: The settings of the training that is about to begin.
-        game: The game that is trained on.
+        config: Settings of the training that is about to begin.
+        game: Game of the training.
 
     Raises:
-        ConfigError: One of them does not exist or fails; the message shows how actions are written.
+        ConfigError: One of them does not exist or fails; the message shows an example of actions.
     """
     scripted = config.eval.scripted
     script = None if scripted is None else load_script(scripted, "eval.scripted", ConfigError)
@@ -49,7 +51,7 @@ def rehearse(config: TrainConfig, game: Game) -> None:
             agent = make_opponent(name, *spaces)
             try:
                 agent.act_rows(obs)
-            except Exception as error:  # a script may raise anything
+            except Exception as error:  # a script may raise any exception
                 raise _failed("selfplay.opponents", f"the script {name!r}", error) from error
 
 
@@ -78,21 +80,21 @@ def _play_step(
             written = _written(example)
             actions = script(observation)
             if not isinstance(actions, Mapping):
-                raise TypeError(f"it returned {shorten(actions)}, no dict of actions")
+                raise TypeError(f"it returned {shorten(actions)}, which is not a dict of actions")
             env.act(actions)
-    except Exception as error:  # a script and an environment may raise anything
+    except Exception as error:  # scripts and environments may raise anything
         raise _failed(setting, what, error, written) from error
 
 
 def _failed(setting: str, what: str, error: Exception, written: str | None = None) -> ConfigError:
     return ConfigError(
-        f"{setting}: {what} has failed in its first step: {type(error).__name__}: {error}",
+        f"{setting}: {what} failed in its first step: {type(error).__name__}: {error}",
         expected=None if written is None else f"actions such as {written}",
     )
 
 
 def _written(actions: Mapping[str, Any]) -> str:
-    """Return actions as a script writes them."""
+    """Return actions as the Python code of a script."""
     parts = []
     for name, action in actions.items():
         own = {field.name: getattr(action, field.name) for field in fields(action)}

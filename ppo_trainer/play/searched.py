@@ -19,24 +19,29 @@ from ppo_trainer.runs.load_run import LoadedRun
 __all__ = ["evaluate_searched"]
 
 _MOST_POSITIONS = 8192
-"""The most positions that are kept at once; one of Mini-RTS takes 50 KB."""
+"""Maximum number of positions in memory; one of Mini-RTS takes 50 KB."""
 
 
 def evaluate_searched(loaded: LoadedRun, episodes: int, visits: int) -> Evaluation:
-    """Play the episodes of the greedy evaluation with a search of ``visits`` for each decision.
+    """Play the episodes of the greedy evaluation with a tree search for each decision.
+
+    Args:
+        loaded: The run.
+        episodes: Number of episodes.
+        visits: Number of visits of the tree for each decision.
 
     Raises:
-        SettingError: The game has no compiled rows for one player, asks for more than one choice
-            at a time, or the network has a memory.
+        SettingError: The game has no compiled rows for one player or has more than one choice at a
+            time, or the network has a memory.
     """
     name, config = f"agent, {visits} visits", loaded.config
     check_count("number of visits", visits, error=SettingError)
     if loaded.game.has_seats:
         raise SettingError(
-            "a search of rows plays games for one player",
+            "--search is for games for one player",
             expected="compiled rows of such a game",
             received="a game of several players",
-            hint="SearchAgent looks ahead in games of several players",
+            hint="use SearchAgent to search in games for several players",
         )
     guide, seed = RunAgent(loaded), derived_seed(config.seed, "evaluation", 0)
     searches: list[RowsSearch] = []

@@ -17,7 +17,7 @@ from ppo_trainer.players.opponent_rows import Lineup, OpponentRows
 __all__ = ["count_results", "play_pair", "play_sides"]
 
 _MOST_GAMES = 32
-"""Games of each side at once."""
+"""Number of games of each side that are played at once."""
 
 
 def play_sides(
@@ -32,20 +32,20 @@ def play_sides(
 ) -> dict[str, npt.NDArray[np.float64]]:
     """Return the metrics of each episode of one player against another, who plays all other seats.
 
-    Each side plays its games to their end. What the time does not allow is left out, of each side
-    alike; one game is played to its end.
+    The games of each side are played to their end. Games that the time limit leaves out are left
+    out of each side alike; at least one game is played to its end.
 
     Args:
-        player: The player whose episodes are measured.
-        game: A game of several players.
-        config: Its ``eval.max_steps`` is used.
-        episodes: The number of episodes, rounded up so that each side has equally many.
-        opponent: Plays the other sides.
-        seed: The seed of the games.
-        budget: The time limit; None sets none.
+        player: Player whose episodes are measured.
+        game: Game for several players.
+        config: Settings, of which ``eval.max_steps`` is used.
+        episodes: Number of episodes, rounded up to the same number from each side.
+        opponent: Player of the other sides.
+        seed: Seed of the games.
+        budget: Time limit; None sets no limit.
 
     Returns:
-        Shape of each: (episodes,).
+        The metrics by name. Shape of each: (episodes,).
 
     Raises:
         ConfigError: No game has ended.
@@ -59,20 +59,20 @@ def play_pair(
 ) -> npt.NDArray[np.float64]:
     """Return the scores of the first player, one for each game: 1 for a win, 0.5 for a draw, 0.
 
-    Each game counts once, also a game of teams. With more than two sides one player has one side
-    and the other has all others; each player is alone in half of the games. The score of a game is
-    the mean over the seats of the player who is alone.
+    A game of teams counts once, too. With more than two sides one player plays one side and the
+    other player all others; each is alone in half of the games. The score of a game is the mean
+    over the seats of the player who is alone.
 
     Args:
-        first: A player.
-        second: The other one.
-        game: A game of several players.
-        config: The settings of the games.
-        games: Their number, rounded up so that each side, and each player alone, has equally many.
-        seed: The seed of the games.
+        first: First player.
+        second: Second player.
+        game: Game for several players.
+        config: Settings of the games.
+        games: Number of games, rounded up to the same number for each side and each player alone.
+        seed: Seed of the games.
 
     Returns:
-        Shape: (games,).
+        The scores. Shape: (games,).
     """
     places = [(first, second), (second, first)] if len(game.sides()) > 2 else [(first, second)]
     scores = []
@@ -86,7 +86,7 @@ def play_pair(
 
 
 def count_results(scores: npt.ArrayLike) -> tuple[int, int, int]:
-    """Return how many games were won, drawn and lost."""
+    """Return the numbers of games that were won, drawn and lost."""
     own = np.asarray(scores)
     won, lost = int((own > 0.5).sum()), int((own < 0.5).sum())
     return won, own.size - won - lost, lost
@@ -104,8 +104,8 @@ def _play(
     """Return the metrics of each episode, and the score of each game."""
     if game.is_endless:
         raise ConfigError(
-            f"nobody wins games of {game.name}, which never end",
-            expected="a game with an end; python -m ppo_trainer.evaluate RUN measures lives",
+            f"games of {game.name} have no winner, because they never end",
+            expected="a game with an end; python -m ppo_trainer.evaluate RUN measures episodes",
         )
     sides = game.sides()
     per_side = -(-episodes // len(sides))
@@ -129,7 +129,7 @@ def _play(
     kept = [summary for own in summaries for summary in own]
     if not kept:
         raise ConfigError(
-            "no game has ended", expected="a longer time (--seconds), or eval.max_steps"
+            "no game has ended", expected="more time (--seconds), or a larger eval.max_steps"
         )
     counts = np.zeros_like(wanted)
     scores = []
@@ -141,12 +141,12 @@ def _play(
 
 
 class _EachSide:
-    """A matchmaker that lets the player keep one side in all games of a table."""
+    """A matchmaker that gives the player the same side in all games of a table."""
 
     def __init__(self, opponent: Agent, sides: int) -> None:
         self._opponent, self._sides = opponent, sides
         self.ended_games: list[int] = []
-        self.scores: list[float] = []  # of each of them: ``ended`` is called in the same order
+        self.scores: list[float] = []  # in the order in which ``ended`` is called
         self._begun: set[int] = set()
 
     def draw(self, game: int) -> Lineup:
@@ -161,7 +161,7 @@ class _EachSide:
         return self._opponent
 
     def ended(self, lineup: Lineup, score: float) -> None:
-        """Note the score of a game; ``draw`` then hears which one it was."""
+        """Store the score of a game; ``draw`` is called for the same game next."""
         self.scores.append(score)
 
     def shown_name(self, name: str) -> str:

@@ -19,12 +19,12 @@ __all__ = ["check_picture", "write_video"]
 
 
 def write_video(path: Path, pictures: Sequence[Any], fps: float) -> Path:
-    """Write pictures, (H, W, 3) uint8 of one size, as ``.gif`` or ``.mp4``; returns the path."""
+    """Write pictures, (H, W, 3) uint8 of one size, as ``.gif`` or ``.mp4``; return the path."""
     frames = [check_picture(picture) for picture in pictures]
     if not frames or any(frame.shape != frames[0].shape for frame in frames):
         raise VideoError(
-            "these pictures do not make a video",
-            expected="at least one picture, and one size for all",
+            "these pictures cannot be written as a video",
+            expected="at least one picture, all of one size",
             received=sorted({frame.shape for frame in frames}),
         )
     if path.suffix.lower() not in (".gif", ".mp4"):
@@ -62,10 +62,10 @@ def _write_mp4(path: Path, frames: Sequence[npt.NDArray[np.uint8]], fps: float) 
         import imageio_ffmpeg  # noqa: F401  (the encoder; imageio finds it by itself)
     except ImportError as error:
         raise VideoError(
-            "MP4 needs an encoder that is not installed",
+            "writing MP4 needs an encoder that is not installed",
             hint="pip install 'ragged-rl[video]', or write a .gif",
         ) from error
-    # The codec takes even sizes only: repeat the last row or column where one is missing.
+    # The codec needs even sizes: the last row or column is repeated if the size is odd.
     height, width = frames[0].shape[:2]
     pad = ((0, height % 2), (0, width % 2), (0, 0))
     imageio.mimwrite(
@@ -74,7 +74,7 @@ def _write_mp4(path: Path, frames: Sequence[npt.NDArray[np.uint8]], fps: float) 
 
 
 def check_picture(picture: Any) -> npt.NDArray[np.uint8]:
-    """Return a picture as an array, or raise VideoError if it is none."""
+    """Return a picture as an array; raise VideoError if it is not one."""
     frame = np.asarray(picture)
     if frame.ndim != 3 or frame.shape[2] != 3 or frame.dtype != np.uint8 or frame.size == 0:
         raise VideoError(

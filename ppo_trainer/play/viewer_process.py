@@ -25,7 +25,7 @@ class ViewerTask:
     """The task of the process.
 
     Args:
-        run: The run folder.
+        run: Run folder.
         game: The game.
     """
 
@@ -34,7 +34,7 @@ class ViewerTask:
 
 
 def main() -> None:
-    """Read a pickled ``ViewerTask``, print an address, and answer until the process is ended."""
+    """Read a pickled ``ViewerTask``, print an address, and serve until the process is ended."""
     task: ViewerTask = read_task()
     os.environ["CUDA_VISIBLE_DEVICES"] = ""  # the GPU belongs to the training
     if hasattr(os, "nice"):  # not on Windows

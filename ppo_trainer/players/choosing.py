@@ -1,4 +1,4 @@
-"""Probabilities of a pool's opponents: equal, by recency, or by difficulty."""
+"""The probabilities with which a pool draws its opponents."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def probabilities(choose: str, qualities: Sequence[float]) -> Floats:
     """Return the probability of each opponent, the oldest one first. Shape: (N,).
 
     Args:
-        choose: ``uniform``; ``recent``: each half as likely as the next one; ``quality``: the
-            softmax of the scores.
-        qualities: Their quality scores. Shape: (N,).
+        choose: ``uniform``: equal probabilities. ``recent``: each version half the probability of
+            the next one. ``quality``: softmax of the quality scores.
+        qualities: Quality scores. Shape: (N,).
     """
     scores = np.asarray(qualities, np.float64)
     if choose == "uniform":
@@ -35,12 +35,12 @@ def probabilities(choose: str, qualities: Sequence[float]) -> Floats:
 def after_win(quality: float, step: float, ratio: float) -> float:
     """Return the quality score of an opponent after it was beaten: ``q - step / (N p)``.
 
-    A loss leaves it as it is. Dividing by the probability makes up for how seldom an opponent is
-    drawn. Berner et al. 2019, arXiv:1912.06680, appendix N, with step 0.01.
+    A loss leaves the score unchanged. The division by the probability compensates for opponents
+    that are rarely drawn. Berner et al. 2019, arXiv:1912.06680, appendix N, with step 0.01.
 
     Args:
-        quality: Its score q before.
-        step: The amount that a win takes.
-        ratio: N p: the number of opponents, times the probability with which this one was drawn.
+        quality: Quality score q before the game.
+        step: Amount that a win subtracts.
+        ratio: N p, the number of opponents times the probability with which this one was drawn.
     """
     return quality - step / ratio

@@ -1,4 +1,4 @@
-"""The base of wrappers that follow the games of rows."""
+"""The base class of wrappers that follow the games of rows."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ __all__ = ["GameRows", "check_sides"]
 
 
 class GameRows(VecWrapper):
-    """Rows of games whose seats are consecutive rows, with a state of their own.
+    """Rows of games whose seats are consecutive rows, with additional state.
 
-    That state is saved with the first row, under the name ``saved_as``.
+    The additional state is saved with the first row, under the name ``saved_as``.
 
     Args:
-        env: The rows of games.
-        sides: The seats of each side: a team, or a seat alone.
+        env: Rows of games.
+        sides: Seats of each side: a team, or a single seat.
     """
 
     saved_as: str
@@ -30,18 +30,18 @@ class GameRows(VecWrapper):
         seats = check_sides(sides)
         if len(env) % seats:
             raise SettingError(
-                f"{len(env)} rows are no whole games of {seats} seats",
+                f"{len(env)} rows do not make whole games of {seats} seats",
                 expected=f"a multiple of {seats}",
                 received=len(env),
             )
         self._games = GameTracker(len(env), seats)
 
     def _own_state(self) -> Any:
-        """Return the state beside that of the rows, as JSON values."""
+        """Return the additional state as JSON values."""
         raise NotImplementedError
 
     def _set_own_state(self, state: Any) -> None:
-        """Restore a state of ``_own_state``; for anything else raise one of DAMAGES."""
+        """Restore a state of ``_own_state``; raise one of DAMAGES for anything else."""
         raise NotImplementedError
 
     def _get_state(self) -> list[Any]:
@@ -65,13 +65,12 @@ def check_sides(sides: Sequence[Sequence[int]]) -> int:
     """Return the number of seats.
 
     Raises:
-        SeatError: There are fewer than two sides, or a seat is in none of them, or in two: two
-            players for one row.
+        SeatError: There are fewer than two sides, or a seat is in no side or in two.
     """
     every = sorted(seat for side in sides for seat in side)
     if len(sides) < 2 or not all(len(side) for side in sides):
         raise SeatError(
-            "there is nobody to play against",
+            "a game needs opponents",
             expected="two sides with at least one seat each",
             received=shorten([list(side) for side in sides]),
         )

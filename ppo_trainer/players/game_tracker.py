@@ -1,4 +1,4 @@
-"""A tracker of the games that rows play: who is inside, and which games are over."""
+"""A tracker of the games that rows play: which rows take part, and which games are over."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ Bools = npt.NDArray[np.bool_]
 class GameTracker:
     """A tracker of games whose seats are consecutive rows, from one observation to the next.
 
-    ``VecObs.over`` says when a game has ended. Where rows leave it out, a game counts as over when
-    all who have decided in it are out.
+    ``VecObs.over`` contains the games that have ended. Where it is None, a game counts as over when
+    all rows that have acted in it are done.
 
     Args:
-        num_rows: The number of rows R.
-        seats: The seats S of each game.
+        num_rows: Number of rows R.
+        seats: Number of seats S of each game.
 
     Attributes:
-        inside: True if the row has decided in its episode. Shape: (R,), bool.
-        steps: The number of steps of each game. Shape: (G,), int64.
+        inside: True if the row has acted in its episode. Shape: (R,), bool.
+        steps: Number of steps of each game. Shape: (G,), int64.
     """
 
     def __init__(self, num_rows: int, seats: int) -> None:
@@ -42,9 +42,8 @@ class GameTracker:
         self.inside[obs.rows] = True
 
     def follow(self, obs: VecObs) -> npt.NDArray[np.int64]:
-        """Return the games that this observation ends, ascending.
-
-        Shape: (K,).
+        """Return the numbers of the games that this observation ends, ascending. Shape: (K,)."""
+        """
         """
         self.steps += 1
         was = self.inside.reshape(-1, self.seats).any(axis=1)
@@ -66,7 +65,7 @@ class GameTracker:
         """Restore a state of ``get_state``.
 
         Raises:
-            StateError: It is something else.
+            StateError: The state is damaged.
         """
         try:
             inside = np.zeros_like(self.inside)

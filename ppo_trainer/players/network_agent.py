@@ -1,4 +1,4 @@
-"""A network as an agent: many rows as one batch, without gradients."""
+"""A network as an agent, which plays many rows as one batch, without gradients."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ T = TypeVar("T")
 
 
 class NetworkAgent(SpacedAgent):
-    """An agent that plays with a network, as the network is at the time.
+    """An agent that plays with a network; changes of its weights take effect at once.
 
     Args:
         net: The network.
-        seed: The seed of the random numbers.
-        greedy: Take the likeliest choice instead of drawing.
-        temperature: Divides the logits before anything is drawn.
-        top_k: Draw only among this number of likeliest choices; 0 for all of them.
-        precision: The setting ``TrainConfig.precision``.
-        generator: The random numbers, on the network's device, in place of ``seed``.
+        seed: Seed of the random numbers.
+        greedy: True to take the most probable choices instead of drawing.
+        temperature: Divisor of the logits.
+        top_k: Number of most probable choices among which to draw; 0 for all choices.
+        precision: ``TrainConfig.precision``.
+        generator: Random number generator on the network's device, which replaces ``seed``.
     """
 
     def __init__(
@@ -66,17 +66,17 @@ class NetworkAgent(SpacedAgent):
     def of_run(
         cls, run: str | Path, *, seed: int = 0, greedy: bool = False, device: str = "auto"
     ) -> NetworkAgent:
-        """Return the network of a run's newest checkpoint; ``<run>/best`` means its best one.
+        """Return the network of a run's newest checkpoint, or of ``<run>/best``, as an agent.
 
         Raises:
-            RunFolderError: No run folder, or an old one that does not know its spaces.
-            CheckpointError: No checkpoint, or a damaged one.
+            RunFolderError: The folder is not a run, or is an old one without saved spaces.
+            CheckpointError: There is no checkpoint, or it is damaged.
         """
         loaded = load_net(run, device)
         return cls(loaded.net, seed=seed, greedy=greedy, precision=loaded.config.precision)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> NetworkAgent:
-        """Return an agent with the same network that draws and remembers for itself."""
+        """Return an agent that shares the network, and has its own random numbers and memory."""
         return copy_beside(self, self.net, memo)
 
     def seed(self, seed: int) -> None:
@@ -84,16 +84,16 @@ class NetworkAgent(SpacedAgent):
         self._generator.manual_seed(seed)
 
     def act_rows(self, obs: VecObs) -> Mapping[str, ActionBuffer]:
-        """Return the actions of the rows that are asked; each row has a memory of its own."""
+        """Return the actions of the rows that must act; each row has its own memory state."""
         return to_actions(self.output(obs))
 
     @torch.no_grad()
     def output(self, obs: VecObs, batch: EntityBatch | None = None) -> NetOutput:
-        """Return the network's output for the rows that are asked, with drawn choices.
+        """Return the network's output for the rows that must act, with drawn choices.
 
         Args:
-            obs: The observation of all rows.
-            batch: The frames of ``obs`` as tensors, if they exist already.
+            obs: Observation of all rows.
+            batch: Frames of ``obs`` as tensors; None converts them.
         """
         if self._memory is None:
             self._memory = RowMemory(self.net, len(obs))
@@ -112,11 +112,11 @@ class NetworkAgent(SpacedAgent):
         return check_output(output)
 
     def reset(self) -> None:
-        """Clear the memory of all rows."""
+        """Clear the memory states of all rows."""
         self._memory = None
 
     def get_state(self) -> dict[str, Any]:
-        """Return the random numbers and the memory as JSON values."""
+        """Return the random numbers and the memory states as JSON values."""
         states: Tensor | None = None if self._memory is None else self._memory.states
         return {
             "generator": bytes(self._generator.get_state().tolist()).hex(),
@@ -128,7 +128,7 @@ class NetworkAgent(SpacedAgent):
         """Restore a state of ``get_state``.
 
         Raises:
-            StateError: It is something else.
+            StateError: The state is damaged or of another network.
         """
         try:
             drawn = torch.tensor(list(bytes.fromhex(state["generator"])), dtype=torch.uint8)
@@ -138,7 +138,7 @@ class NetworkAgent(SpacedAgent):
                 self._memory = RowMemory(self.net, int(state["rows"]))
                 kept = torch.tensor(state["memory"], dtype=torch.float32)
                 if self._memory.states is None or kept.shape != self._memory.states.shape:
-                    raise ValueError("the memory is that of another network")
+                    raise ValueError("the memory states are those of another network")
                 self._memory.states = kept.to(self._device)
         except (*DAMAGES, RuntimeError) as error:
             raise StateError(f"the saved state of an agent is damaged: {error}") from error

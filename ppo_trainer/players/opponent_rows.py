@@ -1,4 +1,4 @@
-"""Rows of which opponents play some, and only the learner's rows are shown."""
+"""Rows some of which opponents play, so that only the learner's rows are shown."""
 
 from __future__ import annotations
 
@@ -35,10 +35,9 @@ class Lineup:
     """The players of a game.
 
     Args:
-        opponent: The name of who plays against the learner; None where the learner plays every
-            seat.
-        side: The number of the side that the learner plays.
-        ratio: The probability with which the opponent was drawn, over that of a uniform draw.
+        opponent: Name of the opponent; None if the learner plays all seats.
+        side: Number of the side that the learner plays.
+        ratio: Probability with which the opponent was drawn, divided by that of a uniform draw.
     """
 
     opponent: str | None = None
@@ -47,35 +46,35 @@ class Lineup:
 
 
 class Matchmaker(Protocol):
-    """A maker of matches, which draws the players of each game and is told the results."""
+    """The interface that draws the players of each game and receives the results."""
 
     def draw(self, game: int) -> Lineup:
-        """Return the players of the game of this number, which begins."""
+        """Return the players of game number ``game``, which begins."""
 
     def agent(self, name: str) -> Agent:
-        """Return the opponent of a name that ``draw`` has returned."""
+        """Return the opponent with a name that ``draw`` has returned."""
 
     def ended(self, lineup: Lineup, score: float) -> None:
-        """Note the end of a learner's game: 1 for a win, 0.5 for a draw, 0 for a loss."""
+        """Handle the end of a learner's game: score 1 for a win, 0.5 for a draw, 0 for a loss."""
 
     def shown_name(self, name: str) -> str:
-        """Return the name of an opponent in metrics."""
+        """Return the name of an opponent as metrics contain it."""
 
 
 class OpponentRows(GameRows):
-    """Rows of which only the learner's are shown; agents play the others, each in one batch.
+    """Rows of which only the learner's are shown; agents play the others.
 
-    ``VecObs.rows`` never names an opponent's row. Its reward is 0, it is never done and has no
-    metrics, so that nothing of opponents reaches a rollout buffer. Rewards that a learner's row
-    gets while opponents move arrive in the steps in which they are paid. The players of a game are
-    drawn when it begins (see ``GameTracker``). The learner's episodes against an opponent have a
-    metric ``win_vs_<name>``: the game's own ``win`` or, where it has none, 1, 0.5 or 0 for a
-    positive, no, or a negative return.
+    ``VecObs.rows`` never contains an opponent's row. The reward of such a row is 0, it is never
+    done and has no metrics, so that rollout buffers contain nothing of opponents. Rewards that a
+    learner's row gets while opponents act arrive in the step in which they are paid. The players of
+    a game are drawn when it begins (see ``GameTracker``). The learner's episodes against an
+    opponent have the metric ``win_vs_<name>``: the game's own ``win`` or, without one, 1, 0.5 or 0
+    for a return above, equal to or below 0.
 
     Args:
-        env: The rows of games; the seats of a game are consecutive rows.
-        sides: The seats of each side: a team, or a seat alone. The learner plays one of them.
-        matchmaker: Draws who plays.
+        env: Rows of games; the seats of a game are consecutive rows.
+        sides: Seats of each side: a team, or a single seat. The learner plays one side.
+        matchmaker: Draws the players of games.
     """
 
     saved_as = "opponents"
@@ -86,10 +85,10 @@ class OpponentRows(GameRows):
         self._matchmaker = matchmaker
         self._lineups = [Lineup()] * (len(env) // self._games.seats)
         self._is_learner = np.ones(len(env), np.bool_)
-        self._player = np.zeros(len(env), np.int64)  # 0 the learner, i + 1 the i-th of ``_names``
+        self._player = np.zeros(len(env), np.int64)  # 0: learner, i + 1: opponent ``_names[i]``
         self._names: list[str] = []
-        self._left: dict[str, Bools] = {}  # rows that an agent must forget
-        self._scores = np.zeros((2, len(self._lineups)))  # sum and number in each running game
+        self._left: dict[str, Bools] = {}  # rows whose memory an agent must clear
+        self._scores = np.zeros((2, len(self._lineups)))  # sum and number of scores in each game
 
     @property
     def lineups(self) -> list[Lineup]:
@@ -133,7 +132,7 @@ class OpponentRows(GameRows):
     def _all_actions(
         self, obs: VecObs, chosen: Mapping[str, ActionBuffer]
     ) -> Mapping[str, ActionBuffer]:
-        """Return the learner's actions, and those of all opponents that are asked."""
+        """Return the learner's actions, and those of all opponents that must act."""
         players = self._player[obs.rows]
         if not players.any():
             return chosen
@@ -167,10 +166,10 @@ class OpponentRows(GameRows):
             raise
         except FAILURES as error:
             raise SettingError(
-                f"the opponent {name!r} has failed: {type(error).__name__}: {error}",
+                f"the opponent {name!r} failed: {type(error).__name__}: {error}",
                 expected=f"a player of actions {list(self.action_space())} among entities "
                 f"{list(self.obs_space().entities)}",
-                hint="a script of another game, or of other settings of this one, cannot play it",
+                hint="a script for another game, or for other settings of it, cannot play it",
             ) from error
 
     def _of_learner(self, obs: VecObs) -> VecObs:
@@ -217,7 +216,7 @@ class OpponentRows(GameRows):
         return asked_frames(obs, np.flatnonzero(mine))
 
     def _draw(self, games: Any) -> None:
-        """Draw the players of games that begin."""
+        """Draw the players of the games that begin."""
         seats = self._games.seats
         for game in games:
             self._seat(game, self._matchmaker.draw(game))
@@ -227,11 +226,11 @@ class OpponentRows(GameRows):
             left[rows[self._player[rows] == number]] = True
 
     def _seat(self, game: int, lineup: Lineup) -> None:
-        """Write who plays a game into the table of rows."""
+        """Store which player plays each row of a game."""
         seats = self._games.seats
         if not 0 <= lineup.side < len(self._sides):
             raise SeatError(
-                f"there is no side {lineup.side} for the learner",
+                f"the learner cannot play side {lineup.side}, which does not exist",
                 expected=f"a number below {len(self._sides)}",
             )
         self._lineups[game] = lineup

@@ -1,4 +1,4 @@
-"""Opponents by name: random play, the network of a run, a script of an installed package."""
+"""Opponents by name: random play, the network of a run, or a script of an installed package."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ def make_opponent(
     greedy: bool = False,
     device: str = "auto",
 ) -> SpacedAgent:
-    """Make the opponent of a name.
+    """Return the opponent with a name.
 
     Args:
         name: ``random``, a run folder, or the dotted path of a script, whose module is imported.
-        obs_space: The observation space of the game.
-        action_space: The action space of the game.
-        seed: The seed of the random numbers.
-        greedy: A network takes the likeliest choices.
-        device: The device of a network.
+        obs_space: Observation space of the game.
+        action_space: Action space of the game.
+        seed: Seed of the random numbers.
+        greedy: True to let a network take the most probable choices.
+        device: Device of a network.
 
     Raises:
         ConfigError: There is no such opponent, or it plays another game.
-        RunFolderError: A folder that is no run.
-        CheckpointError: A run without a checkpoint, or with a damaged one.
+        RunFolderError: The folder is not a run.
+        CheckpointError: The run has no checkpoint, or a damaged one.
     """
     made: SpacedAgent
     if name == "random":
@@ -93,10 +93,10 @@ def _of_run(
         ) from error
     if not is_whole:
         raise ConfigError(
-            f"the opponent {name!r} knows less than the game shows",
+            f"the opponent {name!r} was trained on fewer entities or features than the game shows",
             expected=f"the entities {list(obs_space.entities)} with all their features",
             received=f"a network for {list(agent.obs_space.entities)}",
-            hint="an opponent must have been trained on the same spaces",
+            hint="name an opponent that was trained on the same spaces",
         )
     return agent
 
@@ -107,7 +107,7 @@ def _unknown(name: str) -> EntityEnvError:
     return ConfigError(
         f"there is no opponent {name!r}",
         expected=_EXPECTED,
-        hint="only leagues know it; the dotted path of a run's script is its eval.scripted"
+        hint="'scripted' exists in leagues only; elsewhere give the script that eval.scripted names"
         if name == "scripted"
         else nearest(Path(name).name, runs) or nearest(name, ["random"]),
     )

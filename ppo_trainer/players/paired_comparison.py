@@ -1,4 +1,4 @@
-"""Ratings of players from all games of each pair at once: Bradley and Terry's model with draws."""
+"""Ratings of players from all games of all pairs at once: Bradley-Terry model with draws."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ __all__ = ["SCALE", "rate"]
 F64 = npt.NDArray[np.float64]
 
 SCALE = 400 / np.log(10)
-"""Points of rating for each unit of the logarithm of the odds: 400 points are odds of 10 to 1."""
+"""Rating points for each unit of the logarithm of the odds: 400 points are odds of 10 to 1."""
 _PRIOR = 0.1
-"""The precision of the normal prior of strengths, for players who have won or lost all games."""
+"""Precision of the normal prior of strengths, for players that have won or lost all games."""
 _MOST_STEPS = 200
 
 
@@ -22,21 +22,21 @@ def rate(
     anchor: int | None = None,
     known: npt.ArrayLike | None = None,
 ) -> tuple[F64, F64]:
-    """Return ratings and their standard deviations, from all games at once by maximum likelihood.
+    """Return ratings and their standard deviations, by maximum likelihood of all games.
 
     Davidson's model: a win of i, a win of j and a draw have probabilities in the proportion
-    ``p_i : p_j : nu * sqrt(p_i p_j)``. The rating is ``400 log10 p``. A weak normal prior keeps it
-    finite for a player who has won all games. The order of games does not matter.
+    ``p_i : p_j : nu * sqrt(p_i p_j)``. The rating is ``400 log10 p``. A weak normal prior keeps the
+    rating of a player finite that has won all games. The order of games does not matter.
 
     Args:
-        won: The wins of the player of a row against that of a column. Shape: (players, players).
-        drawn: The number of their draws, symmetric. Shape: (players, players).
-        anchor: The player whose rating is 0; None: the mean of all ratings is 0.
-        known: Ratings that stay as they are, and NaN for those to be found; they set the zero in
-            place of ``anchor``. Shape: (players,).
+        won: Wins of the row's player against the column's player. Shape: (players, players).
+        drawn: Number of their draws, symmetric. Shape: (players, players).
+        anchor: Player whose rating is 0; None sets the mean of all ratings to 0.
+        known: Ratings that are fixed, with NaN for ratings to fit; they replace ``anchor``. Shape:
+            (players,).
 
     Returns:
-        Two arrays of shape (players,).
+        The ratings and their standard deviations. Shape of each: (players,).
 
     Source:
         Davidson, "On extending the Bradley-Terry model to accommodate ties in paired comparison
@@ -46,8 +46,8 @@ def rate(
     count = len(wins)
     games = wins + wins.T + draws
     margin = (wins - wins.T) / 2
-    strength = np.zeros(count + 1)  # the logarithms of p, and that of nu
-    center = np.zeros(count + 1)  # of the prior
+    strength = np.zeros(count + 1)  # log p of each player, and log nu
+    center = np.zeros(count + 1)  # means of the prior
     is_known = np.zeros(count + 1, np.bool_)
     if known is not None:
         given = np.asarray(known, np.float64) / SCALE

@@ -1,4 +1,4 @@
-"""Rows of a population: each game is dealt to the policies anew."""
+"""Rows of a population, whose games are assigned to its policies."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ class PopulationRows(GameRows):
     """Rows that belong to one policy each, from the beginning of a game to its end.
 
     When a game begins, the policy of each side is drawn uniformly and independently, so that a
-    policy meets all others and itself; with ``by_seat`` seat i always belongs to policy i modulo
-    ``size``, through all of its lives. Ended episodes have metrics ``policy_<i>/win`` and
-    ``policy_<i>/episodic_reward`` besides, of the rows of that policy.
+    policy plays against all others and itself. With ``by_seat`` seat i always belongs to policy i
+    modulo ``size``. Episodes that end have the additional metrics ``policy_<i>/win`` and
+    ``policy_<i>/episodic_reward`` for the rows of policy i.
 
     Args:
-        env: The rows of games; the seats of a game are consecutive rows.
-        sides: The seats of each side: a team, or a seat alone.
-        size: The number of policies.
-        seed: The seed of the draws.
-        by_seat: Whether nothing is drawn.
+        env: Rows of games; the seats of a game are consecutive rows.
+        sides: Seats of each side: a team, or a single seat.
+        size: Number of policies.
+        seed: Seed of the draws.
+        by_seat: True to assign policies by seat instead of drawing them.
     """
 
     saved_as = "population"
@@ -59,8 +59,8 @@ class PopulationRows(GameRows):
         if by_seat:
             if self._games.seats < size:
                 raise SettingError(
-                    f"{size} populations, and {self._games.seats} seats",
-                    expected="a seat for each",
+                    f"there are {size} populations, but only {self._games.seats} seats",
+                    expected="at least one seat for each population",
                 )
             self._owner = np.arange(len(env)) % self._games.seats % size
 
@@ -99,7 +99,7 @@ class PopulationRows(GameRows):
         if self._by_seat:
             return
         dealt = self._rng.integers(self._size, size=(len(games), self._sides))
-        # A new array, because callers may keep the last one.
+        # A new array, because callers may keep the old one.
         owner = self._owner.copy()
         owner.reshape(-1, self._games.seats)[games] = dealt[:, self._side_of]
         self._owner = owner
@@ -119,7 +119,7 @@ class PopulationRows(GameRows):
             or owner.shape != self._owner.shape
             or not ((owner >= 0) & (owner < self._size)).all()
         ):
-            raise ValueError("rows of other policies")
+            raise ValueError("the rows have policies that do not exist")
         self._games.set_state(state["games"])
         self._rng.bit_generator.state = state["rng"]
         self._owner = owner

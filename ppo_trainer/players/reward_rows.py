@@ -1,4 +1,4 @@
-"""Rows with the rewards of teams that the settings of self-play describe."""
+"""Rows with rewards shaped for teams by the settings of self-play."""
 
 from __future__ import annotations
 
@@ -19,18 +19,19 @@ __all__ = ["RewardRows"]
 
 
 class RewardRows(GameRows):
-    """Rows with shaped rewards; metrics keep the rewards of the game itself.
+    """Rows with shaped rewards; metrics contain the rewards of the game itself.
 
-    First the mean of the enemies is subtracted, then team spirit is mixed in, then rewards are
-    scaled with time. Seats that are out, or have not decided yet in their episode, do not count.
+    First the mean reward of the enemies is subtracted, then the mean of the team is mixed in, then
+    rewards are scaled with time. Seats that are done, or have not acted yet in their episode, are
+    left out of the means.
 
     Args:
-        env: The rows of games; the seats of a game are consecutive rows.
-        sides: The seats of each team.
-        settings: The settings of self-play.
+        env: Rows of games; the seats of a game are consecutive rows.
+        sides: Seats of each team.
+        settings: Settings of self-play.
 
     Attributes:
-        progress: The progress of the run, from 0 to 1, for ``team_spirit_end``.
+        progress: Progress of the run, 0 to 1, for ``team_spirit_end``.
     """
 
     saved_as = "games"

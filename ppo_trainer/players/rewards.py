@@ -1,7 +1,7 @@
-"""Shaping of the rewards of teams: zero-sum, team spirit, less weight the later they come.
+"""Shaping of the rewards of teams: zero-sum, team spirit, and scaling with time.
 
-The three steps that OpenAI Five took from a hero's own rewards to those that it was trained on.
-They are functions of arrays and know nothing of games.
+These are the three steps from a hero's own rewards to its training rewards in OpenAI Five (Berner
+et al. 2019). They are functions of arrays, for any game.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ TIME_BASE, TIME_MINUTES = 0.6, 10.0
 def zero_sum(rewards: Floats, teams: Sequence[Sequence[int]], plays: Bools | None = None) -> Floats:
     """Subtract from each reward the mean of the enemies: ``r[i] -= mean(enemies)``.
 
-    With two teams of one size the sum is then 0: a reward that both teams get is no gain.
+    With two teams of equal size the sum becomes 0, so that a reward that both teams get has no
+    effect.
 
     Args:
-        rewards: The rewards of the seats of games. Shape: (..., S).
-        teams: The seats of each team.
-        plays: Which seats are in the game: only they count, and others get nothing. Shape:
-            (..., S); None: all.
+        rewards: Rewards of the seats of games. Shape: (..., S).
+        teams: Seats of each team.
+        plays: True for seats that take part; the others are left out of means and get 0. Shape:
+            (..., S); None for all seats.
     """
     plays = np.ones(rewards.shape, np.bool_) if plays is None else plays
     shaped = np.where(plays, rewards, 0.0)
@@ -47,10 +48,10 @@ def shared(
     """Mix in the mean of the team by team spirit: ``r[i] = tau * mean(team) + (1 - tau) * r[i]``.
 
     Args:
-        rewards: As in ``zero_sum``.
-        teams: As in ``zero_sum``.
-        spirit: Tau, from 0, where each cares for itself, to 1.
-        plays: As in ``zero_sum``.
+        rewards: See ``zero_sum``.
+        teams: See ``zero_sum``.
+        spirit: Tau: 0 keeps each seat's own reward, 1 gives each the mean of its team.
+        plays: See ``zero_sum``.
     """
     plays = np.ones(rewards.shape, np.bool_) if plays is None else plays
     mixed = np.where(plays, rewards, 0.0)
@@ -67,19 +68,19 @@ def time_scaled(rewards: Floats, minutes: Floats | float) -> Floats:
 
     Args:
         rewards: Shape: (..., S).
-        minutes: Since the game began; of a shape that goes with that of ``rewards``.
+        minutes: Minutes since the game began, in a shape that broadcasts to that of ``rewards``.
     """
     scaled: Floats = rewards * TIME_BASE ** (np.asarray(minutes) / TIME_MINUTES)
     return scaled
 
 
 def annealed(first: float, last: float | None, progress: float) -> float:
-    """Return the value on the line from ``first`` to ``last`` at ``progress`` in 0 to 1."""
+    """Return the value at ``progress``, 0 to 1, on the line from ``first`` to ``last``."""
     return first if last is None else first + (last - first) * min(max(progress, 0.0), 1.0)
 
 
 def _mean(rewards: Floats, plays: Bools, seats: Sequence[int]) -> Floats:
-    """Return the mean over those of some seats that play; 0 where none does. Shape: (...)."""
+    """Return the mean over the given seats that take part; 0 without any. Shape: (...)."""
     there = plays[..., list(seats)]
     total = np.where(there, rewards[..., list(seats)], 0.0).sum(axis=-1)
     mean: Floats = total / np.maximum(there.sum(axis=-1), 1)

@@ -4,9 +4,9 @@
     search, obs = RowsSearch(rows, load_agent(run), visits=50), rows.reset()
     obs = rows.act(search(obs))
 
-A visit walks down all trees, plays one step in copies of the games, and asks the network about all
-new positions in one batch. The search uses the whole state of the games, with what they hide from
-players and what they will draw at random.
+A visit follows each tree to a leaf, plays one step in copies of the games, and evaluates all new
+positions with the network in one batch. The search knows the whole state of the games, including
+what they hide from players, and their random numbers.
 """
 
 from __future__ import annotations
@@ -31,32 +31,32 @@ __all__ = ["RowsGuide", "RowsSearch"]
 
 
 class RowsGuide(Protocol):
-    """A guide of a search over rows; ``load_agent`` returns one for a run folder."""
+    """The interface of a network that guides a search over rows; ``load_agent`` returns one."""
 
     def decide_rows(self, obs: VecObs) -> list[Decision]:
-        """Return for each frame the probabilities of the choices and the expected return."""
+        """Return the probabilities of choices and the expected return for each frame."""
 
 
 class RowsSearch:
     """A policy that plays rows by Monte-Carlo tree search, and takes the most visited choice.
 
     Args:
-        rows: The rows that it plays, of one seat each.
-        guide: Gives probabilities and values, such as ``load_agent(run)``.
-        visits: The number of visits of each tree for a decision. As many copies of all games that
-            are asked are kept until the decision.
-        exploration: The weight of exploration.
-        gamma: The discount of each step, as in the training of the guide.
+        rows: Rows to play, of one seat each.
+        guide: Agent that gives probabilities and values, such as ``load_agent(run)``.
+        visits: Number of visits of each tree for a decision. Each visit keeps a copy of all games
+            that must act until the decision.
+        exploration: Weight of exploration.
+        gamma: Discount factor of each step, as in the training of the guide.
 
     Attributes:
-        seconds: The CPU time of all decisions so far, in seconds.
-        decisions: The number of decisions so far.
+        seconds: CPU time of all decisions so far, in seconds.
+        decisions: Number of decisions so far.
 
     Raises:
-        SettingError: Rows that it cannot copy, or no whole number of visits >= 1.
+        SettingError: The rows cannot be copied, or ``visits`` is not a whole number >= 1.
 
     Source:
-        That of ``ChoiceCounts.puct``.
+        See ``ChoiceCounts.puct``.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class RowsSearch:
         self.seconds, self.decisions = 0.0, 0
 
     def __call__(self, obs: VecObs) -> Mapping[ActionName, ActionBuffer]:
-        """Return the most visited choice of each row that is asked."""
+        """Return the most visited choice of each row that must act."""
         started = time.process_time()
         name, roots = self._grow(obs)
         chosen = [int(root.indices[np.argmax(root.visits)]) for root in roots]
@@ -89,7 +89,7 @@ class RowsSearch:
         return _actions(name, chosen)
 
     def _grow(self, obs: VecObs) -> tuple[ActionName, list[ChoiceCounts]]:
-        """Grow a tree for each row that is asked, and return the counts of its choices."""
+        """Grow a tree for each row that must act, and return the counts of its choices."""
         waves = [self._rows.copy_games(obs.rows.tolist())]
         games = range(len(obs.rows))
         copies = self._copies_of(len(games))
@@ -119,7 +119,7 @@ class RowsSearch:
     ) -> tuple[ActionName, list[SearchNode[ChoiceCounts]]]:
         """Return the positions of ``obs`` with the guide's probabilities and values.
 
-        Their state is the number of the visit at which they were found.
+        The state of a position is the number of the visit that found it.
         """
         name, choices = choices_of(obs)
         nodes = []
@@ -130,7 +130,7 @@ class RowsSearch:
         return name, nodes
 
     def _copies_of(self, games: int) -> CompiledRows:
-        """Return rows of the same game, to be overwritten."""
+        """Return rows of the same game, whose states will be overwritten."""
         if self._copies is None or len(self._copies) != games:
             self._copies = self._rows.alike(games)
             self._copies.reset()
@@ -138,7 +138,7 @@ class RowsSearch:
 
 
 def _gather(waves: list[SavedGames], chosen: list[int]) -> SavedGames:
-    """Return for each game the copy that was made in the chosen wave."""
+    """Return the copy of each game that was made in the chosen wave."""
     picked = [waves[wave] for wave in chosen]
     fields: dict[str, Any] = {
         name: np.stack([own.fields[name][game] for game, own in enumerate(picked)])

@@ -1,12 +1,12 @@
-"""An agent that plays games of several players by Monte-Carlo tree search.
+"""An agent that plays games for several players by Monte-Carlo tree search.
 
     agent = SearchAgent(ConnectFour, visits=200)
     env = MaskedEnvironment(ConnectFour, opponents=agent)   # it plays the other seat
 
-The search uses the whole state of the game, so that it suits games in which everybody sees
-everything. With a ``guide`` the tree follows its probabilities and values (PUCT), without one the
-returns of random games. Seats that are asked at once choose at once, each by its own counts. Each
-seat has a value of its own: no game need be zero-sum.
+The search knows the whole state of the game, so that it suits games without hidden information.
+With a ``guide`` the tree uses its probabilities and values (PUCT), without one the returns of
+random games. Seats that must act in the same step choose independently, each by its own counts.
+Each seat has its own value, so that games need not be zero-sum.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ __all__ = ["Guide", "SearchAgent"]
 
 F64 = npt.NDArray[np.float64]
 MOST_STEPS = 10_000
-"""The most steps of a random game; nothing is paid after them."""
+"""Maximum number of steps of a random game; later rewards count as 0."""
 
 GAMES = 16
-"""The number of random games from which the relations of the seats' returns are estimated."""
+"""Number of random games from which the relations of the seats' returns are estimated."""
 
 DRAWN = 0.2
-"""The share of the choices that are drawn uniformly where several seats choose at once."""
+"""Fraction of choices that are drawn uniformly if several seats must act in the same step."""
 
 
 class Guide(Protocol):
-    """A guide of a search; ``load_agent`` returns one for a run folder."""
+    """The interface of a network that guides a search; ``load_agent`` returns one."""
 
     def decide(self, obs: VecObs) -> Decision:
         """Return the probabilities of the choices and the expected return."""
@@ -56,7 +56,7 @@ class Guide(Protocol):
 
 @dataclass
 class _Seat(ChoiceCounts):
-    """The choices of one seat in one position."""
+    """The counts of the choices of one seat in one position."""
 
     frame: Frame
     action: ActionName
@@ -66,21 +66,23 @@ class SearchAgent:
     """An agent that takes the most visited choice of a tree grown for each decision.
 
     Args:
-        create_game: Makes a game of the kind that is played, to search in.
-        visits: The number of visits of a tree for each decision.
-        guide: Gives probabilities and values, such as ``load_agent(run)``; None plays at random.
-        exploration: The weight of exploration. None: 0.75 with a guide, else 0.7.
-        trees: The number of trees, each with ``visits``; their counts are added.
-        seed: The seed of the random numbers.
+        create_game: Function that makes a game of the same kind, in which the search plays.
+        visits: Number of visits of a tree for each decision.
+        guide: Agent that gives probabilities and values, such as ``load_agent(run)``; None plays
+            random games.
+        exploration: Weight of exploration; None stands for 0.75 with a guide, 0.7 without.
+        trees: Number of trees, each with ``visits``, whose counts are added.
+        seed: Seed of the random numbers.
 
     Attributes:
-        visits_per_second: The speed of the last decision.
+        visits_per_second: Speed of the last decision, in visits per second.
 
     Raises:
-        SettingError: Counts that are no whole numbers >= 1, or no game of several players.
+        SettingError: ``visits`` or ``trees`` is not a whole number >= 1, or the game is for one
+            player.
 
     Source:
-        Those of ``ChoiceCounts.puct`` and ``ChoiceCounts.ucb1``.
+        See ``ChoiceCounts.puct`` and ``ChoiceCounts.ucb1``.
     """
 
     name = "search"
@@ -104,7 +106,7 @@ class SearchAgent:
         if not isinstance(game, MultiPlayerEnvironment):
             raise SettingError(
                 "this game cannot be searched",
-                expected="what makes a MultiPlayerEnvironment, such as its class",
+                expected="a function that makes a MultiPlayerEnvironment, such as its class",
                 received=shorten(game),
             )
         self._table = Table(game)
@@ -127,12 +129,14 @@ class SearchAgent:
         inside: Callable[[], Collection[int]] | None = None,
         seat: Seat | None = None,
     ) -> None:
-        """Tell the search which seat of which game it plays; ``MaskedEnvironment`` does.
+        """Tell the search which seat of which game it plays, as ``MaskedEnvironment`` does.
 
         Args:
-            game: The game that is played.
-            inside: Returns the numbers of the seats that are in the game; None: always all.
-            seat: The seat; None takes the one that sees what ``act`` is given.
+            game: Game that is played.
+            inside: Function that returns the numbers of the seats that take part; None for all
+                seats.
+            seat: Seat that the agent plays; None finds the seat with the observation that ``act``
+                gets.
         """
         self._live, self._seat = game, seat
         everybody = range(len(self._table.seats))
@@ -145,12 +149,12 @@ class SearchAgent:
         """Search, and return the actions.
 
         Raises:
-            SettingError: It has not been attached to a game; the game does not ask this, or shows
-                it to several seats; or more than one choice at a time.
+            SettingError: The agent is not attached to a game, the observation is not that of one
+                seat that must act, or there is more than one choice at a time.
         """
         if self._live is None:
             raise SettingError(
-                "a search does not know which game it plays",
+                "the search is not attached to a game",
                 expected="attach(game), as MaskedEnvironment does",
             )
         frame = self._reader.read(observation)
@@ -177,7 +181,7 @@ class SearchAgent:
         return typed_actions(frame, {own.action: np.array([chosen])}, self._spaces[1])
 
     def _asker(self, frame: Frame, told: Mapping[int, Frame]) -> int:
-        """Return the seat that sees ``frame`` in this position, and must act."""
+        """Return the seat that must act and whose present observation is ``frame``."""
         seats = self._table.seats
         found = [
             number
@@ -188,22 +192,22 @@ class SearchAgent:
             return found[0]
         if not found:
             raise SettingError(
-                "the game that the search is attached to does not ask this",
-                expected="an observation of "
+                "the observation is not one of the attached game in its present state",
+                expected="the observation of "
                 + ("one of its seats" if self._seat is None else f"seat {self._seat!r}")
-                + ", as it is now",
+                + " in the present state",
                 received=shorten(frame.features),
             )
         raise SettingError(
-            f"several seats see this: {', '.join(repr(seats[number]) for number in found)}",
-            expected="attach(game, seat=...), which says whose moves the search makes",
+            f"several seats observe this: {', '.join(repr(seats[number]) for number in found)}",
+            expected="attach(game, seat=...), with the seat that the agent plays",
         )
 
     def _pick(self, seat: int, asked: Mapping[int, _Seat], seen: ValueRange) -> int:
-        """Return the choice of one of the seats that are asked.
+        """Return the choice of one of the seats that must act.
 
-        If several seats always took their best choices together, none would find out what it could
-        gain by another choice alone.
+        If several seats always took their best choices together, the search would not learn what a
+        seat gains by another choice alone.
         """
         own = asked[seat]
         if len(asked) > 1 and self._rng.random() < DRAWN:
@@ -222,7 +226,7 @@ class SearchAgent:
         if self._table.is_over:
             return SearchNode(), rewards
         inside = tuple(sorted(self._table.inside))
-        # The guide's values of the position before, less what has been paid since.
+        # The guide's values of the position before, minus the rewards since then.
         before = {s: value - rewards.get(s, 0.0) for s, value in node.value.items()}
         after = self._node(self._table.game.get_state(), told, inside, before)
         if self._guide is None:
@@ -236,7 +240,7 @@ class SearchAgent:
         inside: tuple[int, ...],
         before: Mapping[int, float],
     ) -> SearchNode[_Seat]:
-        """Return a position with the guide's values; ``before`` holds those of its parent."""
+        """Return a position with the guide's values; ``before`` contains those of its parent."""
         seats, value = {}, {}
         for seat, frame in told.items():
             if frame.done:
@@ -261,12 +265,11 @@ class SearchAgent:
     def _unseen(
         self, value: Mapping[int, float], before: Mapping[int, float], inside: Sequence[int]
     ) -> dict[int, float]:
-        """Return the values of the seats to which the game shows nothing in a position.
+        """Return the values of the seats that get no observation in a position.
 
-        The guide cannot judge what it does not see. A seat's value is estimated from that of
-        another seat as far as the returns of both are correlated in random games: negatively in
-        zero-sum games, positively in cooperative ones. The rest is what the guide expected of the
-        position before.
+        The guide has no input for these seats. The value of such a seat is estimated from that of
+        another seat, as far as their returns are correlated in random games: negatively in zero-sum
+        games, positively in cooperative ones. The rest is the guide's value of the position before.
         """
         found = {}
         for seat in set(inside) - set(value):
@@ -281,10 +284,10 @@ class SearchAgent:
         return found
 
     def _relations(self) -> F64:
-        """Return how much each seat is paid for each unit that another seat is paid. Shape: (S, S).
+        """Return the expected return of each seat per unit of another seat's return. Shape: (S, S).
 
-        Slopes of straight lines through 0, by the returns of games that are played at random; 0
-        where the second seat has never been paid.
+        They are slopes of lines through 0, fitted to the returns of random games; 0 if the second
+        seat has had no reward.
         """
         if self._pay is None:
             count = len(self._table.seats)
@@ -302,7 +305,7 @@ class SearchAgent:
     def _play(
         self, frames: Mapping[int, Frame], choices: Mapping[int, int]
     ) -> tuple[dict[int, Frame], dict[int, float]]:
-        """Play until some seat is asked again; return the frames and the rewards of the seats."""
+        """Play until a seat must act; return the frames and the rewards of the seats."""
         actions: dict[int, Mapping[ActionName, Action]] = {}
         for seat, choice in choices.items():
             name = next(name for name, own in frames[seat].actions.items() if len(own.actors))
@@ -315,10 +318,10 @@ class SearchAgent:
             if self._table.is_over or any(frame.asks for frame in told.values()):
                 return told, rewards
             actions = {}
-        raise SettingError(f"nobody has been asked in {MOST_STEPS:,} steps")
+        raise SettingError(f"no seat had to act in {MOST_STEPS:,} steps")
 
     def _at_random(self, told: Mapping[int, Frame], steps: int) -> dict[int, float]:
-        """Return the rewards of the seats if all play at random for ``steps`` steps."""
+        """Return the rewards of the seats in ``steps`` steps of random play."""
         total: dict[int, float] = {}
         for _ in range(steps):
             frames = {seat: frame for seat, frame in told.items() if frame.asks}
@@ -338,7 +341,7 @@ class SearchAgent:
 
 
 def _same(one: Frame, other: Frame) -> bool:
-    """Return True if two frames show and ask the same, and ask something."""
+    """Return True if two frames have equal contents and at least one actor."""
     return one.asks and all(
         _equal(getattr(one, part), getattr(other, part))
         for part in ("features", "global_features", "visible", "actions")

@@ -18,26 +18,26 @@ class ActorChoices(NamedTuple):
     """The choices of one actor.
 
     Args:
-        indices: What is chosen: of a categorical action the index of the choice, of a selection
-            that of the entity in its frame. Shape: (C,).
-        places: Where each of them stands in the probabilities of the action. Shape: (C,).
+        indices: Indices of the choices of a categorical action, or of the entities of a selection
+            in their frame. Shape: (C,).
+        places: Place of each choice in the probabilities of the action. Shape: (C,).
     """
 
     indices: npt.NDArray[np.int64]
     places: npt.NDArray[np.int64]
 
     def prior(self, probs: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
-        """Return their probabilities, from those of the whole action. Shape: (C,)."""
+        """Return the probabilities of the choices, from those of the whole action. Shape: (C,)."""
         prior: npt.NDArray[np.float64] = probs[self.places].astype(np.float64)
         prior /= max(prior.sum(), 1e-12)
         return prior
 
 
 def choices_of(obs: VecObs) -> tuple[ActionName, list[ActorChoices]]:
-    """Return the name of the one action of all frames, and the choices of each frame's actor.
+    """Return the name of the only action of all frames, and the choices of each frame's actor.
 
     Raises:
-        SettingError: A frame asks more or less, or for something that cannot be counted.
+        SettingError: A frame does not have exactly one actor, or the action is continuous or a set.
     """
     names = [name for name, mask in obs.action_masks.items() if mask.actors.items()]
     if len(names) != 1 or not (obs.action_masks[names[0]].actors.size1() == 1).all():
@@ -62,6 +62,6 @@ def choices_of(obs: VecObs) -> tuple[ActionName, list[ActorChoices]]:
             found.append(ActorChoices(indices[places], places))
         return name, found
     if not hasattr(own, "mask"):
-        raise SettingError("a search needs choices that can be counted", received=name)
+        raise SettingError("a search needs a finite number of choices", received=name)
     allowed = [np.flatnonzero(row) for row in own.mask.as_array()]
     return name, [ActorChoices(places, places) for places in allowed]

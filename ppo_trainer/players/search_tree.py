@@ -1,4 +1,4 @@
-"""The tree of a search: positions, the counts of their choices, and the rules to pick one."""
+"""The tree of a search: positions, counts of choices, and rules that pick a choice."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ F64 = npt.NDArray[np.float64]
 
 @dataclass
 class ValueRange:
-    """The least and the greatest value that a tree has seen.
+    """The least and the greatest value in a tree.
 
-    Values are compared on a scale from 0 to 1, so that the unit of the rewards does not decide how
-    much is explored.
+    Values are scaled to 0 to 1 before they are compared, so that the unit of the rewards does not
+    change the amount of exploration.
     """
 
     least: float = math.inf
@@ -43,13 +43,13 @@ class ChoiceCounts:
     """The choices of one player in one position.
 
     Args:
-        indices: The choices, as ``ActorChoices.indices``. Shape: (C,).
-        prior: Their probabilities by the guide. Shape: (C,).
-        value: The return that the guide expects from here on.
+        indices: See ``ActorChoices.indices``. Shape: (C,).
+        prior: Probabilities of the choices by the guide. Shape: (C,).
+        value: Return that the guide expects from this position on.
 
     Attributes:
-        visits: The number of visits of each choice. Shape: (C,).
-        total: The sum of the returns of these visits. Shape: (C,).
+        visits: Number of visits of each choice. Shape: (C,).
+        total: Sum of the returns of these visits. Shape: (C,).
     """
 
     indices: npt.NDArray[np.int64]
@@ -57,16 +57,16 @@ class ChoiceCounts:
     value: float
 
     def __post_init__(self) -> None:
-        """Begin without visits."""
+        """Set the counts to 0."""
         self.visits, self.total = np.zeros(len(self.indices)), np.zeros(len(self.indices))
 
     def note(self, choice: int, value: float) -> None:
-        """Count a visit of a choice that returned ``value``."""
+        """Count a visit of ``choice`` with return ``value``."""
         self.visits[choice] += 1
         self.total[choice] += value
 
     def puct(self, exploration: float, seen: ValueRange) -> int:
-        """Return the choice to visit next with a guide; an unvisited one has the position's value.
+        """Return the choice to visit next with a guide; unvisited ones have the position's value.
 
         Source:
             Silver et al., "Mastering the game of Go without human knowledge", 2017; values from 0
@@ -88,7 +88,7 @@ class ChoiceCounts:
         return int(np.argmax(self._mean(seen) + exploration * bonus))
 
     def _mean(self, seen: ValueRange) -> F64:
-        """Return the mean value of each choice, from 0 to 1. Shape: (C,)."""
+        """Return the mean value of each choice, scaled to 0 to 1. Shape: (C,)."""
         mean = np.full(len(self.indices), self.value)
         np.divide(self.total, self.visits, out=mean, where=self.visits > 0)
         return seen.scale(mean)
@@ -99,13 +99,13 @@ SeatT = TypeVar("SeatT", bound=ChoiceCounts)
 
 @dataclass
 class SearchNode(Generic[SeatT]):
-    """A position that asks some seats, or the end of the game, which asks none.
+    """A position in which some seats must act, or the end of the game.
 
     Args:
-        seats: The choices of each seat that is asked.
-        value: The return of each seat from here on, as far as it is known.
-        state: The state from which the game is played on.
-        following: For each combination of choices the position after it, and the rewards.
+        seats: Choices of each seat that must act.
+        value: Expected return of each seat from this position on, where it is known.
+        state: State from which the game is played on.
+        following: Next position and rewards, for each combination of choices.
     """
 
     seats: dict[int, SeatT] = field(default_factory=dict)
@@ -117,14 +117,14 @@ class SearchNode(Generic[SeatT]):
 
 
 Pick: TypeAlias = Callable[[int, Mapping[int, SeatT], ValueRange], int]
-"""Returns the choice of a seat, given those of all seats and the range of the seat's values."""
+"""A function that returns the choice of a seat, given its counts and the range of its values."""
 
 
 class SearchTree(Generic[SeatT]):
     """A search tree.
 
     Args:
-        root: The position in which a choice is wanted.
+        root: Position in which a choice is wanted.
     """
 
     def __init__(self, root: SearchNode[SeatT]) -> None:
@@ -132,9 +132,9 @@ class SearchTree(Generic[SeatT]):
         self._seen: defaultdict[int, ValueRange] = defaultdict(ValueRange)
 
     def walk(self, pick: Pick[SeatT]) -> list[tuple[SearchNode[SeatT], dict[int, int]]]:
-        """Return a path down the tree: positions, and what each asked seat chose in them.
+        """Return a path from the root: positions, and the choice of each seat that acts in them.
 
-        What follows the last one is not known yet, or is the end of the game.
+        The next position after the path is unknown, or the path ends at the end of the game.
         """
         path, node = [], self.root
         while node.seats:
@@ -149,7 +149,7 @@ class SearchTree(Generic[SeatT]):
     def note(
         self, path: list[tuple[SearchNode[SeatT], dict[int, int]]], gamma: float = 1.0
     ) -> None:
-        """Add the returns to all choices on a path whose end is known by now."""
+        """Add the returns to the counts of all choices on a path."""
         node, picked = path[-1]
         later = node.following[tuple(picked.values())][0].value
         for node, picked in reversed(path):

@@ -1,4 +1,4 @@
-"""Self-play: the opponents of the network that is trained, and how they change."""
+"""Self-play: the opponents of the network that is trained, and their changes over the run."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ from ragged_net import RaggedNet
 __all__ = ["SelfPlay"]
 
 _MOST_GAMES = 200
-"""The number of last games from which a win rate is computed."""
+"""Number of last games from which a win rate is computed."""
 
 
 class SelfPlay:
     """A ``Matchmaker`` that draws opponents, keeps earlier versions and changes stages.
 
     Args:
-        config: The settings of the run.
+        config: Settings of the run.
         game: The game.
-        net: The network that is trained.
-        device: The device of the network.
+        net: Network that is trained.
+        device: Device of the network.
 
     Raises:
-        ConfigError: Opponents that do not exist, or a game for one player.
+        ConfigError: An opponent does not exist, or the game is for one player.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class SelfPlay:
         if not names and own.mode in ("stages", "fixed"):
             names = ["random"]
         if len(set(names)) < len(names):
-            raise ConfigError("selfplay.opponents names somebody twice", received=names)
+            raise ConfigError("selfplay.opponents contains an opponent twice", received=names)
         spaces = net.obs_space, net.action_space
         self._agents: dict[str, Agent] = {}
         for number, name in enumerate(names):
@@ -75,10 +75,10 @@ class SelfPlay:
         self._labels = opponent_labels(names)
         self._named = names
         self._quality = dict.fromkeys(names if own.mode == "pool" else [], 0.0)
-        # The opponents from the pool in this update, each with its ``Lineup.ratio``.
+        # The opponents of the pool in this update, each with its ``Lineup.ratio``.
         self._at_once: list[tuple[str, float]] = []
         self._versions: list[str] = []
-        self._named_in: dict[str, set[str]] = {}  # the versions that each kept checkpoint names
+        self._named_in: dict[str, set[str]] = {}  # the versions that each checkpoint needs
         self._stage, self._stage_begun, self._stage_games = 0, 0, 0
         self._scores: deque[float] = deque(maxlen=_MOST_GAMES)
         self._opponent_rows: OpponentRows | None = None
@@ -88,15 +88,15 @@ class SelfPlay:
     def of(
         cls, config: TrainConfig, game: Game, net: RaggedNet, device: torch.device
     ) -> SelfPlay | None:
-        """Make the self-play of the settings, or return None if they leave the rows as they are."""
+        """Return the self-play of the settings, or None if it would leave the rows unchanged."""
         own = config.selfplay
         if own.mode == "mirror" and not own.shapes_rewards:
             return None
         if not game.has_seats:
             raise ConfigError(
-                f"selfplay is set, and {game.name} is no game of several players",
-                expected="selfplay=mirror, which changes nothing there, or a game with seats",
-                hint="of games against built-in players, such as minirts, there are duels: "
+                f"selfplay is set, and {game.name} is not a game for several players",
+                expected="selfplay=mirror, which has no effect there, or a game with seats",
+                hint="some games with built-in opponents have variants for two players, such as "
                 "env=minirts_duel, env=capture_the_flag_duel",
                 received=f"selfplay.mode={own.mode}",
             )
@@ -115,7 +115,7 @@ class SelfPlay:
             rows = self._opponent_rows = OpponentRows(rows, self._sides, self)
         return rows
 
-    # What ``OpponentRows`` asks.
+    # The methods of ``Matchmaker``.
 
     def draw(self, game: int) -> Lineup:
         """Return the players of a game that begins."""
@@ -133,7 +133,7 @@ class SelfPlay:
         return Lineup(name, side, ratio)
 
     def _draw_who_plays(self) -> None:
-        """Draw the opponents from the pool for the games that begin until the next update."""
+        """Draw the opponents of the pool for the games that begin until the next update."""
         names, settings = list(self._quality), self._settings
         if names:
             chances = probabilities(settings.choose, list(self._quality.values()))
@@ -141,11 +141,11 @@ class SelfPlay:
             self._at_once = [(names[i], float(len(names) * chances[i])) for i in drawn]
 
     def agent(self, name: str) -> Agent:
-        """Return the opponent of this name."""
+        """Return the opponent with this name."""
         return self._agents[name]
 
     def shown_name(self, name: str) -> str:
-        """Return an opponent's name in metrics; earlier versions are ``past`` together."""
+        """Return an opponent's name in metrics; all earlier versions are called ``past``."""
         if name in self._labels:
             return self._labels[name]
         return name if self._settings.mode == "stages" else "past"
@@ -161,17 +161,17 @@ class SelfPlay:
             step = self._settings.quality_step
             self._quality[name] = after_win(self._quality[name], step, lineup.ratio)
 
-    # What the training loop calls.
+    # The methods that the training loop calls.
 
     def before_update(self, progress: float) -> None:
-        """Update what depends on the progress of the run, from 0 to 1."""
+        """Update the values that depend on the progress of the run, 0 to 1."""
         if self._reward_rows is not None:
             self._reward_rows.progress = progress
         if self._settings.mode == "pool":
             self._draw_who_plays()
 
     def after_update(self, run: RunFolder, update: int, steps: int) -> dict[str, float]:
-        """Keep a version or begin a stage, if it is time, and return the numbers to log."""
+        """Keep a version or begin a stage if it is time for it; return the numbers to log."""
         own = self._settings
         if own.mode == "pool":
             if update % own.every == 0:
@@ -195,7 +195,7 @@ class SelfPlay:
         return numbers
 
     def remove_unneeded(self, run: RunFolder) -> None:
-        """Remove the versions that no kept checkpoint names; if one cannot be read, keep all."""
+        """Remove the versions that no kept checkpoint needs; keep all if one cannot be read."""
         if self._settings.mode in ("mirror", "population"):
             return
         known = self._named_in
@@ -207,7 +207,7 @@ class SelfPlay:
             remove_others(run, set().union(*self._named_in.values()))
 
     def get_state(self) -> dict[str, Any]:
-        """Return everything but the table of rows, as JSON values."""
+        """Return the state without the players of rows, as JSON values."""
         self._forget_agents()
         agents = {n: a.get_state() for n, a in self._agents.items() if hasattr(a, "get_state")}
         return {
@@ -223,13 +223,13 @@ class SelfPlay:
         }
 
     def set_state(self, state: Any, run: RunFolder, *, draws_on: bool = True) -> bool:
-        """Restore a state of ``get_state``, and return True if its games can go on.
+        """Restore a state of ``get_state``, and return True if its games can continue.
 
-        They cannot where the settings name another mode or other opponents than before, nor
-        without ``draws_on``: on another kind of device the random numbers of networks mean nothing.
+        They cannot if the settings now name another mode or other opponents, or if ``draws_on`` is
+        False: on another kind of device the random numbers of networks differ.
 
         Raises:
-            CheckpointError: It is damaged, or a version is gone.
+            CheckpointError: The state is damaged, or a version does not exist any more.
         """
         if not isinstance(state, Mapping) or state.get("mode") != self._settings.mode:
             return False
@@ -248,7 +248,7 @@ class SelfPlay:
                 f"the state of self-play is damaged: {type(error).__name__}: {error}",
                 received=shorten(state),
             ) from error
-        # Runs of older versions may name versions that are gone; then games begin anew.
+        # Runs of older versions may name versions that do not exist any more; then games restart.
         there = [name for name in playing if (run.snapshots / name).is_dir()]
         for name in (*self._versions, *there):
             self._add_agent(name, read_snapshot(run, name, self._net, self._config))

@@ -1,4 +1,4 @@
-"""Earlier versions of a run's network, each in a folder of its own: ``<run>/snapshots/<name>``."""
+"""Earlier versions of a run's network, each in its own folder ``<run>/snapshots/<name>``."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def frozen_copy(net: RaggedNet, config: TrainConfig) -> RaggedNet:
 
 
 def write_snapshot(run: RunFolder, name: str, net: RaggedNet, update: int, steps: int) -> None:
-    """Save a version, in place of one of that name.
+    """Save a version; it replaces one with the same name.
 
     Args:
-        run: The run.
-        name: The name of the version.
-        net: The network as it is now.
-        update: The number of updates done.
-        steps: The number of frames trained on.
+        run: Run folder.
+        name: Name of the version.
+        net: Present network.
+        update: Number of updates done.
+        steps: Number of frames trained on.
     """
     save_network(run.snapshots / name, net.state_dict(), {"update": update, "steps": steps})
 
@@ -50,14 +50,14 @@ def read_snapshot(run: RunFolder, name: str, net: RaggedNet, config: TrainConfig
     """Load a saved version of a run whose network is ``net``.
 
     Raises:
-        CheckpointError: It is gone, or damaged.
+        CheckpointError: The version does not exist any more, or is damaged.
     """
     folder = run.snapshots / name
     if not folder.is_dir():
         raise CheckpointError(
-            f"the earlier version {name!r}, which the run plays against, is gone",
+            f"the earlier version {name!r}, which the run plays against, does not exist any more",
             expected=f"the folder {folder}",
-            hint="bring it back from a backup, or go on from an older checkpoint, or with "
+            hint="restore it from a backup, or resume from an older checkpoint, or with "
             "selfplay.mode=mirror",
         )
     copied = _like(net, config)
@@ -66,20 +66,20 @@ def read_snapshot(run: RunFolder, name: str, net: RaggedNet, config: TrainConfig
 
 
 def versions_named_in(checkpoint: Path) -> set[str]:
-    """Return the versions that a run needs to go on from a checkpoint.
+    """Return the versions that a run needs to resume from a checkpoint.
 
     Raises:
-        CheckpointError: It is damaged, or cannot be read.
+        CheckpointError: The checkpoint is damaged, or cannot be read.
     """
     state = SavedFiles.open(checkpoint).facts.get("players") or {"versions": ()}
     try:
         return {*state["versions"], *state.get("playing", state.get("leaving", ()))}
     except DAMAGES as error:
-        raise CheckpointError(f"{checkpoint} names no versions: {error}") from error
+        raise CheckpointError(f"{checkpoint} does not list its versions: {error}") from error
 
 
 def remove_others(run: RunFolder, kept: Collection[str]) -> None:
-    """Remove all versions but those that are ``kept``."""
+    """Remove all versions except those in ``kept``."""
     if not run.snapshots.is_dir() or run.snapshots.is_symlink():
         return
     for entry in list(os.scandir(run.snapshots)):
@@ -88,7 +88,7 @@ def remove_others(run: RunFolder, kept: Collection[str]) -> None:
 
 
 def _like(net: RaggedNet, config: TrainConfig) -> RaggedNet:
-    """Return another network of the same form, on the same device, without gradients."""
+    """Return another network with the same structure, on the same device, without gradients."""
     with torch.random.fork_rng(devices=[]):
         made = RaggedNet(net.obs_space, net.action_space, config.net, config.value_net)
     return made.to(next(net.parameters()).device).requires_grad_(False)
