@@ -1,4 +1,4 @@
-"""``python -m ppo_trainer env=minesweeper``; ``--help`` shows every setting."""
+"""Train: ``python -m ppo_trainer env=minesweeper``; ``--help`` shows every setting."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def job(composed: DictConfig) -> None:
             values = OmegaConf.to_container(composed, resolve=True)
         except OmegaConfBaseException as error:
             raise ConfigError(
-                f"a setting cannot be resolved: {str(error).splitlines()[0]}",
-                expected="${name} to stand for another setting, such as ${seed}",
+                f"a setting refers to something unknown: {str(error).splitlines()[0]}",
+                expected="${name} with the name of another setting, such as ${seed}",
             ) from error
         if HydraConfig.get().mode == RunMode.MULTIRUN:
             _run_of_sweep(values)
@@ -53,7 +53,7 @@ _SWEEP: list[SweptRun] = []
 
 
 def _run_of_sweep(values: Any) -> None:
-    """Train one run of a sweep; a failure of it does not stop the others."""
+    """Train one run of a sweep; if it fails, the others still run."""
     settings = settings_of(HydraConfig.get().overrides.task)
     try:
         result = train(resumed_config(values))
@@ -70,8 +70,8 @@ def _run_of_sweep(values: Any) -> None:
 
 
 def main() -> None:
-    """Hand the command line to Hydra."""
-    if "--version" in sys.argv[1:]:  # Hydra would tell its own
+    """Run the command line with Hydra."""
+    if "--version" in sys.argv[1:]:  # Hydra would print its own version
         say(f"{version_text()}, torch {torch.__version__}", is_read=True)
         return
     if sys.argv[1:2] == ["--help"] and len(sys.argv) == 3 and re.fullmatch(r"[\w.]+", sys.argv[2]):

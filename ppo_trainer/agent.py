@@ -1,4 +1,4 @@
-"""A trained network as an agent for single observations: to play beside, and to use elsewhere."""
+"""A trained network as an agent that answers single observations."""
 
 from __future__ import annotations
 

@@ -59,12 +59,12 @@ __all__ = [
 ]
 
 ALL_ROWS = Share()
-"""The share of a process that plays all rows."""
+"""The share of a process that plays all rows alone."""
 
 UNIMPORTABLE = "python:"
-"""Marks the target of an environment that was passed as an object and that no path leads to.
+"""The mark of a target that was passed as an object and cannot be imported by a path.
 
-It lives in a script, for example, or is a function without a return annotation.
+Such an object lives in a script, for example, or is a function without a return annotation.
 """
 
 
@@ -73,12 +73,11 @@ class Game:
     """The game of the ``env`` settings; a call makes one environment.
 
     Args:
-        factory: The class or function behind the target.
-        settings: Its arguments.
-        shown: The observation space to which it is reduced; None shows everything.
-        replays: The folder that gets a replay of all rows that are made in this process; None: none
-            are written.
-        staggered: Whether rows that are made of environments come out of step.
+        factory: Class or function of the target.
+        settings: Arguments of ``factory``.
+        shown: Observation space to which observations are reduced; None shows everything.
+        replays: Folder for a replay of all rows that are made in this process; None writes none.
+        staggered: True to cut off the first episodes of environments at random steps.
     """
 
     factory: Factory
@@ -88,7 +87,7 @@ class Game:
     staggered: bool = False
 
     def __call__(self) -> Environment:
-        """Make one environment, to watch or to play with a script."""
+        """Make one environment."""
         return self.alone()
 
     @property
@@ -100,7 +99,7 @@ class Game:
         return functools.partial(filtered, create_env, self.shown)
 
     def evaluated(self, config: TrainConfig) -> Game:
-        """Return the game of evaluations: with the settings of ``eval.env``."""
+        """Return the game with the settings of ``eval.env``."""
         return replace(self, settings={**self.settings, **config.eval.env})
 
     @property
@@ -110,47 +109,47 @@ class Game:
 
     @property
     def is_native(self) -> bool:
-        """True if the target makes its rows itself: a ``VecEnv`` class, or a function."""
+        """True if the target is a ``VecEnv`` class, or a function that returns a ``VecEnv``."""
         return is_rows(self.factory)
 
     @property
     def is_compiled(self) -> bool:
-        """True if it is a game for one player whose single game runs the functions of its rows."""
+        """True for a compiled game for one player, which can also be played alone in Python."""
         single = getattr(self.factory, "environment", None)
         return not self.has_seats and getattr(single, "rows", None) is self.factory
 
     @property
     def is_endless(self) -> bool:
-        """True if its games have no end: seats have lives."""
+        """True if games never end because players that die come back."""
         return bool(getattr(self.factory, "endless", False))
 
     @property
     def has_seats(self) -> bool:
-        """True if several players play it."""
+        """True if several players play the game."""
         return seated(self.factory) is not None
 
     def table(self) -> MultiPlayerEnvironment:
-        """Make one game of several players, that of compiled rows in Python.
+        """Make one game of several players, in Python if its rows are compiled.
 
         Raises:
-            ConfigError: It is for one player.
+            ConfigError: The game is for one player.
         """
         factory = seated(self.factory)
         if factory is None:
             raise ConfigError(
-                f"{self.name} is no game of several players", expected="a game with seats"
+                f"{self.name} is not a game for several players", expected="a game with seats"
             )
         return factory(**self.settings)
 
     def played(self) -> Environment | MultiPlayerEnvironment:
-        """Make one game with all of its seats, or one environment, as the network sees it."""
+        """Make one game with all of its seats, or one environment, that shows ``shown`` only."""
         return self.table() if self.has_seats and self.shown is None else self()
 
     def sides(self) -> list[list[int]]:
-        """Return the seats of each side: its teams, and each seat that is in none alone.
+        """Return the seats of each side: a team, or a single seat without a team.
 
         Raises:
-            ConfigError: It is a game for one player.
+            ConfigError: The game is for one player.
         """
         with contextlib.closing(self.table()) as game:
             seats = seats_of(game)
@@ -160,7 +159,7 @@ class Game:
         return sorted([sorted(team) for team in teams if team] + alone)
 
     def whole(self, num_envs: int) -> int:
-        """Return the least number of rows, at least ``num_envs``, that make whole games."""
+        """Return ``num_envs``, rounded up to the rows of whole games."""
         if not self.has_seats:
             return num_envs
         with contextlib.closing(self.table()) as game:
@@ -179,7 +178,7 @@ class Game:
             raise environment_failed(self.name, error) from error
         if not isinstance(rows, VecEnv) or len(rows) != num_envs:
             raise ConfigError(
-                f"{self.name} did not make the rows that it was asked for",
+                f"{self.name} returned other rows than expected",
                 expected=f"a VecEnv of {num_envs} rows",
                 received=f"{len(rows)} rows" if isinstance(rows, VecEnv) else shorten(rows),
             )
@@ -193,19 +192,19 @@ class Game:
 
     @property
     def one(self) -> Callable[[], Any]:
-        """A function for workers that makes one environment or one game of several players."""
+        """A function that makes one environment, or one game of several players, in a worker."""
         if has_seats(self.factory):
             return functools.partial(self.factory, **self.settings)
         return functools.partial(_staggered, self.alone) if self.staggered else self.alone
 
     def seen(self, rows: VecEnv) -> VecEnv:
-        """Return rows of the game that show only ``shown`` of it."""
+        """Return rows of the game that show only the entities and features of ``shown``."""
         return rows if self.shown is None else VecFeatureFilter(rows, self.shown)
 
 
 def _staggered(create_env: Callable[[], Environment]) -> Environment:
     env = create_env()
-    # Rows say what is wrong with an object that is none.
+    # The rows report an object that is not an environment.
     return StaggeredStart(env) if isinstance(env, Environment) else env
 
 
@@ -225,13 +224,13 @@ def _check_config(config: object) -> None:
         return
     hint = None
     if callable(config):
-        hint = "an environment is the second argument: train(env=MyEnv)"
+        hint = "pass an environment as the second argument: train(env=MyEnv)"
     elif isinstance(config, str):
         hint = (
             f"ppo_trainer.recipe({config!r}) has the settings of python -m ppo_trainer env={config}"
         )
     raise ConfigError(
-        "the settings of a run are no TrainConfig",
+        "the first argument is not a TrainConfig",
         expected="TrainConfig(total_timesteps=..., ...)",
         received=shorten(config),
         hint=hint,
@@ -239,7 +238,7 @@ def _check_config(config: object) -> None:
 
 
 def with_env(config: TrainConfig, env: Factory | None) -> TrainConfig:
-    """Return the config with ``env._target_`` set to the path of ``env``, where one is given."""
+    """Return the config with ``env._target_`` set to the path of ``env``, if ``env`` is given."""
     _check_config(config)
     if env is None:
         return config
@@ -253,13 +252,13 @@ def with_env(config: TrainConfig, env: Factory | None) -> TrainConfig:
 def with_kept_files(config: TrainConfig, env: Factory | None = None) -> TrainConfig:
     """Return the config with the contents of the files that its environment reads.
 
-    An environment whose settings may name files has a function ``kept_settings(settings)``, which
-    returns them with the texts of the files: a run opens anywhere, and is never about another file
-    of the same name.
+    An environment with settings that name files has a function ``kept_settings(settings)``, which
+    returns the settings with the texts of the files. The run can then be opened without these
+    files, and a changed file does not change it.
 
     Args:
-        config: The settings as the user wrote them.
-        env: See ``make_factory``.
+        config: Settings as the user wrote them.
+        env: Class or function, as for ``make_factory``.
     """
     kept = getattr(make_factory(config, env).factory, "kept_settings", dict)
     scored = replace(config.eval, env=kept(config.eval.env))
@@ -268,7 +267,7 @@ def with_kept_files(config: TrainConfig, env: Factory | None = None) -> TrainCon
 
 
 def evaluated(config: TrainConfig) -> TrainConfig:
-    """Return the settings of an evaluation: the environment with those of ``eval.env``."""
+    """Return the settings with the environment settings of ``eval.env``."""
     return replace(config, env={**config.env, **config.eval.env})
 
 
@@ -279,21 +278,21 @@ def name_in_script(config: TrainConfig) -> str:
 
 
 def make_factory(config: TrainConfig, env: Factory | None = None) -> Game:
-    """Return the game that a run is about.
+    """Return the game of a run.
 
     Args:
-        config: Its ``env`` holds the target and the constructor's arguments.
-        env: The class or function itself, where the target cannot be imported.
+        config: Settings; ``config.env`` contains the target and the arguments of its constructor.
+        env: Class or function of the environment, needed if the target cannot be imported.
     """
     settings: dict[str, Any] = {k: v for k, v in config.env.items() if k != "_target_"}
     target = config.env["_target_"]
     if env is None and target.startswith(UNIMPORTABLE):
         raise RunFolderError(
             f"environment {target.removeprefix(UNIMPORTABLE)!r} cannot be imported: it lives in a "
-            "script, a notebook or a function, or is a function that does not say what it makes "
+            "script, a notebook or a function, or it is a function without a return annotation "
             "(-> Environment)",
-            hint="in Python pass it: resume(run, env=MyEnv), watch(run, env=MyEnv); or move it to "
-            "a module and tell the run so: "
+            hint="pass it in Python: resume(run, env=MyEnv), watch(run, env=MyEnv); or move it to "
+            "a module and give the run its new path: "
             "python -m ppo_trainer resume=<run> env._target_=my_env.MyEnv",
         )
     if env is not None:
@@ -302,12 +301,12 @@ def make_factory(config: TrainConfig, env: Factory | None = None) -> Game:
     check_settings(factory, settings)
     check_settings(factory, {**settings, **config.eval.env})
     if config.eval.scripted is not None:
-        alone(factory)  # what a script plays
+        alone(factory)  # single games of scripts need its annotation, too
     return Game(factory, settings)
 
 
 def with_whole_games(config: TrainConfig, game: Game) -> TrainConfig:
-    """Return the config with rows for whole games, copies and workers; say it if rows are added."""
+    """Return the config with rows for whole games, copies and workers; print if rows are added."""
     rollout, seats = config.rollout, game.whole(1)
     copies = config.env.get("copies", 1) if config.ppo.baseline != "value" else 1
     together = seats * copies
@@ -321,7 +320,7 @@ def with_whole_games(config: TrainConfig, game: Game) -> TrainConfig:
 
 
 def _is_importable(path: str, env: Factory) -> bool:
-    """Return True if another program finds the same object under ``path``."""
+    """Return True if another process can import the same object by ``path``."""
     if path.startswith("__main__."):
         return False
     try:
@@ -337,16 +336,16 @@ def make_vec_env(config: TrainConfig, game: Game, seed: int, share: Share = ALL_
         _, own = share.cut(rollout.num_envs, game.whole(1))
         rollout = replace(rollout, num_envs=own)
     if share.number:
-        rollout = replace(rollout, replays=None)  # they are of the rows of the first process
+        rollout = replace(rollout, replays=None)  # only the first process writes replays
         seed = derived_seed(seed, "rows", share.number)
     if rollout.processes and game.is_native:
-        # In workers they would be other rows with other random numbers, and slower.
-        say(f"rollout.processes is not used: {game.name} plays all rows in this process")
+        # Rows in workers would have other random numbers, and be slower.
+        say(f"rollout.processes has no effect: {game.name} plays all rows in this process")
     if rollout.replays is not None:
         game = replace(game, replays=Path(rollout.replays))
         if rollout.processes and not game.is_native:
-            say("rollout.replays is not used: worker processes play the rows")
-    # Replays play episodes to their ends, and so do rows that are each other's baseline.
+            say("rollout.replays has no effect: replays cannot be written by worker processes")
+    # Replays and group baselines need whole episodes.
     are_whole = rollout.replays is not None or config.ppo.baseline != "value"
     game = replace(game, staggered=rollout.stagger and not are_whole)
     if not rollout.processes or game.is_native:
@@ -364,7 +363,7 @@ def make_vec_env(config: TrainConfig, game: Game, seed: int, share: Share = ALL_
 def open_vec_env(
     config: TrainConfig, game: Game, seed: int, share: Share = ALL_ROWS
 ) -> Iterator[VecEnv]:
-    """Open the rows of ``make_vec_env``; an error while they close is shown, and stops nothing."""
+    """Open the rows of ``make_vec_env``; an error while they close is printed, not raised."""
     vec_env = make_vec_env(config, game, seed, share)
     try:
         yield vec_env

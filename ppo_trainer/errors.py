@@ -20,7 +20,7 @@ __all__ = [
 
 
 class TrainerError(EntityEnvError):
-    """Base of this package's errors; the message format is the one of ``entity_env``."""
+    """Base class of this package's errors, with the message format of ``entity_env``."""
 
 
 class ConfigError(TrainerError):
@@ -40,7 +40,7 @@ class UntrustedRunError(RunFolderError):
 
 
 class CallbackError(TrainerError):
-    """A callback of the user's that has failed."""
+    """A callback of the user that raised an exception."""
 
 
 class CheckpointError(TrainerError):
@@ -52,11 +52,11 @@ class NonFiniteError(TrainerError):
 
 
 class LearnerLostError(TrainerError):
-    """A process that learns together with this one and has ended, or answers no more."""
+    """A process of the same training that has ended or does not answer any more."""
 
 
 class ExportCheckError(TrainerError):
-    """An exported graph that does not do what its network does."""
+    """An exported graph whose outputs differ from those of the network."""
 
 
 class VideoError(TrainerError):

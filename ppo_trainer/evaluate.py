@@ -1,7 +1,7 @@
 """Evaluate a run: ``python -m ppo_trainer.evaluate <run> [env.<setting>=...] [--episodes N]``.
 
-All players play the same number of episodes: the agent greedy and sampled, the scripted player, if
-there is one, and random play. Progress goes to stderr.
+All players play the same number of episodes: the agent, greedy and sampled, the scripted player if
+the run has one, and random play. Progress goes to stderr.
 """
 
 from __future__ import annotations
@@ -47,25 +47,25 @@ def evaluate_run(
     replays: str | Path | None = None,
     search: int | None = None,
 ) -> list[Evaluation]:
-    """Evaluate a run's newest checkpoint.
+    """Evaluate the newest checkpoint of a run.
 
     Args:
-        path: The run folder.
-        env: The environment's class, where it cannot be imported.
-        episodes: The number of episodes of each player.
-        seed: Plays other episodes than the run's own seed does.
-        scripted: Dotted path of the scripted player, in the place of the run's own.
-        settings: Of the environment, in the place of those that the run was trained with, such as
+        path: Run folder.
+        env: Class of the environment, needed if it cannot be imported.
+        episodes: Number of episodes of each player.
+        seed: Seed of the episodes; None takes the run's own.
+        scripted: Dotted path of a scripted player that replaces the run's own.
+        settings: Settings of the environment that replace those of the training, such as
             ``{"width": 12}``.
-        greedy: The agent plays greedily only, and nobody else but a ``scripted`` player.
-        seconds: The time that all of it may take; 0 sets no limit.
-        trust: The consent to import what the run names, needed only for a run that names code and
-            was made by somebody else.
-        against: Opponents by name: ``random``, run folders, scripts. The agent plays against each
-            of them, from every side the same number of games, and nothing else is evaluated.
-        replays: The folder that gets replays of all these games; see ``entity_env.replay``.
-        search: With so many visits of a tree for each decision the agent also looks ahead, in
-            compiled games for one player; see ``RowsSearch``.
+        greedy: Evaluate only the greedy agent, and the ``scripted`` player if one is given.
+        seconds: Maximum duration of the whole evaluation; 0 sets no limit.
+        trust: Consent to import the code that the run names, needed only for a run that was made by
+            somebody else.
+        against: Opponents by name: ``random``, run folders, scripts. The agent plays the same
+            number of games against each of them from every side, and nothing else is evaluated.
+        replays: Folder for replays of all these games; see ``entity_env.replay``.
+        search: Number of visits of a search tree for each decision of the agent, in compiled games
+            for one player; 0 for no search. See ``RowsSearch``.
     """
     own = {f"env.{name}": value for name, value in (settings or {}).items()}
     changes = own | _changes(seed, scripted, greedy, seconds)
@@ -91,9 +91,9 @@ def _play(
     use_threads(loaded.config, loaded.device)
     if against and search is not None:
         raise ConfigError(
-            "a search and opponents do not go together",
-            expected="a search in a game for one player, or opponents in one of several",
-            hint="SearchAgent looks ahead in games of several players",
+            "search= and against= cannot be combined",
+            expected="search= in a game for one player, or against= in a game for several",
+            hint="use SearchAgent to search in games for several players",
         )
     own = loaded.net, loaded.game, loaded.config, episodes
     if against:
@@ -103,7 +103,7 @@ def _play(
 
 
 def _facts(loaded: LoadedRun, episodes: int, results: list[Evaluation]) -> dict[str, Any]:
-    """Return what ``--json`` prints."""
+    """Return the results that ``--json`` prints."""
     steps = int(latest_checkpoint(loaded.run).name.rpartition("_")[2])
     return describe(loaded.run.path, steps, loaded.config, episodes, results)
 
@@ -111,26 +111,26 @@ def _facts(loaded: LoadedRun, episodes: int, results: list[Evaluation]) -> dict[
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line."""
     parser = command_parser("evaluate", __doc__)
-    parser.add_argument("run", nargs="?", help="run folder; else the newest run in runs/")
+    parser.add_argument("run", nargs="?", help="run folder (default: newest run in runs/)")
     parser.add_argument(
         "settings",
         nargs="*",
         metavar="env.<setting>=<value>",
-        help="play with other settings of the environment than it was trained with",
+        help="settings of the environment that replace those of the training",
     )
-    parser.add_argument("--episodes", type=int, default=1000, help="of each player")
-    parser.add_argument("--seed", type=int, default=None, help="other episodes than the run's own")
+    parser.add_argument("--episodes", type=int, default=1000, help="episodes of each player")
+    parser.add_argument("--seed", type=int, default=None, help="seed (default: the run's own)")
     parser.add_argument(
-        "--scripted", metavar="PATH", help="a player to compare with, such as my_module.my_player"
+        "--scripted", metavar="PATH", help="player to compare with, such as my_module.my_player"
     )
     parser.add_argument(
-        "--greedy", action="store_true", help="only the agent, always the likeliest choice"
+        "--greedy", action="store_true", help="only the agent, with its most probable choices"
     )
     parser.add_argument(
         "--metric",
         metavar="NAME",
         action="append",
-        help="show this one of the environment's own metrics, such as energy.max, and no others; "
+        help="metric of the environment to show, such as energy.max, instead of all; "
         "may be given several times",
     )
     parser.add_argument(
@@ -138,25 +138,25 @@ def main(arguments: list[str] | None = None) -> None:
         metavar="PLAYER",
         action="append",
         default=[],
-        help="in a game of several players: play against random, another run, or a script such as "
+        help="opponent in a game for several players: random, another run, or a script such as "
         "my_module.my_player; may be given several times",
     )
     parser.add_argument(
         "--search",
         type=int,
         metavar="VISITS",
-        help="also let the agent look ahead so often for each decision, in a compiled game for "
-        "one player with one choice at a time",
+        help="let the agent search with N visits for each decision, in a compiled game for one "
+        "player with one choice at a time",
     )
     parser.add_argument(
         "--replays",
         metavar="DIR",
-        help="write replays of the games, for python -m entity_env.replay",
+        help="folder for replays of the games, for python -m entity_env.replay",
     )
-    parser.add_argument("--seconds", type=float, default=0.0, help="stop after so long")
-    parser.add_argument("--json", action="store_true", help="results for programs, on stdout")
+    parser.add_argument("--seconds", type=float, default=0.0, help="stop after so many seconds")
+    parser.add_argument("--json", action="store_true", help="print the results as JSON on stdout")
     options = parser.parse_intermixed_args(arguments)
-    # Whatever else prints something, an environment for one, must not get between the results.
+    # Keep what an environment prints out of the JSON results.
     with contextlib.redirect_stdout(sys.stderr) if options.json else contextlib.nullcontext():
         changes = env_changes(options.settings) | _changes(
             options.seed, options.scripted, options.greedy, options.seconds
@@ -172,7 +172,7 @@ def main(arguments: list[str] | None = None) -> None:
         return
     text = table(results, loaded.config.shown_metrics)
     if missing := left_out(results):
-        text += f"\nleft out, as --seconds {options.seconds:g} were over:\n{missing}"
+        text += f"\nleft out, because --seconds {options.seconds:g} have passed:\n{missing}"
     deliver(text)
 
 

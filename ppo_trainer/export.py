@@ -1,8 +1,8 @@
 """Write a run's network for other runtimes: ``python -m ppo_trainer.export <run> policy.onnx``.
 
-``policy.onnx`` is read by ONNX Runtime, in browsers, phones and game engines; ``policy.pt2`` by
-``torch.export.load``. ``ragged_net/export.py`` has a table of inputs and outputs. What is written
-has been compared with the network before, on frames of many shapes.
+``policy.onnx`` runs in ONNX Runtime: in browsers, on phones and in game engines. ``policy.pt2`` is
+read by ``torch.export.load``. ``ragged_net/export.py`` has a table of inputs and outputs. Before a
+file is written, its outputs are compared with those of the network, in frames of many shapes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from ragged_net.heads.categorical import CategoricalDist
 __all__ = ["CHECKED_SHAPES", "Exported", "export_run", "largest_difference", "main", "random_batch"]
 
 TOLERANCE = 1e-4
-"""The largest difference to the network, in multiples of the numbers themselves above 1."""
+"""Maximum difference from the network, relative for numbers above 1."""
 CHECKED_SHAPES: tuple[tuple[int, ...], ...] = (
     (),
     (0,),
@@ -54,25 +54,25 @@ CHECKED_SHAPES: tuple[tuple[int, ...], ...] = (
     (40, 3, 11),
     tuple(range(12)),
 )
-"""Entities in each frame; their types are drawn five times for each number."""
+"""Numbers of entities in each frame of a batch; types are drawn five times for each batch."""
 
 _LEAST = -30.0
-"""A log-probability that is as good as none."""
+"""Log-probability below which logits are not compared."""
 
 Run = Callable[[Mapping[str, Tensor]], Sequence[Tensor]]
 
 
 @dataclass(frozen=True)
 class Exported:
-    """The files that ``export_run`` wrote.
+    """The file that ``export_run`` wrote.
 
     Args:
-        path: The file.
-        inputs: The names of the graph's inputs.
-        outputs: Those of its outputs.
-        shapes: On how many batches it was compared with the network.
-        difference: The largest difference that there was, in multiples of numbers above 1.
-        size: The number of bytes of the file.
+        path: Path of the file.
+        inputs: Names of the graph's inputs.
+        outputs: Names of the graph's outputs.
+        shapes: Number of batches on which the graph was compared with the network.
+        difference: Largest difference from the network, relative for numbers above 1.
+        size: Size of the file, in bytes.
     """
 
     path: Path
@@ -91,23 +91,23 @@ class Exported:
 
 
 def export_run(run: str | Path, path: str | Path) -> Exported:
-    """Write the newest network of a run, or the best one of ``<run>/best``, for other runtimes.
+    """Export the newest network of a run, or the best one of ``<run>/best``, to a file.
 
     No code that the run names is imported.
 
     Args:
-        run: The run folder.
-        path: The file to write, ``.onnx`` (extra ``export``) or ``.pt2``.
+        run: Run folder.
+        path: File to write, ``.onnx`` (needs the extra ``export``) or ``.pt2``.
 
     Raises:
-        ExportError: The network has something that cannot be exported; packages that are missing.
-        ExportCheckError: The graph does not do what the network does; nothing is written.
-        RunFolderError: Another kind of file; no run.
+        ExportError: The network cannot be exported, or a package is missing.
+        ExportCheckError: The graph's outputs differ from those of the network; no file is written.
+        RunFolderError: The folder is not a run, or the path has another suffix.
     """
     path = Path(path)
     if path.suffix not in (".onnx", ".pt2"):
         raise RunFolderError(
-            f"{str(path)!r} names no kind of file that a network is exported to",
+            f"{str(path)!r} is not the name of an export format",
             expected="a name that ends with .onnx, or with .pt2 for torch.export",
         )
     net = network_of_run(run, "cpu").eval()
@@ -129,19 +129,19 @@ def export_run(run: str | Path, path: str | Path) -> Exported:
 
 @torch.no_grad()
 def largest_difference(graph: ActingGraph, run: Run, draws: int = 5) -> tuple[float, int]:
-    """Return the largest difference between a runtime and the network itself.
+    """Return the largest difference between a runtime and the network.
 
     Args:
-        graph: The graph that was exported, in eval mode.
-        run: Feeds the runtime, and returns the outputs in their order.
-        draws: Batches of each of ``CHECKED_SHAPES``.
+        graph: Graph that was exported, in eval mode.
+        run: Function that runs the exported graph and returns the outputs in their order.
+        draws: Number of batches for each of ``CHECKED_SHAPES``.
 
     Returns:
-        The largest difference of logits, means, deviations, values and states, in multiples of
-        numbers above 1; and the number of batches.
+        The largest difference of logits, means, deviations, values and states, relative for numbers
+        above 1; and the number of batches.
 
     Raises:
-        ExportCheckError: It is above 1e-4, or something else is forbidden than in the network.
+        ExportCheckError: The difference is above 1e-4, or other choices are forbidden.
     """
     net, generator, largest, batches = graph.net, torch.Generator().manual_seed(0), 0.0, 0
     for lengths in CHECKED_SHAPES:
@@ -171,7 +171,7 @@ def largest_difference(graph: ActingGraph, run: Run, draws: int = 5) -> tuple[fl
 def _expected(
     net: RaggedNet, output: NetOutput, batch: EntityBatch, got: Mapping[str, Tensor]
 ) -> dict[str, tuple[Tensor, Tensor]]:
-    """Return for each output the computed and the expected values, in comparable units."""
+    """Return the computed and the expected values of each output, in comparable units."""
     pairs = {"value": (got["value"], output.value)}
     if output.memory is not None:
         pairs["next_memory"] = (got["next_memory"], output.memory)
@@ -188,24 +188,24 @@ def _expected(
         if isinstance(expected, RaggedTensor):
             log_probs, expected = log_probs[_same_frame(batch.actions[name])], expected.values
         assert expected is not None
-        # Forbidden choices have -inf in both; below this bound all others are equal, too.
+        # Forbidden choices have -inf in both; logits below this bound are treated as equal.
         pairs[f"{name}/logits"] = log_probs.clamp_min(_LEAST), expected.log().clamp_min(_LEAST)
     return pairs
 
 
 def _same_frame(action: Actors) -> Tensor:
-    """Return a mask (A, E) of pairs of one frame; row by row they are a batch's pairs."""
+    """Return a mask (A, E) of the pairs within one frame, whose rows are a batch's pairs."""
     assert isinstance(action, SelectActors)
     return action.actors.frame_ids()[:, None] == action.actees.frame_ids()[None, :]
 
 
 def random_batch(net: RaggedNet, lengths: Sequence[int], generator: torch.Generator) -> EntityBatch:
-    """Return random frames, in which each entity has a random type and half of them act.
+    """Return random frames, in which each entity has a random type and half of them are actors.
 
     Args:
-        net: Its spaces say what there is, its input statistics how large numbers are.
-        lengths: (B,) entities of each frame.
-        generator: On the CPU.
+        net: Network whose spaces and input statistics determine the entities and their features.
+        lengths: Number of entities of each frame. Shape: (B,).
+        generator: Random number generator on the CPU.
     """
     names, frames = list(net.obs_space.entities), len(lengths)
     total = sum(lengths) if names else 0
@@ -228,7 +228,7 @@ def random_batch(net: RaggedNet, lengths: Sequence[int], generator: torch.Genera
 
 
 def _random_rows(embed: Any, count: int, generator: torch.Generator) -> Tensor:
-    """Return features (count, F) from the distribution that the network has seen."""
+    """Return features (count, F) drawn according to the network's input statistics."""
     norm = embed.norm
     rows = torch.zeros(count, norm.width)
     drawn = torch.randn(count, norm.num_columns, generator=generator)
@@ -240,7 +240,7 @@ def _random_rows(embed: Any, count: int, generator: torch.Generator) -> Tensor:
 
 def _random_actors(space: Any, lengths: Sequence[int], generator: torch.Generator) -> Actors:
     if isinstance(space, GLOBAL_ACTIONS):
-        # The entity of a frame as a whole comes last.
+        # The global entity comes last in each frame.
         who = RaggedTensor.from_lengths(
             torch.tensor(lengths, dtype=torch.int64), [1] * len(lengths)
         )
@@ -267,7 +267,7 @@ def _listed(parts: Sequence[Tensor], dtype: torch.dtype = torch.int64) -> Ragged
 
 
 def _random_mask(actors: int, choices: int, generator: torch.Generator) -> Tensor:
-    """Return a random mask (A, C) with a True in each row."""
+    """Return a random mask (A, C) with at least one True in each row."""
     mask = torch.rand(actors, choices, generator=generator) < 0.6
     if choices:
         mask[:, 0] |= ~mask.any(1)
@@ -279,7 +279,7 @@ def _onnx_runner(data: bytes, graph: ActingGraph) -> Run:
         import onnxruntime
     except ImportError as error:
         raise MissingPackageError(
-            "what is exported is checked with the package onnxruntime, which is missing",
+            "checking the exported file needs the package onnxruntime, which is not installed",
             hint='pip install "ragged-rl[export]"',
         ) from error
     options = onnxruntime.SessionOptions()
@@ -296,7 +296,7 @@ def _onnx_runner(data: bytes, graph: ActingGraph) -> Run:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence torch's remarks on packages that are not needed here."""
+    """Silence torch's messages about packages that are not needed here."""
     log = logging.getLogger("torch.onnx")
     level = log.level
     log.setLevel(logging.ERROR)

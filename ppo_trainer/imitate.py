@@ -1,10 +1,11 @@
 """Learn from recorded games: ``python -m ppo_trainer.imitate games.episodes env=minesweeper``.
 
-Behavioural cloning: the network learns to choose as whoever was recorded, and what the games were
-worth. It ends when that no longer helps with episodes that were held out. What comes out is a run
-like any other, from which PPO goes on: ``python -m ppo_trainer env=minesweeper init=runs/<run>``.
-``python -m ppo_trainer.record`` records scripts, networks and replays. Settings are those of
-``ppo_trainer``; the group ``imitation`` has those of the cloning.
+This is behavioural cloning: the network learns to choose as the recorded players, and the value
+function learns the returns of their games. The training ends when the loss in held-out episodes
+does not fall any more. The result is a run, from which PPO can begin: ``python -m ppo_trainer
+env=minesweeper init=runs/<run>``. ``python -m ppo_trainer.record`` makes recordings of scripts,
+networks and replays. The settings are those of ``ppo_trainer``, with the group ``imitation`` for
+the cloning.
 """
 
 from __future__ import annotations
@@ -53,26 +54,26 @@ def imitate(
     env: Factory | None = None,
     callbacks: Iterable[CallbackLike] = (),
 ) -> TrainResult:
-    """Train a network to choose as in recorded games.
+    """Train a network to choose as the players of recorded games.
 
     Args:
-        paths: The recordings, all in the spaces of the environment.
-        config: The settings; ``config.imitation`` has those of the cloning.
-        env: The environment's class, as for ``train``.
-        callbacks: As for ``train``.
+        paths: Recordings, all with the spaces of the environment.
+        config: Settings; ``config.imitation`` contains those of the cloning.
+        env: Class of the environment, as for ``train``.
+        callbacks: Callbacks, as for ``train``.
 
     Returns:
-        As of ``train``. Steps are frames, which count in each pass.
+        The result of the training, as of ``train``. Its steps count each frame in each pass.
 
     Raises:
-        RecordingError: A recording that cannot be read, or recordings in other spaces.
-        ConfigError: Recordings without an episode, or of another environment.
+        RecordingError: A recording cannot be read, or recordings have different spaces.
+        ConfigError: The recordings have no episode, or other spaces than the environment.
     """
     config = with_env(TrainConfig() if config is None else config, env)
     own = config.imitation
     if config.resume is not None or config.selfplay.policies > 1:
         raise ConfigError(
-            "recorded games are learned by one network of a new run",
+            "imitation trains one network in a new run",
             expected="no resume=, and no selfplay.mode=population",
             hint="init=<run> begins with the network of a run",
         )
@@ -81,8 +82,8 @@ def imitate(
     training, held_out = dataset.split(own.held_out, derived_seed(config.seed, "held out"))
     if not training.num_frames:
         raise ConfigError(
-            "there is nothing to learn from",
-            expected="an episode with a decision, beside those that are held out",
+            "the recordings contain nothing to train on",
+            expected="at least one episode with a decision, besides those that are held out",
             received=f"{len(dataset.index)} episodes",
         )
     say(
@@ -96,34 +97,34 @@ def imitate(
 
 
 def _check_spaces(dataset: EpisodeDataset, game: Game) -> None:
-    """Raise ConfigError unless the recordings are in the spaces of the game."""
+    """Raise ConfigError unless the recordings have the spaces of the game."""
     recorded = spaces_to_json(dataset.obs_space, dataset.action_space)
     with game.rows(game.whole(1), seed=0) as rows:
         shown = spaces_to_json(rows.obs_space(), rows.action_space())
     for kind in shown:
         if shown[kind] != recorded[kind]:
             raise ConfigError(
-                f"{dataset.recordings[0].path} was recorded in other spaces than those of "
-                f"{game.name}: the {kind} differ",
+                f"{dataset.recordings[0].path} does not have the spaces of {game.name}: "
+                f"the {kind} differ",
                 expected=shorten(shown[kind], 400),
                 received=shorten(recorded[kind], 400),
             )
 
 
 class _Cloner(Callback):
-    """Takes the place of playing in a training: its updates learn from blocks of recorded frames.
+    """A callback that trains on blocks of recorded frames in the place of rollouts.
 
     Args:
-        training: The episodes to learn from.
-        held_out: Those that measure what was learned; perhaps none.
-        config: The settings.
+        training: Episodes to train on.
+        held_out: Episodes that measure the validation loss, possibly none.
+        config: Settings of the run.
     """
 
     def __init__(
         self, training: EpisodeDataset, held_out: EpisodeDataset, config: TrainConfig
     ) -> None:
         self._training, self._held_out, self._config = training, held_out, config
-        # Each block comes once: the passes are counted here.
+        # Each update gets one block and uses it once; ``_pass`` counts the passes over all blocks.
         self._cloning = Cloning(replace(config.imitation, epochs=1))
         self._blocks: Iterator[Examples] | None = None
         self._measured: Callable[[RaggedNet], Iterator[Examples]] | None = None
@@ -133,7 +134,7 @@ class _Cloner(Callback):
     def learn(
         self, session: Session, obs: VecObs, clock: Stopwatch
     ) -> tuple[VecObs, dict[str, float]]:
-        """Learn from the next block; return ``obs``, from which nobody plays on, and metrics."""
+        """Train on the next block; return ``obs`` unchanged, since nobody plays, and metrics."""
         state, net = session.state, session.net
         if self._blocks is None:
             self._blocks = _in_passes(self._training, net, self._config)
@@ -156,7 +157,7 @@ class _Cloner(Callback):
         return obs, {**metrics, "episodes": 0.0}
 
     def on_update(self, session: Session) -> bool:
-        """Keep the best network; end the training with it when others are no better for long."""
+        """Keep the best network; return True if the loss has not fallen for ``patience`` passes."""
         loss = session.metrics.get("loss/held_out")
         if loss is not None and (self._best is None or loss < self._best[0]):
             weights = {name: own.clone() for name, own in session.net.state_dict().items()}
@@ -207,7 +208,7 @@ class _Cloner(Callback):
 
 
 def _in_passes(dataset: EpisodeDataset, net: RaggedNet, config: TrainConfig) -> Iterator[Examples]:
-    """Yield the blocks of a data set again and again; one block is read once."""
+    """Yield the blocks of a data set again and again; a single block is read once."""
     number = 0
     blocks = _again(dataset, config)
     while True:
@@ -216,9 +217,9 @@ def _in_passes(dataset: EpisodeDataset, net: RaggedNet, config: TrainConfig) -> 
 
 
 def _again(dataset: EpisodeDataset, config: TrainConfig) -> Callable[..., Iterator[Examples]]:
-    """Return a function from a network, and a seed, to the blocks of a data set.
+    """Return a function from a network and a seed to the blocks of a data set.
 
-    Where there is but one, it is kept.
+    A single block is kept in memory.
     """
     kept: list[Examples] = []
     own, rewards = config.imitation, dataset.index.rewards
@@ -247,7 +248,7 @@ def main(arguments: list[str] | None = None) -> None:
     settings = [word for word in words if "=" in word and not Path(word).exists()]
     paths = [word for word in words if word not in settings]
     if not paths:
-        parser.error("no recording is named: games.episodes env=minesweeper")
+        parser.error("name a recording, such as games.episodes env=minesweeper")
     if imitate(paths, config_of(settings, "learn to play")).interrupted:
         sys.exit(INTERRUPTED)
 

@@ -1,15 +1,15 @@
-"""A league: each pair of players plays, and ratings with their uncertainty are fitted.
+"""A league: each pair of players plays games, from which ratings and uncertainties are fitted.
 
     python -m ppo_trainer.league runs/a runs/b random scripted --games 200
 
 Players are run folders, their versions (``runs/a/snapshots/<version>``), ``random``, ``scripted``
-(the reference player that the first run names), or dotted paths of scripts. The game is that of the
-first run. Every pair plays the same number of games from each side. In a game of more than two
-sides one player of the pair has one side and the other all others, in turns.
+(the scripted player of the first run), or dotted paths of scripts. They play the game of the first
+run. Each pair plays the same number of games from each side. If a game has more than two sides, one
+player of the pair plays one side and the other player all others, in turns.
 
 Ratings are fitted to all games at once: 400 points are odds of 10 to 1, and the mean of all players
-is 0. Beside the table, ``--out`` holds ``league.json``, the payoff matrix and the ratings as
-``league.png``.
+is 0. The command prints a table and writes ``league.json``, and the payoff matrix and ratings as
+``league.png``, to the folder ``--out``.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ class League:
     """The results of a league.
 
     Args:
-        players: The names of the players.
-        payoff: The mean score of the player of a row against that of a column, draws counting
-            half; NaN on the diagonal. Shape: (players, players).
-        games: The number of these games. Shape: (players, players), int64.
-        rating: The rating of each player: 400 points are odds of 10 to 1, the mean is 0.
-            Shape: (players,).
-        deviation: The standard deviation of each rating. Shape: (players,).
-        sides: The number of sides of the game.
+        players: Names of the players.
+        payoff: Mean score of the row's player against the column's player, where a draw counts 0.5;
+            NaN on the diagonal. Shape: (players, players).
+        games: Number of games of each pair. Shape: (players, players), int64.
+        rating: Rating of each player: 400 points are odds of 10 to 1, the mean is 0. Shape:
+            (players,).
+        deviation: Standard deviation of each rating. Shape: (players,).
+        sides: Number of sides of the game.
     """
 
     players: tuple[str, ...]
@@ -82,8 +82,8 @@ class League:
         lines.append("400 points are odds of 10 to 1; the mean of all players is 0.")
         if self.sides > 2:
             lines.append(
-                f"Of the {self.sides} sides one player of a pair has one and the other all others, "
-                "in turns: each is alone in half of the games."
+                f"Of the {self.sides} sides one player of a pair plays one, the other player all "
+                "others, in turns: each is alone in half of the games."
             )
         return "\n".join(lines)
 
@@ -102,23 +102,23 @@ class League:
 def play_league(
     loaded: LoadedRun, names: Sequence[str], games: int = 200, *, greedy: bool = False
 ) -> League:
-    """Let each pair of players play, and return the results.
+    """Play the games of each pair of players, and return the results.
 
     Args:
-        loaded: The run whose game it is.
-        names: The players, at least two.
-        games: The games of each pair, rounded up so that each side has equally many.
-        greedy: Networks take the likeliest choices.
+        loaded: Run whose game is played.
+        names: Players, at least two.
+        games: Number of games of each pair, rounded up to the same number from each side.
+        greedy: True to let networks take their most probable choices.
 
     Raises:
-        ConfigError: Fewer than two players, one twice, a game for one player, an opponent that
-            does not exist or plays another game.
+        ConfigError: There are fewer than two players, a player is named twice, the game is for one
+            player, or an opponent does not exist or plays another game.
     """
     check_count("number of games", games, error=ConfigError)
     if len(names) < 2 or len(set(names)) < len(names):
         raise ConfigError(
-            "a league needs two players or more, each once",
-            expected="run folders, random, scripted, or dotted paths of scripts",
+            "a league needs at least two different players",
+            expected="run folders, random, scripted, or dotted paths of scripts, each named once",
             received=shorten(list(names)),
         )
     game = loaded.game
@@ -140,7 +140,7 @@ def play_league(
 
 
 def draw(league: League) -> bytes:
-    """Return the payoff matrix and the ratings, as a PNG."""
+    """Return a picture of the payoff matrix and the ratings, as PNG."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -153,7 +153,7 @@ def draw(league: League) -> bytes:
         matrix.text(j, i, f"{league.payoff[i, j]:.2f}", ha="center", va="center", fontsize=9)
     matrix.set_xticks(range(count), league.players, rotation=45, ha="right")
     matrix.set_yticks(range(count), league.players)
-    matrix.set_title("score of the row against the column", fontsize=10)
+    matrix.set_title("score of the row's player against the column's player", fontsize=10)
     ratings.errorbar(league.rating, range(count), xerr=1.96 * league.deviation, fmt="o", capsize=3)
     ratings.set_yticks(range(count), league.players)
     ratings.set_ylim(count - 0.5, -0.5)
@@ -168,19 +168,19 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line."""
     parser = command_parser("league", __doc__)
     parser.add_argument("players", nargs="+", help="run folders, random, scripted, scripts")
-    parser.add_argument("--games", type=int, default=200, help="of each pair")
-    parser.add_argument("--greedy", action="store_true", help="networks do not draw")
+    parser.add_argument("--games", type=int, default=200, help="games of each pair")
+    parser.add_argument("--greedy", action="store_true", help="take most probable choices")
     parser.add_argument(
         "--replays",
         metavar="DIR",
-        help="write replays of the games, for python -m entity_env.replay",
+        help="folder for replays of the games, for python -m entity_env.replay",
     )
-    parser.add_argument("--out", type=Path, default=Path(), help="the folder for the results")
+    parser.add_argument("--out", type=Path, default=Path(), help="folder for the results")
     options = parser.parse_args(arguments)
     runs = [name for name in options.players if named_policy(name).expanduser().is_dir()]
     if not runs:
         raise ConfigError(
-            "no player of the league is a run, which would say what is played",
+            "no player of the league is a run, which would determine the game",
             expected="at least one run folder",
             received=shorten(options.players),
         )
@@ -200,8 +200,8 @@ def _agents(loaded: LoadedRun, names: Sequence[str], greedy: bool) -> list[Agent
         if name == "scripted":
             if loaded.config.eval.scripted is None:
                 raise ConfigError(
-                    "the run names no scripted player",
-                    expected="eval.scripted in its settings, or a script by its dotted path",
+                    "the run has no scripted player",
+                    expected="eval.scripted in its settings, or the dotted path of a script",
                 )
             name = loaded.config.eval.scripted
         seed = derived_seed(loaded.config.seed, "league player", number)

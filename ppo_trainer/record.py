@@ -1,12 +1,12 @@
 """Record games: ``python -m ppo_trainer.record <run> games.episodes [--episodes N]``.
 
-Of a script, or of any other opponent by name, with settings in the place of the run; of people, and
-of whoever else a replay knows, from that::
+It also records a script, or any other opponent by name, with settings in place of the run; and the
+players of a replay, people among them::
 
     python -m ppo_trainer.record env=minesweeper games.episodes --agent script
     python -m ppo_trainer.record mine.replay games.episodes
 
-``entity_env.recording.Recording`` reads the file, and ``ppo_trainer.imitate`` learns from it.
+``entity_env.recording.Recording`` reads the file, and ``ppo_trainer.imitate`` trains on it.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ class Recorded:
     """The file that ``record_run`` wrote.
 
     Args:
-        path: The file.
-        frames: Observations that the agent acted on.
-        rewards: The rewards of the episodes that ended.
-        size: The number of bytes that the file has now.
+        path: Path of the file.
+        frames: Number of observations on which the agent acted.
+        rewards: Rewards of the episodes that ended.
+        size: Size of the file, in bytes.
     """
 
     path: Path
@@ -92,23 +92,23 @@ def record_run(
 ) -> Recorded:
     """Record games of a run's newest network with the log-probabilities of its choices.
 
-    Each row plays its share of the episodes to the end. Rows that are done sooner go on meanwhile,
-    so the file has some episodes more, and some unfinished ones.
+    Each row plays its part of the episodes to the end. Rows that finish sooner play on meanwhile,
+    so that the file contains some more episodes, and some unfinished ones.
 
     Args:
-        run: The run folder.
-        path: The file to write.
-        env: The environment's class, only where it cannot be imported.
-        episodes: The least number of episodes. No row plays longer than ``eval.max_steps`` of the
-            run's settings for each episode of its share.
-        greedy: Take the likeliest choices. The log-probabilities are those of drawing them.
-        logits: Record the log-probabilities of all choices, too: these are logits, normalised. A
-            forbidden choice has -inf.
-        seed: Other games than the run's own.
-        rows: Environments that play at once.
-        append: Go on with a recording.
-        overwrite: Replace it.
-        trust: The consent to import the environment that somebody else's run names.
+        run: Run folder.
+        path: File to write.
+        env: Class of the environment, needed if it cannot be imported.
+        episodes: Minimum number of episodes. A row plays at most ``eval.max_steps`` of the run's
+            settings for each episode of its part.
+        greedy: True to take the most probable choices; the log-probabilities are those of draws.
+        logits: True to record the log-probabilities of all choices, too, which are normalised
+            logits. A forbidden choice has -inf.
+        seed: Seed of the games; None takes the run's own.
+        rows: Number of environments that play at once.
+        append: True to append to an existing recording.
+        overwrite: True to replace an existing recording.
+        trust: Consent to import the environment that the run of somebody else names.
     """
     loaded = load_policy(run, env, trust=trust)
     use_threads(loaded.config, loaded.device)
@@ -145,19 +145,19 @@ def record_agent(
     append: bool = False,
     overwrite: bool = False,
 ) -> Recorded:
-    """Record games of a script, or of another player, on all seats.
+    """Record games of a script, or of another player, which plays all seats.
 
     Args:
-        config: The environment and, in ``eval.scripted``, its script.
-        path: As for ``record_run``, as everything that is not named here.
-        env: The environment's class, as for ``train``.
+        config: Settings with the environment and, in ``eval.scripted``, its script.
+        path: File to write.
+        env: Class of the environment, as for ``train``.
         agent: ``script``, or an opponent as in ``selfplay.opponents``: ``random``, the dotted path
-            of another script, a run folder.
-        episodes: The least number of episodes.
-        seed: Other games than those of ``config.seed``.
-        rows: Environments that play at once.
-        append: Go on with a recording.
-        overwrite: Replace it.
+            of another script, or a run folder.
+        episodes: Minimum number of episodes.
+        seed: Seed of the games; None takes ``config.seed``.
+        rows: Number of environments that play at once.
+        append: True to append to an existing recording.
+        overwrite: True to replace an existing recording.
 
     Raises:
         ConfigError: There is no such player.
@@ -221,11 +221,11 @@ def record_replay(
     """Play the games of a replay again, and record them.
 
     Args:
-        replay: The replay, such as ``entity_env.runner ... --replay mine.replay`` writes.
-        path: The file to write.
-        append: Go on with a recording.
-        overwrite: Replace it.
-        trust: The consent to import the environment that somebody else's replay names.
+        replay: Replay, such as ``entity_env.runner ... --replay mine.replay`` writes.
+        path: File to write.
+        append: True to append to an existing recording.
+        overwrite: True to replace an existing recording.
+        trust: Consent to import the environment that the replay of somebody else names.
     """
     known = Replay.read(replay)
     rewards, frames = Metric(), 0
@@ -241,7 +241,7 @@ def record_replay(
 
 
 class _Shown(Wrapper):
-    """Keeps what an environment has shown last, for scripts that know entities by their ids."""
+    """A wrapper that keeps the last observation, for scripts that use the ids of entities."""
 
     last: Observation
 
@@ -251,7 +251,7 @@ class _Shown(Wrapper):
 
 
 _Decided = tuple[Mapping[str, Any], Mapping[str, Any]]
-"""Actions, and what else is recorded of them."""
+"""Actions, and further numbers to record of them."""
 
 
 def _record(
@@ -266,7 +266,7 @@ def _record(
     append: bool,
     overwrite: bool,
 ) -> Recorded:
-    """Record games of whoever ``plays`` in the rows that it is given."""
+    """Record games of the player that ``plays`` returns for the rows."""
     check_count("number of episodes", episodes, error=SettingError)
     check_count("number of rows", rows)
     share = -(-episodes // rows)
@@ -293,9 +293,9 @@ def _logits(output: NetOutput, actors: Mapping[str, Actors]) -> dict[str, npt.ND
 
 
 def _log(action: ActionOutput, actors: Actors) -> Tensor:
-    """Return log-probabilities (A, C) or (P,); -inf only where a choice is forbidden.
+    """Return log-probabilities (A, C) or (P,), -inf only where a choice is forbidden.
 
-    Of a continuous action means and deviations, (A, 2 * K).
+    For a continuous action these are means and deviations, (A, 2 * K).
     """
     if isinstance(actors, ContinuousActors):
         assert action.mean is not None
@@ -317,18 +317,20 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line."""
     parser = command_parser("record", __doc__)
     parser.add_argument(
-        "source", nargs="+", help="run folder, or replay; with --agent settings: env=minesweeper"
+        "source",
+        nargs="+",
+        help="run folder or replay; with --agent: env=minesweeper",
     )
     parser.add_argument("path", help="file to write")
-    parser.add_argument("--agent", help="script, or an opponent's name, in place of a network")
-    parser.add_argument("--episodes", type=int, default=100, help="at least so many")
-    parser.add_argument("--greedy", action="store_true", help="always the likeliest choice")
-    parser.add_argument("--logits", action="store_true", help="record all choices' logits")
+    parser.add_argument("--agent", help="script, or the name of an opponent, instead of a network")
+    parser.add_argument("--episodes", type=int, default=100, help="minimum number of episodes")
+    parser.add_argument("--greedy", action="store_true", help="take the most probable choices")
+    parser.add_argument("--logits", action="store_true", help="record the logits of all choices")
     parser.add_argument("--seed", type=int, default=None, help="other games")
     parser.add_argument("--rows", type=int, default=16, help="environments that play at once")
     exists = parser.add_mutually_exclusive_group()
-    exists.add_argument("--append", action="store_true", help="go on with the file")
-    exists.add_argument("--overwrite", action="store_true", help="replace the file")
+    exists.add_argument("--append", action="store_true", help="append to an existing file")
+    exists.add_argument("--overwrite", action="store_true", help="replace an existing file")
     options: dict[str, Any] = vars(parser.parse_args(arguments))
     source, agent = options.pop("source"), options.pop("agent")
     if agent is not None or "=" in source[0]:
@@ -336,7 +338,7 @@ def main(arguments: list[str] | None = None) -> None:
         config = config_of(source, "record games of")
         made = record_agent(config, agent="script" if agent is None else agent, **options)
     elif len(source) > 1:
-        parser.error(f"one run is recorded, not {len(source)}")
+        parser.error(f"expected one run or replay, received {len(source)}")
     elif Path(source[0]).is_file():
         options = {name: options[name] for name in ("path", "trust", *_HOW)}
         made = record_replay(source[0], **options)

@@ -1,4 +1,4 @@
-"""The commands that installing the package gives, beside ``python -m``."""
+"""The console commands that the package installs, beside ``python -m``."""
 
 from __future__ import annotations
 
@@ -30,6 +30,6 @@ def check() -> None:
 
 
 def _run(module: str) -> None:
-    # As ``python -m`` does: environments of one's own lie in the folder where the command starts.
+    # As ``python -m`` does: the user's own environments lie in the current folder.
     sys.path.insert(0, os.getcwd())
     runpy.run_module(module, run_name="__main__", alter_sys=True)

@@ -1,7 +1,7 @@
 """The translation between the command line, Hydra and ``TrainConfig``.
 
-Hydra composes YAML files and sweeps. It does not know which settings exist, so that the one schema
-in ``config.py`` can answer a misspelt name with the nearest valid one.
+Hydra composes YAML files and sweeps. It does not know which settings exist, so that the schema in
+``config.py`` alone reports a misspelt name with the nearest valid one.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def register_base() -> None:
 def recipe(name: str, *settings: str) -> TrainConfig:
     """Return the config of ``python -m ppo_trainer env=<name> <settings>``.
 
-    ``train(recipe("xor", "seed=3"))``
+    For example ``train(recipe("xor", "seed=3"))``.
 
     Raises:
         ConfigError: A name or a setting that does not exist.
@@ -78,11 +78,11 @@ def recipe(name: str, *settings: str) -> TrainConfig:
 
 
 def config_of(settings: Sequence[str], purpose: str) -> TrainConfig:
-    """Return the config of ``python -m ppo_trainer <settings>``, for a command of its own.
+    """Return the config of ``python -m ppo_trainer <settings>``, for another command.
 
     Args:
-        settings: Such as ``env=minesweeper`` and ``seed=3``.
-        purpose: What the environment is wanted for, for errors, such as "tune for".
+        settings: Settings such as ``env=minesweeper`` and ``seed=3``.
+        purpose: Purpose of the environment, for errors, such as "tune for".
 
     Raises:
         ConfigError: No environment is named, or a setting does not exist.
@@ -119,13 +119,12 @@ def _as_before() -> Iterator[None]:
 def hydra_arguments(arguments: list[str]) -> list[str]:
     """Rewrite command-line arguments for Hydra.
 
-    Settings become ``++name=value``, so that unknown names reach our own check. Naming a target of
-    one's own without ``env=`` starts from an environment without settings. Paths may hold any
-    character.
+    Settings become ``++name=value``, so that unknown names reach this package's own check. A target
+    without ``env=`` starts from an environment without settings. Paths may contain any character.
 
     Raises:
-        ConfigError: ``env=`` or ``experiment=`` with an option that does not exist; several values
-            without ``-m``; a setting that is written as a flag, or without a value.
+        ConfigError: ``env=`` or ``experiment=`` with an option that does not exist, several values
+            without ``-m``, or a setting that is written as a flag or without a value.
     """
     arguments = list(_with_own_recipe(arguments))
     names = [match["name"] for text in arguments if (match := _SETTING.match(text))]
@@ -134,13 +133,13 @@ def hydra_arguments(arguments: list[str]) -> list[str]:
     flags, rewritten = [], []
     if sweep and (wide := [text for text in arguments if "interval(" in text]):
         raise ConfigError(
-            f"{wide[0]} names more values than runs can be made for",
-            hint=f"to search them: python -m ppo_trainer.tune env=... '{wide[0]}'",
+            f"{wide[0]} names more values than a sweep can run",
+            hint=f"to search among them: python -m ppo_trainer.tune env=... '{wide[0]}'",
         )
     for previous, text in zip(["", *arguments], arguments, strict=False):
         match = _SETTING.match(text)
         if text.startswith("-") or not ("=" in text or text.startswith("~")):
-            # Hydra takes settings only in one piece, so that flags go before them.
+            # Hydra takes all settings in one piece, so that flags must come before them.
             _check_flag(previous, text)
             flags.append(text)
             continue
@@ -160,12 +159,12 @@ def hydra_arguments(arguments: list[str]) -> list[str]:
 
 
 def _with_own_recipe(arguments: list[str]) -> Iterator[str]:
-    """Yield the arguments, with its settings in the place of ``experiment=FILE.yaml``.
+    """Yield the arguments with the settings of FILE.yaml in the place of ``experiment=FILE.yaml``.
 
-    What stands behind it on the command line counts more.
+    Settings that follow on the command line override those of the file.
 
     Raises:
-        ConfigError: The file cannot be read, or holds something else than settings.
+        ConfigError: The file cannot be read, or does not contain settings.
     """
     for text in arguments:
         name, _, path = text.lstrip("+").partition("=")
@@ -178,8 +177,8 @@ def _with_own_recipe(arguments: list[str]) -> Iterator[str]:
             raise ConfigError(f"experiment={path} cannot be read: {error}") from error
         if not isinstance(values, Mapping):
             raise ConfigError(
-                f"experiment={path} holds no settings",
-                expected="name: value, as in ppo_trainer/conf/experiment",
+                f"experiment={path} does not contain settings",
+                expected="lines such as name: value, as in ppo_trainer/conf/experiment",
                 received=shorten(values),
             )
         for setting, value in _leaves(values):
@@ -190,13 +189,13 @@ def _quoted(path: str) -> str:
     """Return a path as one string for Hydra, unless it is written in Hydra's own grammar."""
     if path in ("", "null") or "${" in path or _QUOTED.fullmatch(path):
         return path
-    # Backslashes count before a quote only.
+    # Backslashes have a meaning only before a quote.
     path = re.sub(r"(\\*)'", r"\1\1\\'", path)
     return "'" + re.sub(r"(\\+)$", r"\1\1", path) + "'"
 
 
 def _check_flag(previous: str, text: str) -> None:
-    """Catch settings that are written as flags, or without a value."""
+    """Raise ConfigError for a setting that is written as a flag, or without a value."""
     name = text.lstrip("-").partition("=")[0]
     if text.startswith("--") and name.partition(".")[0] in {"trust", *get_type_hints(TrainConfig)}:
         value = "true" if name == "trust" else "<value>"
@@ -211,7 +210,7 @@ def _check_flag(previous: str, text: str) -> None:
 
 
 def _meant_by_word(text: str) -> str | None:
-    """Return a hint on a word without ``=``: a game, a run, or an own environment."""
+    """Return a hint on a word without ``=``: a game, a run, or the user's own environment."""
     if text in _GROUPS["env"]:
         return f"did you mean env={text}?"
     if (Path(text) / "config.yaml").is_file():
@@ -223,12 +222,12 @@ def _meant_by_word(text: str) -> str | None:
 
 
 def _own_environment(text: str) -> str | None:
-    """Return a hint on naming an environment of a file, of Gymnasium, or of a module."""
+    """Return a hint on how to name an environment of a file, of Gymnasium, or of a module."""
     if path := meant_nearby(text):
-        return f"for the environment in a file here: env._target_={path}"
+        return f"to train on the environment in this file: env._target_={path}"
     if re.fullmatch(r"[\w./:-]+-v\d+", text):
-        return f"for an environment of Gymnasium: env=gymnasium env.env={text}"
-    return f"for a class of your own: env._target_={text}" if "." in text else None
+        return f"to train on an environment of Gymnasium: env=gymnasium env.env={text}"
+    return f"to train on your own class: env._target_={text}" if "." in text else None
 
 
 def _check_grammar(text: str) -> None:
@@ -241,14 +240,14 @@ def _check_grammar(text: str) -> None:
             pass
     raise ConfigError(
         f"{shorten(text.lstrip('+'))} cannot be read",
-        expected="name=value, such as seed=3; brackets and quotes are closed",
-        hint="a value with special characters stands in quotes within quotes: \"name='a=b'\"",
+        expected="name=value, such as seed=3, with closed brackets and quotes",
+        hint="put a value with special characters in quotes within quotes: \"name='a=b'\"",
     )
 
 
 def _check_single(text: str, value: str) -> None:
     if "," in value and not set("[]{}()\"'") & set(value):
-        raise ConfigError(f"{text} names several values", hint="for one run each, add -m")
+        raise ConfigError(f"{text} names several values", hint="add -m to run each of them")
 
 
 def _check_options(group: str, options: str) -> None:
@@ -265,24 +264,24 @@ def _check_options(group: str, options: str) -> None:
 def resumed_config(composed: Any) -> TrainConfig:
     """Return the settings of this run.
 
-    With ``resume`` they are those of the resumed run, and on top what the command line says.
+    With ``resume`` they are those of the resumed run, changed by the command line.
 
     Raises:
-        UntrustedRunError: The resumed run names code, was made by somebody else, and the command
-            line says neither ``trust=true`` nor another environment.
+        UntrustedRunError: The resumed run names code and was made by somebody else, and the command
+            line contains neither ``trust=true`` nor another environment.
     """
     composed = dict(composed)
     trust = composed.pop("trust", None)
     if composed.get("resume") is None:
         if trust is not None:
-            raise ConfigError("trust= is for what a resumed run names", hint="add resume=<run>")
+            raise ConfigError("trust= applies to a resumed run only", hint="add resume=<run>")
         return config_from_dict(composed)
     run = RunFolder.open(composed["resume"])
     saved = run.read_config()
     changes = _changes(composed)
-    named = dict(_leaves(changes))  # a group of settings is merged with that of the folder
+    named = dict(_leaves(changes))  # a group of settings is merged with that of the run
     require_trust(run, saved, trust=trust or False, named=named, scripted=True, trains=True)
-    # Plain dicts, so that ${...} in texts of the run is not expanded.
+    # Plain dicts, so that Hydra does not expand ${...} in texts of the run.
     values = config_to_dict(saved)
     for name, value in changes.items():
         _put(values, name.split("."), value)
@@ -296,19 +295,19 @@ def _changes(composed: Mapping[str, Any]) -> dict[str, Any]:
         name, _, _ = override.lstrip("+").partition("=")
         if name in _GROUPS:
             raise ConfigError(
-                f"{name}= does not go with resume: a run keeps its environment and recipe",
+                f"{name}= cannot be combined with resume=: a run keeps its environment and recipe",
                 hint="change single settings, such as env.width=8 or "
                 + ("selfplay.mode=stages" if name == "selfplay" else "optim.lr=1e-4"),
             )
         if name == "init":
             raise ConfigError(
-                "init= does not go with resume: a run goes on with its own network",
-                hint="leave resume= out to begin another run with that network",
+                "init= cannot be combined with resume=: a resumed run keeps its own network",
+                hint="leave out resume= to begin another run with that network",
             )
         if name in ("run_name", "run_dir"):
             raise ConfigError(
-                f"{name}= does not go with resume: a run keeps its folder",
-                hint="move the folder itself; a run does not mind",
+                f"{name}= cannot be combined with resume=: a run keeps its folder",
+                hint="rename or move the folder itself, and then resume it",
             )
         if name != "trust" and not name.startswith("~"):
             changes[name] = _lookup(composed, name)
@@ -316,7 +315,7 @@ def _changes(composed: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _leaves(settings: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """Return single settings by their dotted names."""
+    """Yield single settings with their dotted names."""
     for name, value in settings.items():
         if isinstance(value, Mapping):
             yield from _leaves(value, f"{above}{name}.")
@@ -325,7 +324,7 @@ def _leaves(settings: Mapping[str, Any], above: str = "") -> Iterator[tuple[str,
 
 
 def _put(values: dict[str, Any], path: Sequence[str], value: Any) -> None:
-    """Set one value within nested dicts; a dict is merged with what is there."""
+    """Set one value within nested dicts; a dict is merged with the present one."""
     name, *rest = path
     if rest or isinstance(value, dict):
         inner = values[name] = values[name] if isinstance(values.get(name), dict) else {}

@@ -1,4 +1,4 @@
-"""The description of every setting, for ``--help`` and for the page of settings."""
+"""The descriptions of all settings, for ``--help`` and for the Settings page."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class SettingHelp:
     """The description of a setting.
 
     Args:
-        name: Its dotted name, such as ``ppo.gamma``.
-        default: Its default as the command line takes it; None where it has to be given.
-        values: The values that it may have.
-        meaning: One or more sentences, of its dataclass's docstring.
-        recipes: For each other value that recipes give it, their names.
+        name: Dotted name, such as ``ppo.gamma``.
+        default: Default value as written on the command line; None if the setting has none.
+        values: Valid values, in words.
+        meaning: One or more sentences from the docstring of its dataclass.
+        recipes: Names of the recipes that set another value, by that value.
     """
 
     name: str
@@ -50,7 +50,7 @@ class SettingHelp:
     recipes: Mapping[str, tuple[str, ...]]
 
     def text(self, *, recipes: bool) -> str:
-        """Return it as the terminal shows it, with the recipes that change it or without."""
+        """Return the description for the terminal, with or without the recipes that change it."""
         lines = [
             self.name if self.default is None else f"{self.name}={self.default}",
             f"    {self.meaning} Values: {self.values}.",
@@ -61,10 +61,10 @@ class SettingHelp:
 
 
 def settings_help(name: str) -> str:
-    """Return the settings of a group such as ``ppo``, or one setting with the recipes it is in.
+    """Return the settings of a group such as ``ppo``, or one setting with its recipes.
 
     Raises:
-        ConfigError: A name that is no setting.
+        ConfigError: No setting or group has this name.
     """
     known = all_settings()
     found = [own for own in known if own.name == name or own.name.startswith(f"{name}.")]
@@ -72,7 +72,7 @@ def settings_help(name: str) -> str:
         names = [own.name for own in known]
         groups = sorted({own.rpartition(".")[0] for own in names} - {""})
         raise ConfigError(
-            f"--help {name}: no such setting", options=groups, hint=nearest(name, [*groups, *names])
+            f"--help {name}: unknown setting", options=groups, hint=nearest(name, [*groups, *names])
         )
     return "\n".join(own.text(recipes=own.name == name) for own in found)
 
@@ -114,13 +114,13 @@ def _described(
 
 
 def _kinds(hint: Any) -> tuple[Any, ...]:
-    """Return the types of a union but None, or the type itself."""
+    """Return the types of a union without None, or the type itself."""
     kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     return tuple(kind for kind in kinds if kind is not NoneType)
 
 
 def _allowed(hint: Any, metadata: Mapping[str, Any]) -> str:
-    """Return the values of a setting in words: those of the error about any other."""
+    """Return the valid values of a setting in words, as its error message has them."""
     (kind,) = _kinds(hint)
     words = _KINDS.get(get_origin(kind) or kind, "a list")
     if get_origin(kind) is Literal:
@@ -137,12 +137,12 @@ def _allowed(hint: Any, metadata: Mapping[str, Any]) -> str:
 
 
 def _written(value: Any) -> str:
-    """Return a value as the command line takes it."""
+    """Return a value as it is written on the command line."""
     return json.dumps(value).replace('"', "")
 
 
 def _recipe(path: Path) -> dict[str, Any]:
-    """Return the settings of a recipe, with those of the recipes that it begins with."""
+    """Return the settings of a recipe, with those of the recipes that it includes."""
     own = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
     found: dict[str, Any] = {}
     for name in own.pop("defaults", ()):
@@ -161,7 +161,7 @@ def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any
 
 
 def _leaves(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield single settings by their dotted names."""
+    """Yield single settings with their dotted names."""
     for name, value in values.items():
         if isinstance(value, Mapping):
             yield from _leaves(value, f"{above}{name}.")

@@ -1,4 +1,4 @@
-"""Settings that name many values: ``optim.lr=interval(1e-4,1e-2)``, in the grammar of Hydra."""
+"""Settings with many values, such as ``optim.lr=interval(1e-4,1e-2)`` in Hydra's grammar."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ppo_trainer.errors import ConfigError
 __all__ = ["Choices", "Interval", "Space", "spaces_of"]
 
 _WIDE = 100.0
-"""An interval whose end is so many times its beginning is searched by its logarithm."""
+"""Ratio of the ends of an interval from which on it is searched on a logarithmic scale."""
 
 Choices: TypeAlias = Sequence[int | float | str | bool]
 
@@ -32,11 +32,11 @@ class Interval:
     """All numbers from ``low`` to ``high``, or some of them.
 
     Args:
-        low: The least one.
-        high: The greatest one.
-        step: The distance between two, or None for real numbers.
+        low: Least number.
+        high: Greatest number.
+        step: Distance between two numbers, or None for all real numbers.
         is_whole: True for whole numbers.
-        log: True if ratios count, not differences.
+        log: True for a logarithmic scale.
     """
 
     low: float
@@ -50,23 +50,24 @@ Space: TypeAlias = Choices | Interval
 
 
 def spaces_of(settings: Iterable[str]) -> tuple[list[str], dict[str, Space]]:
-    """Return the settings with one value, and what the others may be, by name.
+    """Return the settings with one value, and the values of the others by name.
 
-    ``interval(a,b)`` are all real numbers, by their logarithm where b is 100 times a or more, or in
-    ``tag(log,...)``; ``range(a,b,step)`` the numbers before b; ``choice(a,b)`` or ``a,b`` these.
+    ``interval(a,b)`` has all real numbers, on a logarithmic scale if b is 100 times a or more, or
+    within ``tag(log,...)``; ``range(a,b,step)`` the numbers below b; ``choice(a,b)`` or ``a,b``
+    these.
 
     Args:
-        settings: As on the command line.
+        settings: Settings as on the command line.
 
     Raises:
-        ConfigError: An interval without an inside.
+        ConfigError: An interval is empty.
     """
     single, spaces, parser = [], dict[str, Space](), OverridesParser.create()
     for setting in settings:
         try:
             override = parser.parse_override(setting.lstrip("+"))
         except HydraException:
-            single.append(setting)  # whoever reads it says what is wrong
+            single.append(setting)  # left to the reader of settings, which reports the mistake
             continue
         if override.is_sweep_override():
             spaces[override.key_or_group] = _space(setting, override.value())
@@ -89,14 +90,14 @@ def _space(setting: str, value: Any) -> Space:
         wide = low > 0 and high >= _WIDE * low and "linear" not in value.tags
         own = Interval(low, high, log=wide or "log" in value.tags)
     else:
-        raise ConfigError(f"{shorten(setting)} names no values to search")
+        raise ConfigError(f"{shorten(setting)} does not name values to search")
     if not own.low < own.high or (own.log and own.low <= 0):
         raise ConfigError(
-            f"{shorten(setting)} has no inside",
-            expected="from a smaller to a larger number, above 0 for a logarithm",
+            f"{shorten(setting)} is an empty interval",
+            expected="a smaller and a larger number, both above 0 for a logarithmic scale",
         )
     return own
 
 
 def _number(value: int | float | None) -> int | float:
-    return 0 if value is None else value  # the grammar asks for all of them
+    return 0 if value is None else value  # Hydra's grammar requires all of them

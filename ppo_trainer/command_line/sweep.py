@@ -1,4 +1,4 @@
-"""The runs of a sweep (``-m seed=1,2,3``) side by side."""
+"""The table that compares the runs of a sweep (``-m seed=1,2,3``)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["SweptRun", "settings_of", "sweep_table"]
 
 _COLUMNS = (("win", "win", 3), ("episodic_reward", "reward", 3), ("episodic_length", "length", 2))
 _LONGEST = 30
-"""Characters of a setting's value."""
+"""Maximum number of characters that the table shows of a setting's value."""
 
 
 @dataclass(frozen=True)
@@ -21,9 +21,9 @@ class SweptRun:
     """One run of a sweep.
 
     Args:
-        settings: The settings of its command line, by name.
-        result: The result; None if it has failed.
-        failure: The error that ended it, in a word.
+        settings: Settings of its command line, by name.
+        result: Result of the training; None if it failed.
+        failure: Name of the error that ended it.
     """
 
     settings: Mapping[str, str]
@@ -38,10 +38,10 @@ def settings_of(overrides: Sequence[str]) -> dict[str, str]:
 
 
 def sweep_table(runs: Sequence[SweptRun]) -> str:
-    """Return a line for each run: the settings that differ, how good it is, and its folder.
+    """Return a line for each run: the settings that differ, its results, and its folder.
 
-    The numbers are those of the greedy agent in the evaluation at the end or, where none was
-    evaluated, means over the last episodes of the training.
+    The results are those of the greedy agent in the evaluation at the end or, without an
+    evaluation, means over the last episodes of the training.
     """
     names = [name for name in _names(runs) if len({run.settings.get(name) for run in runs}) > 1]
     evaluated = any(run.result is not None and run.result.evaluations for run in runs)
@@ -85,7 +85,7 @@ def _known(evaluation: Evaluation) -> dict[str, float]:
 
 
 def _end(run: SweptRun) -> list[str]:
-    """Return the steps and the folder of a run, or why there are none."""
+    """Return the steps and the folder of a run, or the error that ended it."""
     if run.result is None:
         return ["-", f"failed: {run.failure}"]
     stopped = " (stopped)" if run.result.interrupted else ""

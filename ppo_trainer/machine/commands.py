@@ -19,11 +19,11 @@ from ragged_net import RaggedNetError
 __all__ = ["INTERRUPTED", "command_parser", "python_command", "run_main"]
 
 INTERRUPTED = 130
-"""The exit code of a program that Ctrl-C ended."""
+"""Exit code of a program that Ctrl-C ended."""
 
 
 def python_command() -> str:
-    """Return the command for this interpreter, ``python`` only if it is that."""
+    """Return a command that starts this interpreter: ``python``, or its path."""
     if shutil.which("python") == sys.executable:
         return "python"
     path = Path(sys.executable)
@@ -38,9 +38,10 @@ def command_parser(
     """Return the parser of ``python -m ppo_trainer.<name>``, with the flags of all commands.
 
     Args:
-        name: The name of the module.
-        description: Its docstring.
-        trusts: True if it may import what a run names, and has the flag ``--trust``.
+        name: Name of the module.
+        description: Docstring of the module.
+        trusts: True for a command that may import code that a run names; it gets the flag
+            ``--trust``.
     """
     parser = argparse.ArgumentParser(
         prog=f"python -m ppo_trainer.{name}",
@@ -52,13 +53,13 @@ def command_parser(
         parser.add_argument(
             "--trust",
             action="store_true",
-            help="import the code that the run names, whoever made it",
+            help="import the code that the run names, also if somebody else made the run",
         )
     return parser
 
 
 def run_main(main: Callable[[], None]) -> None:
-    """Run a command; a mistake of the user is explained on stderr, with the exit code 2."""
+    """Run a command; report a mistake of the user on stderr, with exit code 2."""
     _open_standard_streams()
     try:
         main()
@@ -68,14 +69,14 @@ def run_main(main: Callable[[], None]) -> None:
     except KeyboardInterrupt:
         complain("stopped")
         sys.exit(INTERRUPTED)
-    except BrokenPipeError:  # the reader of our output, such as head, has had enough
+    except BrokenPipeError:  # the reader of the output, such as head, has ended
         sys.exit(1)
     finally:
         _drop_unread()
 
 
 def _drop_unread() -> None:
-    """Drop output that nobody reads, so that Python does not complain about it at its end."""
+    """Drop output that nobody reads, so that Python reports no error when it ends."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -85,7 +86,7 @@ def _drop_unread() -> None:
 
 
 def _open_standard_streams() -> None:
-    """Open closed standard streams, so that no other file gets their numbers and output."""
+    """Open closed standard streams, so that no other file gets their descriptors and output."""
     for number in range(3):
         try:
             os.fstat(number)

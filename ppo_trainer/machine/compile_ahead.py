@@ -1,8 +1,8 @@
 """A helper process that compiles the kernels of a training step on a new machine.
 
-Each is compiled when it is first called, one after the other, on one core: some 20 seconds. The
-other process compiles them from the last one of a step to the first, and keeps them on disk. Where
-the two meet, this one finds there what it needs.
+Without it, kernels are compiled one after the other on one core when they are first called, which
+takes some 20 seconds. The helper process compiles them in the opposite order, from the last one of
+a step to the first, and keeps them on disk, where this process finds them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = ["compiling_ahead", "main"]
 
 _START = "from ppo_trainer.machine.compile_ahead import main; main()"
 _FILLING = ("embed", "layers", "attention", "block", "value", "choose", "select")
-"""Modules whose kernels return nothing, and only fill arrays: a step gets by without them."""
+"""Modules whose kernels return nothing and only fill arrays, so that a step runs without them."""
 
 
 @contextlib.contextmanager
@@ -46,9 +46,9 @@ def compiling_ahead(
     config: NetConfig | None = None,
     value_config: NetConfig | None = None,
 ) -> Iterator[None]:
-    """Let another process compile the kernels of such a ``RaggedNet`` during the block.
+    """Let another process compile the kernels of a ``RaggedNet`` with these arguments meanwhile.
 
-    It changes no result. Where it cannot run, everything is compiled here.
+    It changes no result. If the process cannot run, everything is compiled here.
     """
     process = None
     with contextlib.suppress(OSError, EntityEnvError):
@@ -63,7 +63,7 @@ def compiling_ahead(
 
 
 def main() -> None:
-    """Read the arguments of a ``RaggedNet`` and compile, as the helper process."""
+    """Read the arguments of a ``RaggedNet`` and compile its kernels, as the helper process."""
     arguments = read_task()
     for compile_kernel in reversed(_postponed(lambda: _step(RaggedNet(*arguments)))):
         compile_kernel()
@@ -89,7 +89,7 @@ def _postponed(step: Callable[[], None]) -> list[Callable[[], object]]:
 
 
 def _step(net: RaggedNet) -> None:
-    """Evaluate a choice of each action in one frame with an entity of each type, and learn."""
+    """Run a pass and a gradient on one frame with an entity of each type and all actions."""
     once = torch.tensor([0, 1])
     entities = {
         name: RaggedTensor(torch.zeros(1, len(entity.features)), once)
@@ -104,7 +104,7 @@ def _step(net: RaggedNet) -> None:
     batch = EntityBatch(
         entities, torch.zeros(1, len(net.obs_space.global_features)), actions=actions
     )
-    # Trusted: what kernels have not filled is not looked at.
+    # Trusted, because arrays that no kernel has filled are not checked.
     output = net(batch, given=given, trusted=True)
     parts = [part for own in output.actions.values() for part in (own.log_prob, own.entropy)]
     torch.cat([output.value, *parts]).sum().backward()  # type: ignore[no-untyped-call]

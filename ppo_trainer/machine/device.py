@@ -1,4 +1,4 @@
-"""The device of the network, its threads, and what is compiled for it."""
+"""The device of the network, its threads, and the compilation for it."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ __all__ = [
 
 
 def choose_device(name: str) -> torch.device:
-    """Return the device of a name; ``auto`` is a GPU where there is one, of ``torchrun`` its own.
+    """Return the device of a name; each rank of ``torchrun`` gets a GPU of its own.
 
     Raises:
-        DeviceError: No name of a device, or a GPU that this machine does not have.
+        DeviceError: The name is not that of a device, or this machine does not have the GPU.
     """
     check_device_name(name, DeviceError, "unknown device")
     if name == "auto":
@@ -43,10 +43,10 @@ def choose_device(name: str) -> torch.device:
         raise DeviceError(
             "device=cuda, but torch finds no GPU",
             received=f"torch {torch.__version__}, built for CUDA {torch.version.cuda}",
-            hint="device=auto takes the CPU where there is no GPU",
+            hint="device=auto takes the CPU if there is no GPU",
         )
     own = local_rank()
-    if name == "cuda" and own is not None:  # each process has a GPU of its own
+    if name == "cuda" and own is not None:  # each rank has its own GPU
         name = f"cuda:{own}"
     number = name.partition(":")[2]
     if number and int(number) >= (torch.cuda.device_count() if torch.cuda.is_available() else 0):
@@ -60,25 +60,25 @@ def choose_device(name: str) -> torch.device:
 
 @functools.cache
 def has_bfloat16(device: torch.device) -> bool:
-    """Return True if a device computes in bfloat16; the first time that a card does not is told."""
+    """Return True if a device computes in bfloat16; print a line the first time it does not."""
     if device.type != "cuda" or torch.version.hip is not None:
         return True
     found = torch.cuda.get_device_capability(device) >= (8, 0)
     if not found:
-        say(f"{torch.cuda.get_device_name(device)} has no bfloat16: float32 takes its place")
+        say(f"{torch.cuda.get_device_name(device)} has no bfloat16: float32 is used")
     return found
 
 
 @contextmanager
 def explained_memory(what: str, setting: str) -> Iterator[None]:
-    """Say which setting to lower where a GPU has too little memory.
+    """Turn an out-of-memory error of the GPU into one that names the setting to lower.
 
     Args:
-        what: What it was for.
-        setting: Its name.
+        what: Purpose of the memory, for the message.
+        setting: Name of the setting.
 
     Raises:
-        DeviceError: There is too little.
+        DeviceError: The GPU has too little memory.
     """
     try:
         yield
@@ -91,9 +91,9 @@ def explained_memory(what: str, setting: str) -> Iterator[None]:
 
 
 def use_threads(config: TrainConfig, device: torch.device) -> None:
-    """Give the network ``config.threads`` threads of the CPU: those of the kernels, or of torch.
+    """Let the network use ``config.threads`` threads of the CPU: those of the kernels, or of torch.
 
-    Never both, for torch's keep their cores busy while they wait.
+    Never both, because torch's threads keep their cores busy while they wait.
     """
     threads, are_compiled = config.threads or cores(), _blocks_are_compiled(config, device)
     set_threads(threads if are_compiled else 1)
@@ -103,7 +103,7 @@ def use_threads(config: TrainConfig, device: torch.device) -> None:
 def compiling(
     config: TrainConfig, vec_env: VecEnv, device: torch.device
 ) -> AbstractContextManager[None]:
-    """Let another process help to compile the network during the block, if it can."""
+    """Let another process help compiling the network during the block, where possible."""
     if not _blocks_are_compiled(config, device) or not kernels.need_compiling():
         return nullcontext()
     if not kernels.are_kept() or cores() == 1:

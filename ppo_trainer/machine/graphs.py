@@ -1,7 +1,7 @@
-"""CUDA graphs: what a GPU repeats is told to it once, and then begun with a single call.
+"""CUDA graphs: a GPU records a sequence of operations once, and repeats it with a single call.
 
-A graph reads and writes the same memory each time. What it works on therefore lies in buffers that
-have room for a little more than is there, and frames that are nobody's take up the rest
+A graph reads and writes the same memory each time. Its input therefore lies in buffers with room
+for a little more than the present batch, and frames of slack fill the rest
 (``experience/padding.py``).
 """
 
@@ -23,29 +23,30 @@ from ragged_net.model.trunk import OwnTrunk
 __all__ = ["MOST_LIVE", "Graphs", "Rooms", "capture", "room_for"]
 
 MOST_LIVE = 4
-"""Graphs of one kind that are kept; each has the memory of its buffers."""
+"""Maximum number of graphs of one kind; each has the memory of its buffers."""
 _WARM_UPS = 3
-"""Calls before a capture: libraries choose algorithms, and take memory of their own, at first."""
+"""Calls before a capture, in which libraries choose algorithms and allocate memory."""
 
 Action = Callable[[], None]
 
 
 class Capture(Protocol):
-    """The function ``capture``, or another one in its place."""
+    """The interface of ``capture``, which tests replace."""
 
     def __call__(
         self, action: Action, device: torch.device, generator: torch.Generator | None
     ) -> Action:
-        """Return what repeats ``action``."""
+        """Return a function that repeats ``action``."""
 
 
 def capture(action: Action, device: torch.device, generator: torch.Generator | None) -> Action:
-    """Return a call that lets the GPU repeat what ``action`` does.
+    """Return a function that repeats the operations of ``action`` on the GPU.
 
     Args:
-        action: Reads and writes the same tensors each time, and waits for nothing.
-        device: Where these are.
-        generator: Where its random numbers come from; it is left as it was found.
+        action: Function that reads and writes the same tensors each time, and never waits for the
+            GPU.
+        device: Device of the tensors.
+        generator: Random number generator of the operations; its state is not changed here.
     """
     before = None if generator is None else generator.get_state()
     with torch.cuda.device(device):
@@ -74,7 +75,7 @@ _pools: dict[int, Any] = {}
 
 
 def _pool() -> Any:
-    """Return the memory that all graphs of a device share: never do two of them run at once."""
+    """Return the memory pool that all graphs of a device share; only one of them runs at a time."""
     device = torch.cuda.current_device()
     if device not in _pools:
         _pools[device] = torch.cuda.graph_pool_handle()
@@ -82,7 +83,7 @@ def _pool() -> Any:
 
 
 def room_for(count: int) -> int:
-    """Return the room for ``count`` rows and some more, of which at least two are nobody's."""
+    """Return the room for ``count`` rows: some more, of which at least two are slack."""
     return 0 if not count else 16 * math.ceil((1.125 * count + 2) / 16)
 
 
@@ -90,7 +91,7 @@ T = TypeVar("T")
 
 
 class Rooms(Generic[T]):
-    """Things made for some sizes, which serve others that fit."""
+    """A cache of objects made for certain sizes, which also serve smaller sizes."""
 
     def __init__(self) -> None:
         self._made: list[tuple[object, tuple[int, ...], T]] = []
@@ -98,17 +99,17 @@ class Rooms(Generic[T]):
         self._signature: object = None
 
     def find(self, kind: object, sizes: tuple[int, ...], make: Callable[[tuple[int, ...]], T]) -> T:
-        """Return what has room for ``sizes`` and not for many more, made now if there is none.
+        """Return an object with room for ``sizes`` and few more, and make one if there is none.
 
         Args:
-            kind: All that must be the same.
-            sizes: How many rows each buffer must take. Where there are none, it has no room.
-            make: Makes it, from the rooms of the buffers.
+            kind: Key of everything that must be equal.
+            sizes: Number of rows that each buffer must hold. A buffer for 0 rows has no room.
+            make: Function that makes an object from the rooms of its buffers.
         """
         self._found += 1
         for i, (own, rooms, made) in enumerate(self._made):
             if own == kind and all(map(_fits, sizes, rooms)):
-                self._made.append(self._made.pop(i))  # those that are used least go first
+                self._made.append(self._made.pop(i))  # the least recently used goes first
                 return made
         del self._made[: max(0, len(self._made) - MOST_LIVE + 1)]
         self._makes += 1
@@ -119,17 +120,17 @@ class Rooms(Generic[T]):
 
     @property
     def thrash(self) -> bool:
-        """True if more than a fourth of what is asked for has to be made."""
+        """True if more than a quarter of the calls had to make an object."""
         return self._makes >= 4 * MOST_LIVE and 4 * self._makes > self._found
 
     def keep_for(self, signature: object) -> None:
-        """Forget what was made for another ``signature``."""
+        """Drop all objects that were made for another ``signature``."""
         if signature != self._signature:
             self._made.clear()
         self._signature = signature
 
     def __len__(self) -> int:
-        """Return how many are kept."""
+        """Return the number of objects."""
         return len(self._made)
 
 
@@ -138,7 +139,7 @@ def _fits(count: int, room: int) -> bool:
 
 
 class Graphs:
-    """The use of graphs by one network, until something cannot be captured.
+    """The decision if a network uses graphs, until something cannot be captured.
 
     Args:
         net: The network.
@@ -149,11 +150,11 @@ class Graphs:
         self.refused: str | None = None
 
     def begin(self, device: torch.device, rooms: Rooms[Any]) -> bool:
-        """Return True if the network may be captured now; the first time that it may not is told.
+        """Return True if the network may be captured now; print a line the first time it may not.
 
         Args:
-            device: Where the network is.
-            rooms: Those of graphs that it is in already, emptied if they are of other weights.
+            device: Device of the network.
+            rooms: Its present graphs, which are dropped if they are of other weights.
         """
         if not _has_graphs(device):
             return False
@@ -170,14 +171,14 @@ class Graphs:
         make: Callable[[tuple[int, ...]], T],
         setting: str,
     ) -> T | None:
-        """Return ``rooms.find(kind, sizes, make)``; None, and a line that says why, if it fails.
+        """Return ``rooms.find(kind, sizes, make)``, or None after printing the reason if it fails.
 
         Args:
-            rooms: Of the graphs.
-            kind: As ``find`` takes it.
-            sizes: As ``find`` takes them.
-            make: As ``find`` takes it.
-            setting: What to lower where there is too little memory.
+            rooms: The graphs.
+            kind: As for ``find``.
+            sizes: As for ``find``.
+            make: As for ``find``.
+            setting: Name of the setting to lower if there is too little memory.
         """
         if rooms.thrash:
             self.refuse("the sizes of batches change too often")
@@ -186,16 +187,16 @@ class Graphs:
             return rooms.find(kind, sizes, make)
         except torch.cuda.OutOfMemoryError:
             rooms.keep_for(None)
-            self.refuse(f"no memory for one with room for {sizes} rows; lower {setting}")
+            self.refuse(f"too little memory for a graph with {sizes} rows; lower {setting}")
         except Exception as error:
             reason = f"{type(error).__name__}: {error}".splitlines()[0]
             self.refuse(f"the network cannot be captured: {reason[:200]}")
         return None
 
     def refuse(self, reason: str) -> None:
-        """From now on run without graphs, and say why."""
+        """Use no graphs from now on, and print the reason."""
         self.refused = reason
-        say(f"without CUDA graphs, slower: {reason}")
+        say(f"running without CUDA graphs, which is slower: {reason}")
 
 
 def _has_graphs(device: torch.device) -> bool:
@@ -203,7 +204,7 @@ def _has_graphs(device: torch.device) -> bool:
 
 
 def _obstacle(net: RaggedNet, device: torch.device) -> str | None:
-    """Return what keeps a network from being captured."""
+    """Return the reason why a network cannot be captured, or None."""
     if net.memory is not None:
         return "the network has a memory (net.memory)"
     if net.grids is not None:
@@ -234,6 +235,6 @@ def _has_hooks(module: nn.Module) -> bool:
 
 
 def _signature(net: RaggedNet) -> object:
-    """Return what a graph of a network depends on: its modules, and where its weights are."""
+    """Return the modules and addresses of weights that a graph of a network depends on."""
     weights = [(own.data_ptr(), own.requires_grad) for own in net.parameters()]
     return [*map(id, net.modules())], weights, [own.data_ptr() for own in net.buffers()]

@@ -26,17 +26,17 @@ def start_helper(
     """Run ``code`` in another process, which calls ``read_task``.
 
     Args:
-        code: The code.
-        task: The pickled task.
-        errors: The file that gets what the process writes to stderr; None: that of this process.
-        output: The same for stdout.
+        code: Python code.
+        task: Pickled task.
+        errors: File for stderr of the process; None for that of this process.
+        output: File for stdout of the process; None for that of this process.
 
     Raises:
         OSError: The process cannot be started.
     """
     process = start_python(code, stdin=subprocess.PIPE, stdout=output, stderr=errors)
-    assert process.stdin is not None  # stays open until this process ends, however it does
-    with contextlib.suppress(OSError):  # it has died
+    assert process.stdin is not None  # stays open until this process ends for whatever reason
+    with contextlib.suppress(OSError):  # the process has ended already
         process.stdin.write(task)
         process.stdin.flush()
     return process

@@ -1,4 +1,4 @@
-"""Signals that ask a run to end; the run saves its state first, within seconds."""
+"""Signals that end a run; the run saves its state first, within seconds."""
 
 from __future__ import annotations
 
@@ -21,51 +21,52 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 SECONDS_TO_FINISH = 5.0
-"""The time left to an update in hand, in seconds: schedulers kill after 10 or 30."""
+"""Seconds that an update in progress may take; schedulers kill a process after 10 or 30."""
 
 _NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
 _SIGNALS: list[int] = [getattr(signal, name) for name in _NAMES if hasattr(signal, name)]
 _NUDGE: int | None = getattr(signal, "SIGURG", None)
-"""A signal without effect where no handler listens to it."""
+"""A signal without effect if it has no handler."""
 _ONE_CAUSE = 0.15
-"""Seconds in which signals count as one: a closed terminal, or a program around ours, sends two."""
+"""Seconds in which signals count as one: closing a terminal, for example, sends two."""
 _PATIENCE = 10.0
-"""Seconds that a second signal leaves the main thread to end by itself."""
+"""Seconds after a second signal in which the main thread may end by itself."""
 _OFTEN = 0.25
-"""Seconds between two looks at the clock while an update in hand is waited for."""
+"""Seconds between two checks of the time while an update in progress is waited for."""
 _AGAIN = 6.0
-"""Seconds for what is broken off to close its environments; only then it is broken off again."""
+"""Seconds that an interrupted call has to close its environments before it is interrupted again."""
 
 
 class Interrupted(KeyboardInterrupt):
-    """Raised by a signal where nothing is lost by stopping at once."""
+    """Raised by a signal if nothing is lost by stopping at once."""
 
 
 class Interrupt:
     """A context in which SIGINT, SIGTERM or SIGHUP sets ``requested``, and a second one raises.
 
-    What ``attempt`` calls is broken off, and so is, by the exception ``Interrupted``, everything
-    before the first call of it. SIGHUP stays ignored where it is (``nohup``).
+    The first signal interrupts calls of ``attempt``, and everything before the first of them, with
+    the exception ``Interrupted``. SIGHUP stays ignored if it was ignored before (``nohup``).
 
-    Python hears of signals between two of its own steps, and one kernel over large frames can take
-    minutes. A thread therefore listens as well: it says at once that the first one was heard, and
-    where the second one cannot be raised it ends the process, which loses nothing that was saved.
+    Python handles a signal between two of its own instructions, and one kernel over large frames
+    can take minutes. A thread therefore listens as well: it prints at once that the first signal
+    was received. If the second signal cannot be raised in the main thread, it ends the process,
+    which loses nothing that was saved.
 
-    Signals belong to the main thread; in any other this does nothing.
+    The context has an effect in the main thread only, because only that handles signals.
     """
 
     def __init__(self) -> None:
         self.requested = False
         self._since = self._again = 0.0
-        self._patience: float | None = 0.0  # None: nothing is to be broken off
+        self._patience: float | None = 0.0  # None: nothing may be interrupted
         self._before: dict[int, object] = {}
         self._ended = threading.Event()
 
     def __enter__(self) -> Interrupt:
-        """Take over the signals."""
+        """Install the signal handlers."""
         if threading.current_thread() is threading.main_thread():
             self._ours, self._theirs = socket.socketpair()
-            self._theirs.setblocking(False)  # as set_wakeup_fd wants it
+            self._theirs.setblocking(False)  # required by set_wakeup_fd
             self._wakeup = signal.set_wakeup_fd(self._theirs.fileno(), warn_on_full_buffer=False)
             threading.Thread(target=self._listen, daemon=True).start()
             for number in filter(_is_ours_to_take, _SIGNALS):
@@ -76,7 +77,7 @@ class Interrupt:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Give the signals back."""
+        """Restore the signal handlers from before."""
         self._patience = None
         self._ended.set()
         for number, handler in self._before.items():
@@ -87,11 +88,11 @@ class Interrupt:
             self._theirs.close()  # which ends the thread
 
     def attempt(self, function: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R | None:
-        """Return the result of ``function``, or None if a signal broke it off."""
+        """Return the result of ``function``, or None if a signal interrupted it."""
         return self._attempt(0.0, lambda: function(*args, **kwargs))
 
     def finish(self, function: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R | None:
-        """Run ``function`` like ``attempt``, but let a signal wait ``SECONDS_TO_FINISH``."""
+        """Run ``function`` like ``attempt``, but let it go on for ``SECONDS_TO_FINISH``."""
         return self._attempt(SECONDS_TO_FINISH, lambda: function(*args, **kwargs))
 
     def _attempt(self, patience: float, call: Callable[[], _R]) -> _R | None:
@@ -102,7 +103,7 @@ class Interrupt:
             self._patience = None
         except Interrupted:
             return None
-        except Exception:  # a C library may swallow Interrupted, and miss what it should have given
+        except Exception:  # a C library may swallow Interrupted, and raise another error
             if self._again:
                 return None
             raise
@@ -121,7 +122,7 @@ class Interrupt:
         patience = self._patience
         if not self.requested or patience is None or self._waited() < patience:
             return
-        if time.monotonic() >= self._again:  # else what it breaks off is being cleared away
+        if time.monotonic() >= self._again:  # until then the interrupted call may clean up
             self._again = time.monotonic() + _AGAIN
             raise Interrupted
 
@@ -146,7 +147,7 @@ class Interrupt:
                     continue
                 if not received:
                     return
-                if received[0] not in _SIGNALS:  # a nudge, or somebody else's
+                if received[0] not in _SIGNALS:  # the wake-up signal, or another one
                     continue
                 if first is None:
                     first = self._since = self._since or time.monotonic()
@@ -154,28 +155,28 @@ class Interrupt:
                 elif time.monotonic() - first > _ONE_CAUSE:
                     break
         if not self._ended.wait(_PATIENCE):
-            _say("stopped in the middle of an update; the last checkpoint is whole")
+            _say("stopped in the middle of an update; the last checkpoint is complete")
             os._exit(INTERRUPTED)
 
     def _nudge(self) -> None:
-        """Wake up the main thread, so that it sees that its time is over."""
+        """Wake up the main thread, so that it checks if its time is over."""
         patience, main = self._patience, threading.main_thread().ident
         if patience is not None and self._waited() > patience and _NUDGE and main is not None:
             signal.pthread_kill(main, _NUDGE)
 
     def _say_what_follows(self) -> None:
         what = "stopping" if self._patience == 0.0 else "finishing this update, then saving"
-        _say(f"\n{what}; once more to stop at once")
+        _say(f"\n{what}; press Ctrl-C again to stop at once")
 
 
 def _is_ours_to_take(number: int) -> bool:
-    """Return False for a signal that ``nohup`` ignores or that is handled outside of Python."""
+    """Return False for a signal that is ignored (``nohup``) or handled outside of Python."""
     handler = signal.getsignal(number)
     is_ignored = handler is signal.SIG_IGN and number == getattr(signal, "SIGHUP", None)
     return handler is not None and not is_ignored
 
 
 def _say(text: str) -> None:
-    """Write to stderr without ``print``, in the middle of which the signal may have come."""
+    """Write to stderr without ``print``, which the signal may have interrupted."""
     with contextlib.suppress(OSError, ValueError, AttributeError):  # nobody reads it
         os.write(sys.__stderr__.fileno(), f"{text}\n".encode())  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""Settings of malloc, so that it keeps freed memory that is soon needed again."""
+"""A setting of malloc that keeps freed memory, which is soon needed again."""
 
 from __future__ import annotations
 
@@ -8,20 +8,21 @@ import sys
 __all__ = ["keep_freed_memory"]
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
-"""Numbers of glibc's mallopt(3)."""
+"""Parameters of glibc's mallopt(3)."""
 _LIMIT = 1 << 30
 
 
 def keep_freed_memory() -> bool:
     """Let malloc keep blocks of up to 1 GiB, and up to 1 GiB of free memory.
 
-    A gradient step allocates and frees the same large tensors as the one before it. glibc maps
-    such blocks anew each time, and the system fills each page with zeros: more than a tenth of a
-    training step. The environment variables MALLOC_MMAP_THRESHOLD_ and MALLOC_TRIM_THRESHOLD_ do
-    the same, but only if they are set before the process starts.
+    A gradient step allocates and frees the same large tensors as the one before it. By default
+    glibc maps such blocks anew each time, and the operating system fills each page with zeros,
+    which takes more than a tenth of a training step. The environment variables
+    MALLOC_MMAP_THRESHOLD_ and MALLOC_TRIM_THRESHOLD_ have the same effect if they are set before
+    the process starts.
 
     Returns:
-        Whether the C library has this switch; elsewhere nothing happens.
+        True if the C library supports these settings.
     """
     if not sys.platform.startswith("linux"):
         return False

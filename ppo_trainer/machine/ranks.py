@@ -1,4 +1,4 @@
-"""The processes that learn one network together, as ``torchrun`` starts them."""
+"""The processes that train one network together, as ``torchrun`` starts them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ppo_trainer.errors import ConfigError, LearnerLostError
 __all__ = ["LONE", "Ranks", "Share", "local_rank", "open_ranks"]
 
 _RUN, _CAUSE = "ragged_rl/run", "ragged_rl/cause"
-_UNKNOWN = "it has not said why: killed, out of memory, cut off, or silent for scale.timeout"
+_UNKNOWN = "cause unknown: killed, out of memory, disconnected, or silent for scale.timeout"
 _MOST_CAUSE = 2000  # characters
 
 
@@ -31,19 +31,19 @@ class Share:
     """One of several equal shares of all rows.
 
     Args:
-        number: Which of them it is, from 0 on.
-        of: How many there are.
+        number: Number of the share, from 0 on.
+        of: Number of shares.
     """
 
     number: int = 0
     of: int = 1
 
     def cut(self, rows: int, together: int) -> tuple[int, int]:
-        """Return the first row of this share, and how many it has.
+        """Return the first row of this share, and the number of its rows.
 
         Args:
-            rows: All rows R, a multiple of ``together``.
-            together: How many rows are never parted, such as the seats of a game.
+            rows: Number of all rows R, a multiple of ``together``.
+            together: Number of rows that must be in one share, such as the seats of a game.
 
         Raises:
             ConfigError: There are fewer games than shares.
@@ -58,14 +58,14 @@ class Share:
 
 
 class Ranks:
-    """The processes that learn one network, each from its share of the rows; usually one alone.
+    """The processes that train one network, each on its part of the rows; usually one alone.
 
-    What they send each other is sent by ``torch.distributed``. All of them call the same methods in
-    the same order: each call waits for the others. A process alone waits for nobody.
+    They communicate by ``torch.distributed``. All of them must call the same methods in the same
+    order, because each call waits for the others. A process alone does not wait.
 
     Args:
-        group: A process group of ``torch.distributed``; None: this process is alone.
-        store: Its key-value store, which says why a process has ended.
+        group: Process group of ``torch.distributed``; None for a process alone.
+        store: Key-value store of the group, which contains the reason why a process has ended.
     """
 
     def __init__(self, group: Any = None, store: Any = None) -> None:
@@ -75,7 +75,7 @@ class Ranks:
 
     @property
     def is_first(self) -> bool:
-        """True in the one process that writes the run folder and talks."""
+        """True in the one process that writes the run folder and prints."""
         return self.rank == 0
 
     @property
@@ -89,13 +89,13 @@ class Ranks:
         return Share(self.rank, self.size)
 
     def add(self, tensor: Tensor) -> Tensor:
-        """Replace a tensor by the sum of those of all processes, bit for bit the same in each."""
+        """Replace a tensor by the sum over all processes, which is the same in each bit for bit."""
         if not self.is_alone:
             self._wait(lambda: self._group.allreduce([tensor]))
         return tensor
 
     def stacked(self, tensor: Tensor) -> Tensor:
-        """Return the tensors of all processes, of the same shape. Shape: (N, ...)."""
+        """Return the tensors of all processes, which have the same shape. Shape: (N, ...)."""
         if self.is_alone:
             return tensor[None]
         every = [torch.empty_like(tensor) for _ in range(self.size)]
@@ -120,31 +120,31 @@ class Ranks:
         return [json.loads(own.numpy().tobytes()) for own in self.gathered(text)]
 
     def of_first(self, value: Any) -> Any:
-        """Return the JSON value that the first process has."""
+        """Return the JSON value of the first process."""
         return self.gathered_json(value if self.is_first else None)[0]
 
     def of_first_tensor(self, tensor: Tensor) -> Tensor:
-        """Return the tensor that the first process has, of the same shape."""
+        """Return the tensor of the first process, which must have the same shape."""
         return tensor if self.is_alone else self.stacked(tensor)[0]
 
     def any(self, is_so: bool) -> bool:
-        """Return True if it is so in any process."""
+        """Return True if ``is_so`` is True in any process."""
         return is_so if self.is_alone else bool(self.stacked(torch.tensor([is_so])).any())
 
     def remember_run(self, path: str) -> None:
-        """Let processes that are started anew in the place of these know the run folder."""
+        """Store the run folder for the processes that ``torchrun`` starts in place of these."""
         if self._store is not None:
             self._store.set(_RUN, path)
 
     def remembered_run(self) -> str | None:
-        """Return the run folder of the processes before, if ``torchrun`` has started new ones."""
+        """Return the run folder of the earlier processes, if ``torchrun`` has started new ones."""
         if self._store is None or not _restarts():
             return None
         return self._store.get(_RUN).decode() if self._store.check([_RUN]) else None
 
     @contextlib.contextmanager
     def telling(self) -> Iterator[None]:
-        """Tell the other processes what has ended this one."""
+        """Tell the other processes the error that ended this one."""
         try:
             yield
         except LearnerLostError:
@@ -157,22 +157,22 @@ class Ranks:
             raise
 
     def _wait(self, begin: Callable[[], Any]) -> None:
-        """Wait for a collective.
+        """Wait for a collective operation.
 
         Raises:
-            LearnerLostError: A process has ended, or has not come for too long.
+            LearnerLostError: A process has ended, or has not taken part within the timeout.
         """
         try:
             begin().wait()
         except RuntimeError as error:
             raise LearnerLostError(
-                "another process that learns together with this one is gone",
+                "another process of this training has ended",
                 received=self._cause() or _UNKNOWN,
-                hint="torchrun --max-restarts=3 starts all of them again where they were",
+                hint="torchrun --max-restarts=3 restarts all of them and resumes the run",
             ) from error
 
     def _cause(self) -> str | None:
-        """Return what a process has said of its end, soon after its connections were closed."""
+        """Return the error that another process has stored, which may take a moment to arrive."""
         key, end = f"{_CAUSE}/{_restarts()}", time.monotonic() + 1
         with contextlib.suppress(Exception):
             while self._store is not None and time.monotonic() < end:
@@ -187,10 +187,10 @@ LONE = Ranks()
 
 
 def open_ranks(timeout: float) -> Ranks:
-    """Return the processes that ``torchrun`` has started, connected; without it this one alone.
+    """Return the connected processes that ``torchrun`` has started, or this process alone.
 
     Args:
-        timeout: Seconds after which a process that has not come is given up.
+        timeout: Seconds after which a process that has not connected counts as lost.
     """
     if "TORCHELASTIC_RUN_ID" not in os.environ:
         return LONE
@@ -199,12 +199,13 @@ def open_ranks(timeout: float) -> Ranks:
 
     wait = datetime.timedelta(seconds=timeout)
     host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-    # That of torchrun itself outlives the processes.
+    # The store of torchrun itself outlives the processes.
     store = TCPStore(host, port, is_master=False, timeout=wait)
     if not dist.is_initialized():
         backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
         rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-        # Under names of its own: processes that were killed have left their addresses there.
+        # A prefix for each start, because processes that were killed have left their addresses
+        # there.
         own = PrefixStore(f"start {_restarts()}", store)
         dist.init_process_group(backend, store=own, rank=rank, world_size=size, timeout=wait)
         atexit.register(_close)
@@ -212,7 +213,7 @@ def open_ranks(timeout: float) -> Ranks:
 
 
 def local_rank() -> int | None:
-    """Return the number of this process on its machine; None without ``torchrun``."""
+    """Return the number of this process on its machine, or None without ``torchrun``."""
     return int(os.environ["LOCAL_RANK"]) if "TORCHELASTIC_RUN_ID" in os.environ else None
 
 

@@ -1,6 +1,6 @@
-"""All output to the screen; a screen that fails stops no training.
+"""All output to the screen; a screen that fails does not stop the training.
 
-Its disk may be full, its terminal closed, its encoding without the letter, or there is none at all.
+Its disk may be full, its terminal closed, its encoding may lack a character, or it may not exist.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ class Screen:
     """A text stream that writes to another one until that one fails.
 
     Args:
-        stream: What print would write to, such as ``sys.stdout``; None, closed, failing, or with
-            nothing but a method ``write``.
-        is_read: True if a reader that has gone away, such as ``head``, is an error.
+        stream: Stream that print would write to, such as ``sys.stdout``. It may be None, closed,
+            fail, or have no method except ``write``.
+        is_read: True if a reader that has ended, such as ``head``, is an error.
 
     Raises:
-        BrokenPipeError: With ``is_read``, by ``write`` and ``flush``; nothing else is raised.
+        BrokenPipeError: The reader has ended and ``is_read`` is True. Nothing else is raised.
     """
 
     def __init__(self, stream: Any, *, is_read: bool = False) -> None:
@@ -40,7 +40,7 @@ class Screen:
         return False
 
     def write(self, text: str) -> int:
-        """Write text, with escapes for letters that the encoding lacks; return 0 if it was lost."""
+        """Write text, escape characters that the encoding lacks; return 0 if it was lost."""
         try:
             try:
                 self._stream.write(text)
@@ -69,20 +69,20 @@ class Screen:
 
 
 def say(text: str = "", *, is_read: bool = False) -> None:
-    """Print a line, at once.
+    """Print a line and flush.
 
     Raises:
-        BrokenPipeError: With ``is_read``, if the reader has gone away.
+        BrokenPipeError: The reader has ended and ``is_read`` is True.
     """
     _print(Screen(sys.stdout, is_read=is_read), text)
 
 
 def deliver(text: str) -> None:
-    """Print the results of a command; if they cannot be printed, complain and fail.
+    """Print the results of a command; if that fails, print them on stderr and exit.
 
     Raises:
-        BrokenPipeError: Nobody reads it any more.
-        SystemExit: It went to stderr instead.
+        BrokenPipeError: The reader of the output has ended.
+        SystemExit: The results went to stderr instead.
     """
     if not _print(Screen(sys.stdout, is_read=True), text):
         complain(text)
@@ -90,7 +90,7 @@ def deliver(text: str) -> None:
 
 
 def complain(text: str) -> None:
-    """Print a line on stderr, at once."""
+    """Print a line on stderr and flush."""
     _print(Screen(sys.stderr), text)
 
 

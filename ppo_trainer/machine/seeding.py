@@ -15,7 +15,7 @@ __all__ = ["Generators", "derived_seed", "make_generators"]
 
 @dataclass(frozen=True)
 class Generators:
-    """``actions`` samples what actors do, on the network's device; ``minibatches`` shuffles."""
+    """Random number generators: ``actions`` on the network's device, ``minibatches`` on the CPU."""
 
     actions: torch.Generator
     minibatches: torch.Generator
@@ -26,13 +26,13 @@ class Generators:
 
 
 def derived_seed(seed: int, purpose: str, number: int = 0) -> int:
-    """Return the seed for a purpose, which differs from those for others."""
+    """Return a seed that depends on the purpose."""
     sequence = np.random.SeedSequence([check_seed(seed), zlib.crc32(purpose.encode()), number])
     return int(sequence.generate_state(1)[0])
 
 
 def make_generators(seed: int, device: torch.device, rank: int = 0) -> Generators:
-    """Return fresh generators, others for each of the processes that learn together."""
+    """Return new generators, which differ between the processes of one training."""
     return Generators(
         actions=torch.Generator(device).manual_seed(derived_seed(seed, "actions", rank)),
         minibatches=torch.Generator().manual_seed(derived_seed(seed, "minibatches", rank)),

@@ -13,7 +13,7 @@ class Stopwatch:
     """A sum of seconds for each phase.
 
     Args:
-        now: The clock; wall-clock time unless given.
+        now: Clock that returns seconds; wall-clock time by default.
     """
 
     def __init__(self, now: Callable[[], float] = time.perf_counter) -> None:

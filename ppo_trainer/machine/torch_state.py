@@ -12,15 +12,15 @@ __all__ = ["usual_torch"]
 
 @contextmanager
 def usual_torch() -> Iterator[None]:
-    """Give torch its usual settings within a context or decorated function.
+    """Give torch its default settings within a context or decorated function.
 
-    float32 and the CPU are the defaults for new tensors, gradients can be computed, nothing is
-    under autocast. Environments that play in this process see the same. What is drawn from
-    torch's own generator on the CPU moves it no further for the caller.
+    New tensors are float32 on the CPU, gradients are enabled, and autocast is off, for environments
+    in this process, too. Numbers that are drawn from torch's own CPU generator do not advance it
+    for the caller.
     """
     dtype = torch.get_default_dtype()
     with ExitStack() as usual:
-        if torch.get_default_device().type != "cpu":  # else it would only slow down all operations
+        if torch.get_default_device().type != "cpu":  # setting it slows down all operations
             usual.enter_context(torch.device("cpu"))
         usual.enter_context(torch.inference_mode(False))
         usual.enter_context(torch.enable_grad())

@@ -1,3 +1,3 @@
-"""Reports of a run: on the screen, in files, as curves, and in words at its end."""
+"""Reports of a run: on the screen, in files, as curves, and as text at its end."""
 
 __all__: list[str] = []

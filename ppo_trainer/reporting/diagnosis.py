@@ -1,4 +1,4 @@
-"""Causes that the numbers of a run without progress suggest, and what to try."""
+"""Possible causes of missing progress, derived from the numbers of a run, and remedies."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ __all__ = ["compare_greedy", "diagnose", "is_zero_sum", "warnings"]
 Records = Sequence[Mapping[str, Any]]
 
 _PARTS = 5
-"""A run is looked at in fifths."""
+"""Number of equal parts into which the updates of a run are divided."""
 _FEWEST_RECORDS = 2 * _PARTS
 _FEWEST_EPISODES = 30
-"""With fewer, an evaluation tells a good player from random play too seldom."""
+"""Minimum number of episodes with which an evaluation is compared with random play."""
 _MOST_LINES = 3
 
 
@@ -30,25 +30,25 @@ def diagnose(
     *,
     meets_equals: bool = False,
 ) -> list[str]:
-    """Up to three lines about a run; none where it has learned.
+    """Return up to three lines about a run; none if it has learned.
 
     Args:
-        records: The numbers of each update, as ``metrics.jsonl`` has them.
-        evaluations: The players of its evaluation, if there was one.
-        rows: The environments that played side by side. Before each of them has ended an episode
-            or two, those that ended are the short ones, which tell of nothing.
-        meets_equals: Whether what learns plays itself, or versions of itself, and one seat wins
-            what others lose. Then it wins as often as it loses, whatever was learned.
+        records: Numbers of each update, as in ``metrics.jsonl``.
+        evaluations: Players of its evaluation, if there was one.
+        rows: Number of environments that play side by side. Until each of them has ended one or two
+            episodes, only short episodes have ended, whose means are not representative.
+        meets_equals: True if the network plays against itself or versions of itself, and one seat
+            wins what others lose. Then it wins half of the games, however well it plays.
 
     Returns:
-        What the numbers suggest, the most likely first, and what to try. Of a run that is better
-        than random play, only that it still improves, if it does.
+        Possible causes, the most likely first, and remedies. For a run that is better than random
+        play, at most a line that it still improves.
     """
     if not records:
         return []
     if not any(record.get("episodes") for record in records):
         return [
-            "no episode has ended: train longer, or end episodes with a limit, such as "
+            "no episode has ended: train longer, or end episodes with a limit such as "
             "entity_env.wrappers.TimeLimit"
         ]
     if meets_equals:
@@ -67,9 +67,10 @@ def diagnose(
 
 
 def compare_greedy(evaluations: Sequence[Evaluation]) -> str | None:
-    """Return a line if greedy play is worse than sampled play by more than luck, else None.
+    """Return a line if greedy play is significantly worse than sampled play, else None.
 
-    Actors that see the same choose alike when they are greedy, and get in each other's way.
+    Actors with equal observations make equal choices when they are greedy, which may block each
+    other.
     """
     players = {evaluation.player: evaluation for evaluation in evaluations}
     greedy, sampled = players.get("agent, greedy"), players.get("agent, sampled")
@@ -79,17 +80,17 @@ def compare_greedy(evaluations: Sequence[Evaluation]) -> str | None:
     if not names:
         return None
     return (
-        "it plays better when it draws its choices, as load_agent does unasked, than greedily; "
-        "load_agent(run, temperature=0.5) draws surer ones"
+        "it plays better with sampled choices, the default of load_agent, than with greedy ones; "
+        "load_agent(run, temperature=0.5) samples less randomly"
     )
 
 
 def warnings(records: Records, rows: int) -> list[str]:
-    """Return lines about what goes wrong in a run that is not over; none where it learns.
+    """Return lines about problems of a run in progress; none if it learns.
 
     Args:
-        records: The numbers of each update so far, as ``metrics.jsonl`` has them.
-        rows: The environments that play side by side.
+        records: Numbers of each update so far, as in ``metrics.jsonl``.
+        rows: Number of environments that play side by side.
     """
     in_step = _in_step(records, rows)
     if _no_better_than_at_first(records, rows) is None:
@@ -97,7 +98,7 @@ def warnings(records: Records, rows: int) -> list[str]:
     negative = _mean(_last(records), "value/explained_variance")
     explained = _explained(records) if negative is not None and negative < 0 else []
     lines = [*_gone(records), *explained, *in_step]
-    return [f"the reward stands still; {lines[0]}", *lines[1:]] if lines else []
+    return [f"the reward does not rise; {lines[0]}", *lines[1:]] if lines else []
 
 
 def _in_step(records: Records, rows: int) -> list[str]:
@@ -109,17 +110,17 @@ def _in_step(records: Records, rows: int) -> list[str]:
     if sum(together) < 0.9 * sum(ended):
         return []
     return [
-        "all rows end their episodes in the same updates, so that each update sees one part of an "
-        "episode alone: rollout.stagger=true, or a setting of the game that starts at random"
+        "all rows end their episodes in the same updates, so that an update sees only one part of "
+        "an episode: set rollout.stagger=true, or a setting of the game that starts at random"
     ]
 
 
 def is_zero_sum(records: Records) -> bool:
-    """Return whether the mean return of all seats is 0 but for luck and rounding.
+    """Return True if the mean return of all seats is 0, except for chance and rounding.
 
     Args:
-        records: Of a run that plays all seats itself. Seats of one game may end in two updates,
-            so that the mean of a single update need not be 0.
+        records: Records of a run that plays all seats itself. The seats of one game may end in two
+            updates, so that the mean of a single update need not be 0.
     """
     ended = [r for r in records if r.get("episodes") and "episodic_reward" in r]
     if not ended:
@@ -130,11 +131,11 @@ def is_zero_sum(records: Records) -> bool:
 
 
 def _of_self_play(records: Records, evaluations: Sequence[Evaluation]) -> list[str]:
-    """Compare it with random play: only games against others tell how good it is."""
+    """Return a line that compares the network with random play, or asks for such an evaluation."""
     if not _is_measured(evaluations):
         return [
-            "it plays against itself: its rewards say nothing of how well it plays; what does: "
-            "python -m ppo_trainer.evaluate <run> --against random"
+            "it plays against itself, so that its rewards do not measure how well it plays; "
+            "to measure it: python -m ppo_trainer.evaluate <run> --against random"
         ]
     verdict = _no_better(records, evaluations, rows=0)
     return [verdict, *_entropy(records), *_explained(records)][:_MOST_LINES] if verdict else []
@@ -166,7 +167,7 @@ def _no_better(records: Records, evaluations: Sequence[Evaluation], rows: int) -
         return f"it plays worse than at random: {numbers}"
     return (
         f"it has not learned: {numbers}; "
-        "does the reward depend on what is done, and can what matters be seen?"
+        "check that the reward depends on the actions, and that observations show what matters"
     )
 
 
@@ -189,13 +190,13 @@ def _has_risen(fifths: Sequence[Fifth]) -> bool:
     if not fifths:
         return False
     first, last = fifths[0], fifths[-1]
-    # A run may have learned most of it within the first fifth.
+    # A run may have learned most of what it can within the first fifth.
     by_parts = last.mean - first.mean > 2 * math.hypot(first.error, last.error)
     return by_parts or last.mean - first.begin > 3 * last.spread + 1e-9 * abs(last.mean)
 
 
 def _better(one: Evaluation, other: Evaluation, name: str) -> bool:
-    """Return True if the mean of ``one`` is greater by more than luck, 19 times of 20."""
+    """Return True if the mean of ``one`` is significantly greater, at the 95% level."""
     if min(one.count(name), other.count(name)) < 2:
         return False
     spread = 0.0
@@ -206,7 +207,7 @@ def _better(one: Evaluation, other: Evaluation, name: str) -> bool:
 
 
 def _rising(records: Records, rows: int) -> list[str]:
-    """Return the last fifth is clearly better than the one before, measured by the whole run."""
+    """Return a line if the last fifth is significantly better than the one before."""
     fifths = _fifths(records, rows)
     if not fifths:
         return []
@@ -221,18 +222,18 @@ def _rising(records: Records, rows: int) -> list[str]:
 
 
 def _rewards(records: Records) -> list[str]:
-    """All episodes alike leave nothing to tell good from bad by."""
+    """Return a line if all episodes have the same reward, so that no action is better."""
     reward = _same_reward(records)
     if math.isnan(reward):
         return []
     return [
-        f"all episodes had the same reward, {reward:.3g}: none tells good from bad; make "
-        "the first rewards easier to find, or give some on the way"
+        f"all episodes had the same reward, {reward:.3g}, so that no action is better than others; "
+        "make the first rewards easier to find, or give rewards on the way"
     ]
 
 
 def _same_reward(records: Records) -> float:
-    """Return the reward that all episodes had; NaN if they differ."""
+    """Return the reward of all episodes; NaN if they differ."""
     rewards = {float(r["episodic_reward"]) for r in records if "episodic_reward" in r}
     return rewards.pop() if len(rewards) == 1 else math.nan
 
@@ -247,7 +248,7 @@ def _truncated(records: Records) -> list[str]:
     after = "" if length is None else f", after {length:.0f} steps"
     return [
         f"a limit cuts off all episodes{after}: raise the limit, or give rewards on the way to "
-        "what would end them"
+        "the end of the game"
     ]
 
 
@@ -255,7 +256,7 @@ def _entropy(records: Records) -> list[str]:
     first, now = _entropies(records)
     if now > 0.95 * first > 0:
         return [
-            f"it acts as randomly as at first (entropy {now:.3g}, then {first:.3g}): a "
+            f"it acts as randomly as at first (entropy {now:.3g}, at first {first:.3g}): try a "
             "larger optim.lr, or a smaller ppo.entropy_coef"
         ]
     return _gone(records)
@@ -266,13 +267,13 @@ def _gone(records: Records) -> list[str]:
     if not now < 0.05 * first:
         return []
     return [
-        f"it tries nothing new any more (entropy {now:.3g}, at first {first:.3g}): a "
+        f"it does not explore any more (entropy {now:.3g}, at first {first:.3g}): try a "
         "larger ppo.entropy_coef, or a smaller optim.lr"
     ]
 
 
 def _entropies(records: Records) -> tuple[float, float]:
-    """Return the entropy at first, and that of the last fifth; NaN where there is none."""
+    """Return the entropy at the start and that of the last fifth; NaN if there is none."""
     first = next((r["policy/entropy"] for r in records if "policy/entropy" in r), math.nan)
     now = _mean(_last(records), "policy/entropy")
     return first, math.nan if now is None else now
@@ -283,13 +284,13 @@ def _explained(records: Records) -> list[str]:
     if explained is None or explained >= 0.1:
         return []
     return [
-        f"the value function explains nothing of the returns (explained variance {explained:.2f}): "
-        "rewards scaled to about 1, larger rollouts, or a value_net of its own"
+        f"the value function does not predict returns (explained variance {explained:.2f}): try "
+        "rewards scaled to about 1, larger rollouts, or a separate value_net"
     ]
 
 
 def _last(records: Records) -> Records:
-    """Return the last fifth."""
+    """Return the records of the last fifth."""
     return records[-max(1, len(records) // _PARTS) :]
 
 
@@ -303,10 +304,10 @@ class Fifth:
     """The reward of the episodes that ended in a fifth of the run.
 
     Args:
-        begin: Its mean in the first update.
-        mean: Its mean.
-        spread: The deviation of the means of single updates.
-        error: The standard error of the mean.
+        begin: Mean in the first update.
+        mean: Mean over the fifth.
+        spread: Standard deviation of the means of single updates.
+        error: Standard error of the mean.
     """
 
     begin: float
@@ -316,7 +317,7 @@ class Fifth:
 
 
 def _fifths(records: Records, rows: int, name: str = "episodic_reward") -> list[Fifth]:
-    """Five parts of the run; none where one is of too few updates or episodes to mean much."""
+    """Return five parts of the run; none if a part has too few updates or episodes."""
     ended = [r for r in records if r.get("episodes") and name in r]
     if len(ended) < _FEWEST_RECORDS:
         return []

@@ -17,7 +17,7 @@ from ppo_trainer.reporting.shown_metrics import shown_metrics, unknown_metrics
 __all__ = ["Evaluation", "Summary", "left_out", "table"]
 
 Summary = Mapping[str, Any]
-"""The result of ``Evaluation.summary``, which ``evaluation.json`` holds for each player."""
+"""The result of ``Evaluation.summary``, which ``evaluation.json`` contains for each player."""
 
 _COLUMNS = (
     ("win", "win rate", 3),
@@ -25,7 +25,7 @@ _COLUMNS = (
     ("episodic_length", "length", 2),
 )
 _OWN_COLUMNS = 3
-"""The most of the environment's own metrics side by side."""
+"""Maximum number of the environment's own metrics side by side."""
 
 _Z = 1.959964  # two-sided 95% quantile of the normal distribution
 
@@ -35,11 +35,11 @@ class Evaluation:
     """The metrics of every episode that one player played.
 
     Args:
-        player: Who.
-        metrics: NaN in episodes without one. Shape of each: (episodes,).
-        asked: The number of episodes that were asked for; fewer have been played if the time was
-            up. None: as many as there are.
-        cut_off: Episodes that ended only because the time was up.
+        player: Name of the player.
+        metrics: Metrics by name, NaN in episodes without one. Shape of each: (episodes,).
+        asked: Number of episodes that were asked for, of which the time limit may have left out
+            some; None for the number of episodes played.
+        cut_off: Number of episodes that the time limit cut off.
     """
 
     player: str
@@ -54,8 +54,9 @@ class Evaluation:
     def interval(self, name: str) -> tuple[float, float]:
         """Return a 95% confidence interval of the mean.
 
-        Wilson's interval (1927) for an environment's own metric that is always 0 or 1: it stays
-        within 0 and 1 and means something even if all episodes are won. The normal one else.
+        An environment's own metric that is always 0 or 1 has Wilson's interval (1927), which stays
+        within 0 and 1 and has a width even if all episodes are won. Others have the normal
+        interval.
         """
         values = self.metrics[name][~np.isnan(self.metrics[name])]
         n, mean = len(values), float(values.mean())
@@ -76,7 +77,7 @@ class Evaluation:
         return int((~np.isnan(self.metrics[name])).sum()) if name in self.metrics else 0
 
     def summary(self) -> dict[str, Any]:
-        """Return means and intervals as JSON values; the interval of a single number is null."""
+        """Return means and intervals as JSON values; the interval of a single episode is null."""
         facts = {
             "player": self.player,
             "episodes": self.episodes,
@@ -101,9 +102,9 @@ def table(results: Sequence[Evaluation | Summary], shown: Sequence[str] | None =
     The environment's own metrics follow below.
 
     Args:
-        results: The results of each player.
-        shown: The environment's own metrics to show; None for all but derived ones. The
-            table says which of them no player has.
+        results: Results of each player.
+        shown: The environment's own metrics to show; None for all except those with a suffix such
+            as ``.max``. The table names those that no player has.
     """
     players = _summaries(results)
     own = list(dict.fromkeys(name for player in players for name in _own_metrics(player)))
@@ -125,7 +126,7 @@ def _own_metrics(player: Summary) -> list[str]:
 
 
 def _digits(players: Sequence[Summary], name: str) -> int:
-    """Return the digits after the point, fewer of large numbers."""
+    """Return the number of decimals, fewer for large numbers."""
     largest = max(abs(player[name]["mean"]) for player in players if name in player)
     return 3 if largest < 100 else 2 if largest < 1000 else 0
 
@@ -140,7 +141,7 @@ def _block(players: Sequence[Summary], columns: Sequence[tuple[str, str, int]]) 
 
 
 def left_out(results: Sequence[Evaluation | Summary]) -> str:
-    """Return a line on players with too few episodes, or episodes without their end."""
+    """Return a line on players with missing episodes, or episodes that were cut off."""
     lines = []
     for player in _summaries(results):
         played, asked, cut_off = (player[name] for name in ("episodes", "asked", "cut_off"))
@@ -158,7 +159,7 @@ def _summaries(results: Sequence[Evaluation | Summary]) -> list[Summary]:
 
 
 def _cell(player: Summary, name: str, digits: int) -> str:
-    """Return a metric and its interval as text, and the number of episodes where some lack it."""
+    """Return a metric and its interval as text, with its number of episodes if some lack it."""
     if name not in player:
         return "-"
     mean, interval, count = (player[name][key] for key in ("mean", "interval95", "count"))

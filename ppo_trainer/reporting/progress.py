@@ -1,6 +1,6 @@
 """Progress of runs and evaluations: a bar in a terminal, plain lines elsewhere.
 
-That of a run goes to stdout. That of an evaluation goes to stderr: stdout is for results.
+The progress of a run goes to stdout; that of an evaluation to stderr, because stdout gets results.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ _SHOWN = (
     ("accuracy", "policy/accuracy"),
 )
 _MOST_OWN = 5
-"""Own metrics that are shown where none are asked for."""
+"""Number of own metrics that are shown by default."""
 _LINES = 20
 _RECENT = 100
-"""Updates from which the speed is taken."""
+"""Number of updates from which the speed is computed."""
 _FIRST_LINE, _NEXT_LINE = 10.0, 30.0
-"""Seconds until an evaluation has a line, where there is no terminal: most end before."""
+"""Seconds until the first line of an evaluation outside of a terminal; most end before."""
 
 
 class _Bar:
-    """A bar with a text, which a terminal shows while the block runs.
+    """A bar with a text, shown in a terminal while the block runs.
 
     Args:
-        stream: The stream that is written to.
-        total: The length of the bar.
-        done: The part of it that is done.
-        text: The text beside the bar.
-        transient: True to remove the bar at the end; else its last state stays.
+        stream: Stream to write to.
+        total: Length of the bar.
+        done: Part of it that is done.
+        text: Text beside the bar.
+        transient: True to remove the bar at the end, False to leave its last state.
     """
 
     def __init__(
@@ -76,13 +76,14 @@ class _Bar:
 
 
 class RunProgress(_Bar):
-    """The progress of a run: steps, speed, time left, and figures that show whether it learns.
+    """The progress of a run: steps, speed, time left, and means that show if it learns.
 
     Args:
         done: Steps done before, in a resumed run.
         total: Steps at the end.
-        recent: Holds the episodes of those steps.
-        shown: The environment's own metrics to show; None for all but derived ones.
+        recent: Means over the last episodes.
+        shown: The environment's own metrics to show; None for all except those with a suffix such
+            as ``.max``.
     """
 
     def __init__(
@@ -95,7 +96,7 @@ class RunProgress(_Bar):
         self._recent, self._shown = recent, shown
         self._first = self._next_line = done
         self._total = total
-        # The first update also compiles, so that the speed is measured from its end on.
+        # The first update also compiles, so that the speed is measured after it.
         self._updates: deque[tuple[float, int]] = deque(maxlen=_RECENT)
         self._last: dict[str, float] = {}
         text = f"{self._steps(done)}  first update"
@@ -107,7 +108,7 @@ class RunProgress(_Bar):
         self._last.update({name: v for name, v in metrics.items() if math.isfinite(v)})
         self._last.update(self._recent.add(metrics))
         if self._bar is not None:
-            # In one line they would not fit into a terminal of 80 columns.
+            # One line would not fit into a terminal of 80 columns.
             text = "\n".join([self._text(), *self._own()])
             self._bar.update(self._task, completed=steps, text=text)
         elif steps >= self._next_line or steps >= self._total:
@@ -125,7 +126,7 @@ class RunProgress(_Bar):
         return "  ".join(parts)
 
     def _own(self) -> list[str]:
-        """Return the environment's own metrics in one part, if there are any."""
+        """Return the environment's own metrics as one part of the text, if there are any."""
         names = shown_metrics(own_metrics(self._recent.means), self._shown)
         most = _MOST_OWN if self._shown is None else len(names)
         parts = [f"{name} {self._recent.means[name]:.4g}" for name in names[:most]]
@@ -141,10 +142,10 @@ class EvaluationProgress(_Bar):
     """The progress of an evaluation: the player, the number of episodes, and the time left.
 
     Args:
-        players: Everybody who will play, in this order.
-        episodes: The number of episodes of each player.
-        seconds: The time that all of them have together; 0 for no limit.
-        now: The clock, in seconds.
+        players: Names of all players, in the order in which they play.
+        episodes: Number of episodes of each player.
+        seconds: Time limit for all of them together; 0 for no limit.
+        now: Clock, in seconds.
     """
 
     def __init__(
@@ -175,7 +176,7 @@ class EvaluationProgress(_Bar):
 
     def _text(self, player: str, played: int, done: float) -> str:
         spent = self._now() - self._start
-        # Assume that players need equal times; nothing is known before the first episode ends.
+        # Assumes equal times of players; nothing is known before the first episode ends.
         guesses = [spent * (1 - done) / done] if done else []
         if self._seconds:
             guesses.append(max(self._seconds - spent, 0.0))

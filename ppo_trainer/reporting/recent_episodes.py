@@ -1,7 +1,7 @@
-"""Means over the last episodes, not over those of one update.
+"""Means over the last episodes, rather than over those of one update.
 
-Soon after a start or a resume, only short episodes have ended: the mean of one update would tell of
-a collapse that there is not.
+Soon after a start or a resume only short episodes have ended, so that the mean of one update would
+show a collapse that does not exist.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any
 __all__ = ["PER_EPISODE", "RecentEpisodes", "is_per_episode"]
 
 PER_EPISODE = ("win", "episodic_reward", "episodic_length")
-"""Those that every environment has, or shares with many."""
+"""Metrics that every environment has, or that many have."""
 _LEAST = 100
-"""Episodes, where there are fewer than 50 rows."""
+"""Minimum number of episodes of a mean, for fewer than 50 rows."""
 _OF_UPDATES = ("update", "steps", "episodes", "episodes_truncated", "entities_per_frame")
 _OF_UPDATES_BY_GROUP = (
     "loss/",
@@ -44,10 +44,10 @@ class RecentEpisodes:
     """Means over the last episodes: at least two for each row, and 100 in all.
 
     Args:
-        rows: The environments that play side by side.
+        rows: Number of environments that play side by side.
 
     Attributes:
-        means: The mean of each metric of episodes over the last episodes.
+        means: Mean over the last episodes of each metric of episodes.
     """
 
     def __init__(self, rows: int) -> None:
@@ -58,7 +58,7 @@ class RecentEpisodes:
 
     @property
     def is_full(self) -> bool:
-        """True if enough episodes have ended for a mean."""
+        """True if enough episodes have ended for means."""
         return self._episodes >= self._wanted
 
     def add(self, record: Mapping[str, Any]) -> dict[str, float]:
@@ -72,7 +72,7 @@ class RecentEpisodes:
         return dict(self.means)
 
     def _mean(self, name: str, episodes: float, mean: float) -> float:
-        """Return the mean of one metric after ``episodes`` more."""
+        """Return the mean of one metric after ``episodes`` more with mean ``mean``."""
         parts = self._parts.setdefault(name, deque())
         parts.append((episodes, mean))
         total = sum(count for count, _ in parts)

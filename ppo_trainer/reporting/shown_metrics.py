@@ -16,9 +16,9 @@ _ON_SCREEN = {"reward": "episodic_reward", "length": "episodic_length", "win rat
 
 
 def with_screen_names(means: Mapping[str, float]) -> dict[str, float]:
-    """Return the means also under the names that the screen has for them.
+    """Return the means with their names on the screen as additional names.
 
-    A metric of the environment's own keeps a name that is the same.
+    An environment's own metric with such a name takes precedence.
     """
     named = {
         f"{group}{shown}": means[f"{group}{name}"]
@@ -35,7 +35,7 @@ def own_metrics(names: Iterable[str]) -> list[str]:
 
 
 def shown_metrics(own: Sequence[str], wanted: Sequence[str] | None) -> list[str]:
-    """Return the ``wanted`` metrics in their order, or else all that are not derived.
+    """Return the ``wanted`` metrics in their order; None stands for all without a suffix.
 
     Args:
         own: The environment's own metrics.

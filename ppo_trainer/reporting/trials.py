@@ -1,4 +1,4 @@
-"""The trials of a search as a table and as pictures: what matters, and what went with what."""
+"""The trials of a search as a table, and the importance of settings as pictures."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 __all__ = ["importances", "write_trials"]
 
 _LEAST = 4
-"""Trials that are needed to say what matters."""
+"""Minimum number of trials for an estimate of importance."""
 
 
 def write_trials(study: optuna.Study, folder: Path, metric: str) -> None:
-    """Write ``trials.csv`` and, of enough trials, ``importance.png`` and ``parallel.png``.
+    """Write ``trials.csv``, and ``importance.png`` and ``parallel.png`` if there are enough trials.
 
     Args:
         study: The search.
-        folder: Where to.
-        metric: What the values are called.
+        folder: Folder to write to.
+        metric: Name of the value of a trial.
     """
     table = io.StringIO()
     trials = study.get_trials(deepcopy=False)
@@ -51,9 +51,9 @@ def write_trials(study: optuna.Study, folder: Path, metric: str) -> None:
 
 
 def importances(study: optuna.Study) -> dict[str, float]:
-    """Return how much each setting has to do with being among the better trials, 0 to 1.
+    """Return the importance of each setting for being among the better trials, 0 to 1.
 
-    Trials that were stopped early count with what they had reached.
+    Trials that were stopped early count with the last value that they reported.
 
     Source:
         Watanabe et al. 2023, "PED-ANOVA", arXiv:2304.10255, as in Optuna.
@@ -75,7 +75,7 @@ def importances(study: optuna.Study) -> dict[str, float]:
 
 
 def _last(trial: optuna.trial.FrozenTrial) -> float | None:
-    """Return the value of a trial, or the last one that it reported before it was stopped."""
+    """Return the value of a trial, or the last one that a stopped trial reported."""
     reported = trial.intermediate_values
     value = trial.value if trial.value is not None else None
     if value is None and reported:
@@ -107,7 +107,7 @@ def _draw_importance(figure: Any, found: Mapping[str, float], metric: str) -> No
 def _draw_parallel(
     figure: Any, params: Mapping[str, Sequence[Any]], values: npt.NDArray[np.float64], metric: str
 ) -> None:
-    """Draw a line for each trial, darker the better, through its value of each setting."""
+    """Draw a line for each trial through its values of all settings, darker for better trials."""
     figure.set_size_inches(1.8 * (len(params) + 1) + 1.0, 4.0)
     axes = figure.add_subplot()
     columns = [_column(own) for own in params.values()] + [_column(values.tolist())]
@@ -135,7 +135,7 @@ def _draw_parallel(
 
 
 def _column(values: Sequence[Any]) -> tuple[npt.NDArray[np.float64], list[tuple[float, str]]]:
-    """Return the heights, 0 to 1, of the values of one setting, and its labels with theirs."""
+    """Return the heights, 0 to 1, of the values of one setting, and labels with their heights."""
     real = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
     distinct = list(dict.fromkeys(values))
     if real and len(distinct) > 6:

@@ -157,7 +157,7 @@ def open_ratings(session: Session) -> Iterator[RunRatings]:
     """
     if session.config.selfplay.ratings and not session.game.has_seats:
         raise ConfigError(
-            f"selfplay.ratings is set, and {session.game.name} is no game of several players",
+            f"selfplay.ratings is set, and {session.game.name} is not a game for several players",
             expected="selfplay.ratings=false, or a game with seats",
         )
     ratings, finished = RunRatings(session), False

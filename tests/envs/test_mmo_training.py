@@ -115,7 +115,7 @@ def test_each_population_keeps_its_seats_through_all_lives():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"populations": 1}, "2 policies or more"),
+        ({"populations": 1}, "2 or more policies"),
         ({"populations": 4, "size": 3}, "size=4"),
         ({"populations": 4, "mode": "pool"}, "mode=population"),
     ],

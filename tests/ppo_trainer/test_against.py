@@ -74,7 +74,7 @@ def test_watching_says_who_is_who(run, capsys, tmp_path):
 def test_who_is_not_there_cannot_be_played_against(run, tmp_path):
     with pytest.raises(ConfigError, match="there is no opponent 'rondom'"):
         evaluate_run(run, against=["rondom"])
-    with pytest.raises(SettingError, match="plays games for one player"):
+    with pytest.raises(SettingError, match="is for games for one player"):
         main([str(run), "--search", "5", "--episodes", "2"])
     with pytest.raises(ConfigError, match="is no scripted player"):
         main([str(run), "--against", "ragged_envs.tic_tac_toe_script.PerfectPlayer"])
@@ -82,9 +82,9 @@ def test_who_is_not_there_cannot_be_played_against(run, tmp_path):
         [str(run), "--against", "ragged_envs.tic_tac_toe_script.play_perfectly", "--episodes", "2"]
     )
     alone = train(small_config(run_dir=str(tmp_path)), env=MineSweeper).run
-    with pytest.raises(ConfigError, match="no game of several players"):
+    with pytest.raises(ConfigError, match="not a game for several players"):
         evaluate_run(alone, MineSweeper, against=["random"])
-    with pytest.raises(ConfigError, match="no game of several players"):
+    with pytest.raises(ConfigError, match="not a game for several players"):
         watch(alone, MineSweeper, against="random")
 
 

@@ -182,9 +182,9 @@ def test_which_of_many_observations_does_not_fit_is_said(agent):
     with pytest.raises(errors.EntityEnvError) as caught:
         agent.act_many([*observations(2), Chain().reset()])
     assert "observation 2" in caught.value.where
-    with pytest.raises(errors.ObservationError, match="takes several observations") as caught:
+    with pytest.raises(errors.ObservationError, match="needs a list of observations") as caught:
         agent.act_many(observations(1)[0])
-    assert caught.value.hint == "act takes one"
+    assert caught.value.hint == "act takes a single observation"
 
 
 def test_an_observation_that_does_not_fit_is_explained(agent, run):

@@ -356,7 +356,7 @@ def test_a_second_signal_ends_what_is_in_a_kernel():
         assert process.stdout.readline() == "begun\n"
         process.send_signal(signal.SIGINT)
         assert process.stderr.readline() == "\n"
-        assert "once more to stop at once" in process.stderr.readline()
+        assert "press Ctrl-C again to stop at once" in process.stderr.readline()
         process.send_signal(signal.SIGUSR1)
         time.sleep(0.5)
         process.send_signal(signal.SIGINT)
@@ -364,7 +364,7 @@ def test_a_second_signal_ends_what_is_in_a_kernel():
     finally:
         process.kill()
     assert process.returncode == 130
-    assert errors == "stopped in the middle of an update; the last checkpoint is whole\n"
+    assert errors == "stopped in the middle of an update; the last checkpoint is complete\n"
 
 
 def test_a_second_signal_ends_it_where_nobody_reads_stderr():

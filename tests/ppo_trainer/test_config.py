@@ -207,7 +207,7 @@ BAD = [
     (["value_optim.lr=0.1"], ConfigError, ["value_optim is set", "set value_net"]),
     (["env=custom"], ConfigError, ["env has no _target_", "my_pkg.my_env.MyEnv"]),
     (["env=custom", "env.width=3"], ConfigError, ["env has no _target_"]),
-    (["run_name='a\0b'"], ConfigError, ["run_name has a null byte"]),
+    (["run_name='a\0b'"], ConfigError, ["run_name contains a null byte"]),
     (["run_name=a/b"], ConfigError, ["run_name is not the name of a folder", "run_dir"]),
     (["run_name=.."], ConfigError, ["run_name is not the name of a folder", "run_dir"]),
     (["resume=runs/no_such_run"], RunFolderError, ["not a run folder", "nothing there"]),
@@ -399,11 +399,11 @@ def test_a_recipe_is_what_the_command_line_trains_with():
 def test_a_resume_keeps_its_environment_and_recipe(tmp_path, group):
     config = small_config(run_dir=str(tmp_path), env={"_target_": "minesweeper", "width": 4})
     run = RunFolder.draft(config).publish(config)
-    with pytest.raises(ConfigError, match=f"^{group}= does not go with resume") as caught:
+    with pytest.raises(ConfigError, match=f"^{group}= cannot be combined with resume=") as caught:
         from_command_line(f"resume={run.path}", f"{group}=minesweeper")
     assert "env.width=8" in caught.value.hint
     with pytest.raises(
-        ConfigError, match="run_name= does not go with resume: a run keeps its folder"
+        ConfigError, match="run_name= cannot be combined with resume=: a run keeps its folder"
     ):
         from_command_line(f"resume={run.path}", "run_name=other")
     assert from_command_line(f"resume={run.path}", "env.width=8").env == {**config.env, "width": 8}
@@ -540,7 +540,7 @@ def test_the_home_folder_may_be_written_as_a_tilde_on_the_command_line(monkeypat
     [(Foraging, "train(env=MyEnv)"), ("xor", "recipe('xor')"), ({"seed": 3}, None)],
 )
 def test_what_is_no_config_is_explained(config, hint):
-    with pytest.raises(ConfigError, match="no TrainConfig") as caught:
+    with pytest.raises(ConfigError, match="not a TrainConfig") as caught:
         train(config)
     assert (hint is None) == (caught.value.hint is None)
     assert hint is None or hint in caught.value.hint

@@ -114,7 +114,7 @@ def test_a_policy_as_random_as_at_first():
 def test_a_policy_that_tries_nothing_new():
     falling = [1.4] * 10 + [0.01] * 10
     _, line = diagnose(run(FLAT, **{"policy/entropy": falling}), played(0.05, 0.05))
-    assert "tries nothing new any more (entropy 0.01, at first 1.4)" in line
+    assert "does not explore any more (entropy 0.01, at first 1.4)" in line
 
 
 def test_a_value_function_that_explains_nothing():
@@ -222,13 +222,13 @@ class Shared(TicTacToe):
 def test_only_rewards_of_zero_sum_games_say_nothing(game, says_nothing, tmp_path, capsys):
     config = small_config(run_dir=str(tmp_path), total_timesteps=96, eval=EvalConfig(episodes=0))
     train(config, env=game)
-    assert ("its rewards say nothing" in capsys.readouterr().out) == says_nothing
+    assert ("its rewards do not measure" in capsys.readouterr().out) == says_nothing
 
 
 def test_warnings_of_a_run_that_stands_still():
     odd = {"policy/entropy": [1.4] * 10 + [0.01] * 10, "value/explained_variance": -0.2}
     first, second = warnings(run(FLAT, **odd), rows=50)
-    assert first.startswith("the reward stands still; it tries nothing new any more")
+    assert first.startswith("the reward does not rise; it does not explore any more")
     assert "explained variance -0.20" in second
     assert warnings(run(LEARNED, **odd), rows=50) == []
     assert warnings(run(FLAT, **{"policy/entropy": 1.39}), rows=50) == []

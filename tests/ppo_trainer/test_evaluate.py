@@ -367,6 +367,6 @@ def test_eval_env_is_checked_before_the_training(tmp_path):
     env = {"_target_": "count"}
     with pytest.raises(SettingError, match="no setting 'lenght'"):
         train(small_config(run_dir=str(tmp_path), env=env, eval=EvalConfig(env={"lenght": 7})))
-    with pytest.raises(ConfigError, match=r"eval\.env names another environment"):
+    with pytest.raises(ConfigError, match=r"eval\.env has a _target_"):
         small_config(env=env, eval=EvalConfig(env={"_target_": "xor"}))
     assert list(tmp_path.iterdir()) == []

@@ -104,10 +104,10 @@ def test_goals_are_numbers_by_names():
     nested = config_from_dict({"stop_at": {"energy": {"mean": 5, "max": 7}, "win": 0.5}})
     assert nested.stop_at == {"energy.mean": 5.0, "energy.max": 7.0, "win": 0.5}
     for wrong in ("0.9", True, float("nan"), float("inf"), None, [1]):
-        with pytest.raises(ConfigError, match=r"stop_at\.win is no goal"):
+        with pytest.raises(ConfigError, match=r"stop_at\.win is not a goal"):
             TrainConfig(stop_at={"win": wrong})
     with pytest.raises(ConfigError, match="stop_below has the wrong type"):
         TrainConfig(stop_below=5)
-    with pytest.raises(ConfigError, match="nothing is evaluated during the training") as caught:
+    with pytest.raises(ConfigError, match="there is no evaluation during the training") as caught:
         TrainConfig(stop_at={"eval/win": 0.9})
     assert "eval.every" in caught.value.hint

@@ -330,7 +330,7 @@ def test_what_keeps_a_network_from_being_captured_is_told_once(capsys, settings,
     assert not graphs.begin(CPU, rooms)
     assert not graphs.begin(CPU, rooms)
     (line,) = capsys.readouterr().out.splitlines()
-    assert line.startswith("without CUDA graphs, slower: ")
+    assert line.startswith("running without CUDA graphs, which is slower: ")
     assert reason in line
 
 

@@ -124,7 +124,7 @@ def test_the_penalty_fades():
     weights = [clone_weight(config, progress) for progress in (0.0, 0.25, 0.5, 0.9)]
     assert weights == pytest.approx([0.4, 0.2, 0.0, 0.0])
     assert clone_weight(PPOConfig(clone_kl=0.4, clone_kl_fade=0.0), 1.0) == 0.4
-    with pytest.raises(ConfigError, match="begins with a fresh network"):
+    with pytest.raises(ConfigError, match="begins with random weights"):
         TrainConfig(ppo=PPOConfig(clone_kl=0.4))
 
 
@@ -282,7 +282,7 @@ def test_recordings_that_teach_nothing_are_refused(recorded, tmp_path):
         imitate([recorded], small_config(run_dir=str(tmp_path)), env=Truncated)
     with RecordEpisodes(ListEnv(Foraging, 1), tmp_path / "empty") as rows:
         rows.reset()
-    with pytest.raises(ConfigError, match="nothing to learn from"):
+    with pytest.raises(ConfigError, match="nothing to train on"):
         imitate([tmp_path / "empty"], small_config(run_dir=str(tmp_path)), env=Foraging)
     assert not list(tmp_path.glob("*/config.yaml"))
 

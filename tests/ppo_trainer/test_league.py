@@ -169,9 +169,9 @@ def test_players_are_listed_by_their_rating():
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        (["random"], "two players or more"),
-        (["random", "random"], "each once"),
-        (["random", "scripted"], "names no scripted player"),
+        (["random"], "at least two different players"),
+        (["random", "random"], "at least two different players"),
+        (["random", "scripted"], "has no scripted player"),
         (["random", "nobody"], "there is no opponent 'nobody'"),
     ],
 )
@@ -186,5 +186,5 @@ def test_a_league_without_a_run_or_of_a_game_for_one_is_refused(tmp_path):
     run = train(
         small_config(run_dir=str(tmp_path), env={"_target_": "xor"}, total_timesteps=96)
     ).run
-    with pytest.raises(ConfigError, match="no game of several players"):
+    with pytest.raises(ConfigError, match="not a game for several players"):
         main([str(run), "random"])

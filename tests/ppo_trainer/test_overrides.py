@@ -136,7 +136,7 @@ def test_an_environment_in_a_file_here_is_found_by_its_text(tmp_path, monkeypatc
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError) as caught:
         hydra_arguments(arguments)
-    assert caught.value.hint == f"for the environment in a file here: env._target_={path}"
+    assert caught.value.hint == f"to train on the environment in this file: env._target_={path}"
 
 
 def test_a_run_is_something_to_resume(tmp_path, monkeypatch):

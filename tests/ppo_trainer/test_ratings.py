@@ -260,7 +260,7 @@ def command(pid):
 
 
 def test_a_game_for_one_has_no_ratings(tmp_path):
-    with pytest.raises(ConfigError, match=r"selfplay.ratings is set, and .* no game of several"):
+    with pytest.raises(ConfigError, match=r"selfplay.ratings is set, and .* not a game for"):
         train(config(tmp_path, env={"_target_": "xor"}, eval=EvalConfig(episodes=0)))
 
 

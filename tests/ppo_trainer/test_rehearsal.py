@@ -35,7 +35,7 @@ def scripts(tmp_path, monkeypatch):
     ("game", "setting", "words"),
     [
         ("minesweeper", "eval.scripted=rehearsed.says_a_number", r"CategoricalAction\(actors="),
-        ("minesweeper", "eval.scripted=rehearsed.says_nothing", "no dict of actions"),
+        ("minesweeper", "eval.scripted=rehearsed.says_nothing", "not a dict of actions"),
         ("minesweeper", "eval.scripted=rehearsed.is_lost", "KeyError: 'north'"),
         ("minesweeper_python", "eval.env={nmines: 1000}", "eval.env"),
         ("tic_tac_toe", "selfplay.opponents=[rehearsed.says_a_number]", "selfplay.opponents"),

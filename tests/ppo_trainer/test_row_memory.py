@@ -434,9 +434,9 @@ def replace_done(observation):
 
 def test_games_that_cannot_be_told_apart(run):
     agent, shown = load_agent(run), game(0)
-    with pytest.raises(SettingError, match="two observations are of one game"):
+    with pytest.raises(SettingError, match="two observations are of the same game"):
         agent.act_many(shown[:2], games=["a", "a"])
-    with pytest.raises(SettingError, match="each observation is of one game"):
+    with pytest.raises(SettingError, match="number of observations and of games differ"):
         agent.act_many(shown[:2], games=["a"])
     with pytest.raises(SettingError, match="not hashable"):
         agent.act(shown[0], game=[])

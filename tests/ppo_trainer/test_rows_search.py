@@ -192,5 +192,5 @@ def test_what_cannot_be_searched_with_a_run_is_refused(tmp_path):
     remembers = replace(SMALL_NET, memory="lstm", memory_size=8)
     config = small_config(run_dir=str(tmp_path), total_timesteps=24, net=remembers)
     run = train(config, env=LineRows).run
-    with pytest.raises(SettingError, match="do not follow"):
+    with pytest.raises(SettingError, match="unrelated positions"):
         evaluate_run(run, LineRows, episodes=2, greedy=True, search=3)

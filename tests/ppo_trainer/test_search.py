@@ -98,14 +98,14 @@ def test_the_same_seed_chooses_the_same():
 
 
 def test_what_it_cannot_do_it_says():
-    with pytest.raises(SettingError, match="does not know which game"):
+    with pytest.raises(SettingError, match="not attached to a game"):
         SearchAgent(TicTacToe).act(TicTacToe().reset()["X"])
     with pytest.raises(SettingError, match="number of visits"):
         SearchAgent(TicTacToe, visits=0)
     agent, _ = searching([0] * 9, 0)
     with pytest.raises(SettingError, match="cannot be searched"):
         SearchAgent(lambda: Farm())
-    with pytest.raises(SettingError, match="does not ask this"):
+    with pytest.raises(SettingError, match="not one of the attached game"):
         agent.act(TicTacToe().set_state({"board": [1] + [0] * 8, "turn": 1})["O"])
 
 
@@ -216,7 +216,7 @@ def test_the_seat_that_asks_is_told_by_everything_that_it_sees(number, seat):
     assert agent.act(game.reset()[seat])["Go"].index == number
     game, agent = Roles(is_told=False), SearchAgent(lambda: Roles(False), visits=20)
     agent.attach(game)
-    with pytest.raises(SettingError, match="several seats see this: 'a', 'b'"):
+    with pytest.raises(SettingError, match="several seats observe this: 'a', 'b'"):
         agent.act(game.reset()[seat])
     agent.attach(game, seat=seat)
     assert agent.act(game.reset()[seat])["Go"].index == number

@@ -156,5 +156,5 @@ def test_each_side_of_a_compiled_game_plays_as_many_games():
 
 
 def test_a_compiled_game_for_one_is_still_refused(tmp_path):
-    with pytest.raises(ConfigError, match="no game of several players"):
+    with pytest.raises(ConfigError, match="not a game for several players"):
         train(config(tmp_path, "alone", MODES["pool"], game="minesweeper"))

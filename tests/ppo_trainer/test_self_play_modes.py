@@ -227,16 +227,16 @@ def test_opponents_that_do_not_exist_or_do_not_fit(tmp_path):
         (("no_such_package.player",), "'no_such_package.player' cannot be imported"),
         (("ragged_envs.multi_snake_script.crawl_to_fod",), "did you mean 'crawl_to_food'"),
         ((str(mines),), "plays another game"),
-        (("random", "random"), "names somebody twice"),
+        (("random", "random"), "contains an opponent twice"),
     ):
         for mode in ("fixed", "pool"):
             with pytest.raises(ConfigError, match=text):
                 train(config(tmp_path, SelfPlayConfig(mode=mode, opponents=names)), env=TicTacToe)
-    with pytest.raises(ConfigError, match="no game of several players"):
+    with pytest.raises(ConfigError, match="not a game for several players"):
         train(small_config(run_dir=str(tmp_path), selfplay=MODES["pool"]), env=MineSweeper)
     with pytest.raises(ConfigError, match="has no opponents"):
         SelfPlayConfig(opponents=("random",))
-    with pytest.raises(ConfigError, match="has no end"):
+    with pytest.raises(ConfigError, match="no condition ends a stage"):
         SelfPlayConfig(mode="stages", until_win=0.0)
     with pytest.raises(ConfigError, match=r"selfplay.past is out of range"):
         config_from_dict({"selfplay": {"past": 1.5}})
