@@ -398,4 +398,4 @@ def test_a_card_without_bfloat16_computes_in_float32_and_says_so_once(monkeypatc
     assert isinstance(autocast(cuda, "bfloat16"), nullcontext)
     assert isinstance(autocast(cuda, "bfloat16"), nullcontext)
     has_bfloat16.cache_clear()
-    assert capsys.readouterr().out == "T4 has no bfloat16: float32 takes its place\n"
+    assert capsys.readouterr().out == "T4 has no bfloat16: float32 is used\n"

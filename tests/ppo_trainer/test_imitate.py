@@ -278,7 +278,7 @@ def test_blocks_of_a_larger_data_set_teach_as_well(recorded, tmp_path):
 
 
 def test_recordings_that_teach_nothing_are_refused(recorded, tmp_path):
-    with pytest.raises(ConfigError, match="other spaces than those of Truncated"):
+    with pytest.raises(ConfigError, match="does not have the spaces of Truncated"):
         imitate([recorded], small_config(run_dir=str(tmp_path)), env=Truncated)
     with RecordEpisodes(ListEnv(Foraging, 1), tmp_path / "empty") as rows:
         rows.reset()

@@ -124,7 +124,7 @@ def test_equal_players_are_even_in_games_of_more_than_two_and_of_teams():
         assert count_results(scores) == (first_wins, 0, 12 - first_wins)
     payoff, games = np.full((2, 2), 0.5), np.full((2, 2), 4)
     table = League(("a", "b"), payoff, games, np.zeros(2), np.ones(2), sides=3).table()
-    assert "Of the 3 sides one player of a pair has one and the other all others" in table
+    assert "Of the 3 sides one player of a pair plays one, the other player all others" in table
 
 
 def test_everybody_plays_everybody_from_both_sides(run):

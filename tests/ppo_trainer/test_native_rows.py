@@ -264,7 +264,7 @@ def test_worker_processes_are_not_used_for_native_rows_and_that_is_said(tmp_path
             rollout=RolloutConfig(num_envs=4, steps=6, processes=processes),
         )
         nets.append(parameters(train(config).net))
-        said = "rollout.processes is not used: MineSweeperVec" in capsys.readouterr().out
+        said = "rollout.processes has no effect: MineSweeperVec" in capsys.readouterr().out
         assert said == (processes == 2)
     assert_same(*nets)
 

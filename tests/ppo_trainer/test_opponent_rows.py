@@ -249,7 +249,7 @@ def test_a_row_has_one_player():
         check_sides([[0], [2]])
     with pytest.raises(errors.SeatError, match="a game needs opponents"):
         check_sides([[0]])
-    with pytest.raises(errors.SettingError, match="no whole games of 3 seats"):
+    with pytest.raises(errors.SettingError, match="do not make whole games of 3 seats"):
         rows_of(TicTacToe, Draws(Lineup()), 4, sides=((0,), (1,), (2,)))
 
 
