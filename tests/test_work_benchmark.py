@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 from ragged_envs.industry.job_shop import JobShopRows
+from ragged_envs.industry.routing_scripts import savings
+from ragged_envs.industry.vehicle_routing import VehicleRoutingRows, usual_capacity
 from ragged_envs.industry.warehouse import Warehouse
 
 from entity_env import Observation, SelectEntityActionMask
@@ -53,6 +55,23 @@ def test_the_reference_of_routing_solves_what_can_be_seen():
     places = np.array([[0.1, 0.4], [0.9, 0.6], [0.1, 0.6], [0.9, 0.4]])
     cost = _pyvrp(np.array([0.5, 0.5]), places, np.array([1, 1, 1, 1]), 2, 0.1)
     assert cost == pytest.approx(2 * (2 * np.hypot(0.4, 0.1) + 0.2), abs=1e-5)
+
+
+def test_the_turns_of_customers_are_those_of_the_savings_algorithm():
+    from benchmarks.work.play import values_by
+    from benchmarks.work.routing import _savings
+
+    rng = np.random.default_rng(5)
+    places, depots, demands = (
+        rng.random((3, 14, 2)),
+        rng.random((3, 2)),
+        rng.integers(1, 10, (3, 14)),
+    )
+    rows = VehicleRoutingRows(3, customers=14)
+    rows.put_instances(places, demands, depots)
+    each = zip(depots, places, demands, strict=True)
+    expected = [_savings(*one, usual_capacity(14)) for one in each]
+    assert values_by(savings, rows, "cost") == pytest.approx(expected)
 
 
 def test_streams_are_the_same_for_every_player():

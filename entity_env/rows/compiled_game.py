@@ -46,8 +46,8 @@ class Field:
         least: The least number of a valid state, or one for each column of the last axis; None: no
             bound. Floats of a valid state are finite.
         most: The greatest number, in the same form.
-        fixed: The rows fill the field once, and no function of the game writes to it, as with a
-            floor plan. Saved states leave it out.
+        fixed: Saved states leave the field out: the rows fill it once, as with a floor plan, or
+            functions of the game write it each time before they read it.
     """
 
     shape: tuple[int, ...] = ()

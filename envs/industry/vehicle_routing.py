@@ -38,13 +38,13 @@ from .routing_instances import FAR, MOST_CUSTOMERS, MOST_VEHICLES, find_instance
 __all__ = ["CUSTOMER", "VehicleRouting", "VehicleRoutingRows", "usual_capacity"]
 
 CUSTOMER = (
-    "x", "y", "demand", "opens", "closes", "depot distance", "distance", "dx", "dy", "fits",
+    "x", "y", "demand", "opens", "closes", "depot distance", "distance", "dx", "dy", "fits", "turn",
 )  # fmt: skip
 """The features of a customer, in their order; see ``VehicleRouting``."""
 OBS_SPACE = ObsSpace(
     entities={
         "Vehicle": Entity([Position("x", "y"), "load", "busy", "parked", "asked"]),
-        "Depot": Entity([Position("x", "y"), "distance", "dx", "dy"]),
+        "Depot": Entity([Position("x", "y"), "distance", "dx", "dy", "turn"]),
         "Customer": Entity([Position("x", "y"), *CUSTOMER[2:]]),
         "Day": Entity(["customers", "tours", "time", "to come"]),
     }
@@ -197,7 +197,8 @@ class VehicleRoutingRows(CompiledRows):
 
     def load_game(self, saved: Mapping[str, Any]) -> dict[str, Any]:
         """Return the fields, or StateError, also for another instance than the given one."""
-        fields = super().load_game(saved)
+        # Runs from before do not say whose turn it is, and their networks do not see it.
+        fields = super().load_game({"turn": [0] * self._fields["turn"].shape[1], **saved})
         names = ("given", "customers", "depot", "x", "y", "demand", "opens", "closes", "service")
         if self.instance is not None and not all(
             np.array_equal(fields[name], self._fields[name][0]) for name in names
@@ -249,6 +250,10 @@ def _game(
             "vehicles": Field(least=fewest, most=vehicles),
             "given": Field(least=0, most=1),
             "start": Field(least=0, fixed=True),
+            "turn": Field((customers + 1,), np.int8, least=0, most=1),
+            **{name: Field((customers + 1,), fixed=True) for name in ("tour", "ends", "mate")},
+            "filled": Field((customers + 1,), np.int64, fixed=True),
+            "gain": Field((customers + 1,), np.float64, fixed=True),
             "depot": Field((2,), np.float64, least=-FAR, most=FAR),
             "x": Field((customers,), np.float64, least=-FAR, most=FAR),
             "y": Field((customers,), np.float64, least=-FAR, most=FAR),
@@ -385,6 +390,7 @@ def depot_features(g: Any, game: int, _: int, out: npt.NDArray[np.float32]) -> N
     """Write where the depot is, also from the nearest vehicle that is asked."""
     out[0], out[1] = _place(g, game, 0)
     _nearest(g, game, 0, out, 2)
+    out[5] = g.turn[game, 0]
 
 
 def customer_features(g: Any, game: int, i: int, out: npt.NDArray[np.float32]) -> None:
@@ -397,6 +403,7 @@ def customer_features(g: Any, game: int, i: int, out: npt.NDArray[np.float32]) -
     out[5] = _way(g, game, own + 1, 0) / g.unit
     vehicle = _nearest(g, game, own + 1, out, 6)
     out[9] = vehicle >= 0 and g.demand[game, own] <= g.load[game, vehicle]
+    out[10] = g.turn[game, i + 1]
 
 
 def day_features(g: Any, game: int, _: int, out: npt.NDArray[np.float32]) -> None:
@@ -576,6 +583,7 @@ def _move_on(g: Any, game: int) -> None:
             if now < g.free[game, vehicle] < earliest:
                 earliest = g.free[game, vehicle]
         if any_asked:
+            _plan(g, game)
             return
         for i in range(g.customers[game]):
             if g.served[game, i] == _OPEN and now < g.known[game, i] < earliest:
@@ -589,6 +597,77 @@ def _move_on(g: Any, game: int) -> None:
         if g.served[game, i] == _OPEN:
             g.served[game, i] = _MISSED
     g.num_here[game], g.over[game] = 0, 1
+
+
+@compiled
+def _plan(g: Any, game: int) -> None:
+    """Write whose turn it is for the first vehicle that is asked, by the savings algorithm.
+
+    Its tours are joined end to end, first those where that saves most. What the vehicle has driven
+    is a tour with one end; from the depot it is the turn of all ends.
+
+    Source: Clarke and Wright, Operations Research 12, 1964.
+    """
+    vehicle, last = 0, g.num_here[game]
+    while not g.asked[game, vehicle]:
+        vehicle += 1
+    for i in range(last + 1):
+        g.tour[game, i], g.ends[game, i], g.turn[game, i] = i, 2, 0
+        if i < last:
+            g.filled[game, i] = g.demand[game, g.here[game, i]]
+    g.filled[game, last] = g.capacity[game] - g.load[game, vehicle]
+    g.ends[game, last] = 0 if g.parked[game, vehicle] else 1
+    for i in range(last + 1):
+        _seek(g, game, vehicle, i)
+    following = -1
+    while True:
+        best = 0
+        for i in range(last + 1):
+            if g.ends[game, i] and g.gain[game, i] > g.gain[game, best] * (g.ends[game, best] > 0):
+                best = i
+        if not g.ends[game, best] or g.gain[game, best] <= 0:
+            break
+        mate = g.mate[game, best]
+        if not _joins(g, game, best, mate):  # any more; what is left to join saves less
+            _seek(g, game, vehicle, best)
+            continue
+        if best == last or mate == last:
+            following = best + mate - last
+        g.ends[game, best] -= 1
+        g.ends[game, mate] -= 1
+        kept, gone = g.tour[game, best], g.tour[game, mate]
+        g.filled[game, kept] += g.filled[game, gone]
+        for i in range(last + 1):
+            if g.tour[game, i] == gone:
+                g.tour[game, i] = kept
+    if g.parked[game, vehicle]:
+        for i in range(last):
+            g.turn[game, i + 1] = g.ends[game, i] > 0
+    else:
+        g.turn[game, following + 1] = 1  # the depot, where nobody follows
+
+
+@compiled
+def _joins(g: Any, game: int, i: int, j: int) -> bool:
+    """Return True if two ends of tours can be joined: of customers here, or of the vehicle."""
+    one, other = g.tour[game, i], g.tour[game, j]
+    free = g.ends[game, i] > 0 and g.ends[game, j] > 0 and one != other
+    fits: bool = free and g.filled[game, one] + g.filled[game, other] <= g.capacity[game]
+    return fits
+
+
+@compiled
+def _seek(g: Any, game: int, vehicle: int, i: int) -> None:
+    """Note the end of a tour that is best joined to another end, and what that saves."""
+    last, g.gain[game, i] = g.num_here[game], 0.0
+    node = g.here[game, i] + 1 if i < last else g.at[game, vehicle]
+    home = _way(g, game, node, 0)
+    for j in range(last + 1):
+        if _joins(g, game, i, j):
+            other = g.here[game, j] + 1 if j < last else g.at[game, vehicle]
+            saved = home + _way(g, game, 0, other) - _way(g, game, node, other)
+            if saved > g.gain[game, i]:
+                g.gain[game, i], g.mate[game, i] = saved, j
 
 
 @compiled
@@ -615,7 +694,9 @@ class VehicleRouting(CompiledEnvironment):
         and offset from the nearest vehicle that is asked. Customer: each that is known and not
         served: position, ``demand`` in parts of the capacity, in how long the window ``opens`` and
         ``closes`` (0 without windows), ``depot distance``, ``distance`` and offset from the nearest
-        vehicle that is asked, whether that one's load ``fits``. Day: ``customers`` here in tens,
+        vehicle that is asked, whether that one's load ``fits``. Both: whether it is their ``turn``
+        to be the next stop of the first vehicle that is asked, by the savings algorithm (Clarke and
+        Wright 1964), without regard to windows. Day: ``customers`` here in tens,
         ``tours`` that their demand fills, ``time`` in parts of the day, customers ``to come`` in
         tens, where requests arrive.
     Actions:

@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 from ragged_envs.errors import EnvConfigError
 from ragged_envs.industry.routing_instances import find_instance
-from ragged_envs.industry.routing_scripts import nearest_customer
+from ragged_envs.industry.routing_scripts import nearest_customer, savings
 from ragged_envs.industry.vehicle_routing import (
     CUSTOMER,
     VehicleRouting,
@@ -156,6 +156,38 @@ def test_copies_begin_at_the_customers_near_to_the_depot():
     # Two customers fill a vehicle, which then drives home.
     ways = (0.6, 0.4 + math.hypot(0.6, 0.4) + 0.6, 0.6 + 0.8 + 1.0)
     assert_allclose(obs.reward[:3], [-10 * way / 3.64 for way in ways], rtol=1e-6)
+
+
+def turns(env, seen):
+    """Return the customers whose turn it is, and the depot."""
+    depot = [DEPOT] if seen.features["Depot"][0][-1] else []
+    rows = zip(env.fields()["here"], seen.features["Customer"], strict=False)
+    return depot + [i for i, row in rows if row[-1]]
+
+
+def test_whose_turn_it_is_by_the_savings():
+    """Customers 1 and 2 save 1.0 + 0.8 - 0.6 = 1.2, then 0 and 1, 2 and 3 both 0.8.
+
+    Ten fit: 1, 2 and 3 are a tour of nine, for 0 with five a vehicle drives alone.
+    """
+    env, seen = square(demand=(5, 3, 3, 3))
+    assert turns(env, seen) == [0, 1, 3]
+    seen = env.act(go(env, v0=0))
+    assert turns(env, seen) == [DEPOT]
+    seen = env.act(go(env, v0=DEPOT))
+    assert turns(env, seen) == [1, 3]
+    seen = env.act(go(env, v0=3))
+    assert turns(env, seen) == [2]
+    assert savings(seen)["Go"].actees == [("Customer", 1)]  # 1 and 2 are left
+
+
+def test_states_from_before_know_no_turns():
+    rows = VehicleRoutingRows(1)
+    rows.interpret()
+    rows.reset()
+    state = rows.get_state()
+    del state[0]["env"]["turn"]
+    assert not rows.set_state(state).features["Customer"][0].as_array()[:, -1].any()
 
 
 def test_the_usual_capacities():
