@@ -295,7 +295,8 @@ class ScaleConfig:
     Args:
         mode: ``local``: this process plays. ``rapid``: each rollout process of Ray steps worlds and
             runs a copy of the network, and this process learns. ``ascend``: processes that step
-            worlds and processes that run the network are separate.
+            worlds and processes that run the network are separate. With torchrun, its processes are
+            the networks, and each learns from what it plays.
         worlds: Number of processes that step worlds. Each steps an equal part of the rows. With
             ``rapid`` and ``worlds`` equal to ``networks``, the same processes do both.
         networks: Number of processes that run the network. The larger of ``worlds`` and

@@ -25,7 +25,6 @@ from ppo_trainer.config import TrainConfig, config_from_dict, config_to_dict
 from ppo_trainer.environments import (
     Game,
     make_factory,
-    open_vec_env,
     with_env,
     with_kept_files,
     with_whole_games,
@@ -49,6 +48,7 @@ from ppo_trainer.runs.load_run import with_network_settings
 from ppo_trainer.runs.logger import check_wandb
 from ppo_trainer.runs.saved_spaces import fit_game
 from ppo_trainer.runs.trust import require_trust
+from ppo_trainer.scale.clients import open_rows
 from ppo_trainer.scale.fleet import Gather, collect_here, open_gather
 from ppo_trainer.training.callbacks import CallbackLike, Callbacks
 from ppo_trainer.training.experience_metrics import (
@@ -137,7 +137,7 @@ def _train(
     with (
         naming_slow_calls(config.rollout.slow_after, complain),
         Interrupt() as interrupt,
-        open_vec_env(config, game, config.seed, ranks.share) as vec_env,
+        open_rows(config, game, ranks) as vec_env,
         compiling(config, vec_env, device),
         open_session(config, game, vec_env, device, ranks) as (session, obs),
         session.explained_errors(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -86,6 +86,7 @@ def collect(
     obs: VecObs,
     config: TrainConfig,
     clock: Stopwatch,
+    agreed: Callable[[bool], bool] = bool,
 ) -> list[Collected]:
     """Play on from ``obs`` until ``config.frames_per_update`` decisions have an outcome.
 
@@ -99,6 +100,8 @@ def collect(
         obs: Last observation of the rows.
         config: Settings of the run.
         clock: Stopwatch of the phases.
+        agreed: Function called at each step with True if the rollout is complete here. Returns True
+            if the rollout ends, on which several processes may have to agree.
 
     Returns:
         One result for each network.
@@ -119,7 +122,7 @@ def collect(
     while True:
         places = _places(obs, env, len(collectors))
         pairs = list(zip(collectors, places, strict=True))
-        if all(_is_full(own.buffer, obs.rows[mine], wanted) for own, mine in pairs):
+        if agreed(all(_is_full(own.buffer, obs.rows[mine], wanted) for own, mine in pairs)):
             break
         idle = 0 if obs.num_frames else idle + 1
         if idle > MOST_IDLE_STEPS:

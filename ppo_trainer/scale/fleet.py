@@ -7,7 +7,6 @@ else goes on: what is lost is the rollout in hand.
 
 from __future__ import annotations
 
-import logging
 import math
 import time
 from collections import deque
@@ -18,64 +17,25 @@ from itertools import count
 from typing import Any, TypeAlias
 
 from entity_env import Metric, VecEnv, VecObs
-from entity_env.workers.interpreter import python_path
-from ppo_trainer.config import TrainConfig
-from ppo_trainer.environments import Game, make_vec_env
 from ppo_trainer.errors import ConfigError, TrainerError
 from ppo_trainer.experience.collect import Collected, collect
 from ppo_trainer.experience.trajectories import Trajectories
-from ppo_trainer.machine.ranks import Share
 from ppo_trainer.machine.screen import complain, say
 from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.machine.stopwatch import Stopwatch
+from ppo_trainer.scale.ray_cluster import open_ray, why_lost
 from ppo_trainer.scale.rollout_worker import Played, RolloutWorker
-from ppo_trainer.scale.worlds import ServedRows, ServedShare, World
+from ppo_trainer.scale.topology import RowMaker, cells, served_rows
+from ppo_trainer.scale.worlds import World
 from ppo_trainer.training.session import Session
 
-__all__ = ["Gather", "WorldShare", "cells", "collect_here", "open_gather"]
+__all__ = ["Gather", "collect_here", "open_gather"]
 
 Gather: TypeAlias = Callable[[Session, VecObs, Stopwatch], list[Collected]]
 """A function that returns the decisions of an update, and the observation to go on from."""
 
 _MOST_LOSSES = 20
 """Processes lost one after the other, without any rollout in between, after which a run ends."""
-
-
-@dataclass(frozen=True)
-class WorldShare:
-    """The place of a network in a world.
-
-    Args:
-        world: The number of the world.
-        share: Which of its networks it is.
-        shares: How many networks the world serves.
-    """
-
-    world: int
-    share: int = 0
-    shares: int = 1
-
-
-def cells(worlds: int, networks: int) -> list[list[list[WorldShare]]]:
-    """Return who plays what: for each cell, for each of its networks, the parts of worlds.
-
-    ``cells(2, 2)``: one world for each network. ``cells(4, 2)``: two worlds for each network.
-    ``cells(1, 2)``: one world, of which each network plays a half.
-
-    Raises:
-        ConfigError: One number is no multiple of the other.
-    """
-    more, fewer = max(worlds, networks), min(worlds, networks)
-    if more % fewer:
-        raise ConfigError(
-            "worlds and networks cannot be shared evenly",
-            expected="scale.worlds a multiple of scale.networks, or the other way round",
-            received=f"scale.worlds={worlds} scale.networks={networks}",
-        )
-    each = more // fewer
-    if worlds >= networks:
-        return [[[WorldShare(n * each + k) for k in range(each)]] for n in range(networks)]
-    return [[[WorldShare(world, k, each)] for k in range(each)] for world in range(worlds)]
 
 
 @contextmanager
@@ -85,38 +45,28 @@ def open_gather(session: Session) -> Iterator[Gather]:
     Raises:
         ConfigError: Ray is not installed, or settings do not go together.
     """
-    if session.config.scale.mode == "local":
+    own = session.config.scale
+    if own.mode == "local" or not session.ranks.is_alone:
         yield collect_here
         return
-    try:
-        import ray
-    except ImportError as error:
-        raise ConfigError(
-            f"scale.mode={session.config.scale.mode} needs Ray",
-            hint="pip install 'ragged-rl[ray]'",
-        ) from error
-    begun = not ray.is_initialized()
-    if begun:
-        # Its processes find the modules that this one finds, those of environments among them.
-        ray.init(
-            session.config.scale.address,
-            runtime_env={"env_vars": {"PYTHONPATH": python_path()}},
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-        )
-    fleet = Fleet(session, ray)
-    try:
-        yield fleet.gather
-    finally:
-        fleet.close()
-        if begun:
-            ray.shutdown()
+    apart = own.mode == "ascend" or own.worlds != own.networks
+    processes = own.networks + (own.worlds if apart else 0)
+    with open_ray(own, processes) as ray:
+        fleet = Fleet(session, ray)
+        say(f"{processes} processes of Ray play: {own.worlds} worlds, {own.networks} networks")
+        try:
+            yield fleet.gather
+        finally:
+            fleet.close()
 
 
 def collect_here(session: Session, obs: VecObs, clock: Stopwatch) -> list[Collected]:
     """Play the rows of the session."""
-    collectors = [learner.collector() for learner in session.learners]
-    return collect(collectors, session.vec_env, obs, session.config, clock)
+    collectors, ranks = [learner.collector() for learner in session.learners], session.ranks
+    # A world waits for all whom it serves, so that they end their rollouts at the same step.
+    together = session.config.scale.mode == "ascend" and not ranks.is_alone
+    agreed = (lambda is_full: not ranks.any(not is_full)) if together else bool
+    return collect(collectors, session.vec_env, obs, session.config, clock, agreed)
 
 
 @dataclass(eq=False)
@@ -147,7 +97,7 @@ class Fleet:
         self._config, self._game, self._ray = session.config, session.game, ray
         own = self._config.scale
         self._plan = cells(own.worlds, own.networks)
-        self._seeds = count()
+        self._seeds = count(session.steps)  # a resumed run plays other episodes
         self._lost = self._lost_in_a_row = self._dropped = 0
         self._weights: Any = None
         self._version = 0
@@ -183,7 +133,7 @@ class Fleet:
             self._end(cell)
 
     def _check(self) -> None:
-        """Raise ConfigError where processes would wait for each other, or for cores, for ever."""
+        """Raise ConfigError where processes would wait for each other for ever."""
         own = self._config.scale
         if own.networks > own.worlds and not own.max_staleness:
             raise ConfigError(
@@ -191,17 +141,6 @@ class Fleet:
                 expected="scale.max_staleness=1 or more, or as many worlds as networks",
                 received=f"scale.worlds={own.worlds} scale.networks={own.networks}",
             )
-        apart = own.mode == "ascend" or own.worlds != own.networks
-        processes = own.networks + (own.worlds if apart else 0)
-        there = self._ray.cluster_resources().get("CPU", 0.0)
-        fitting = f"scale.cpus={there / processes:.2g}"
-        if processes * own.cpus > there:
-            raise ConfigError(
-                f"{processes} processes of Ray want {processes * own.cpus:g} cores",
-                expected=f"at most {there:g}",
-                hint=f"lower scale.worlds and scale.networks, or set {fitting}",
-            )
-        say(f"{processes} processes of Ray play: {own.worlds} worlds, {own.networks} networks")
 
     def _joined(self, taken: Sequence[Played], obs: VecObs) -> Collected:
         metrics: dict[str, Metric] = {}
@@ -251,15 +190,10 @@ class Fleet:
             self._waiting.append(self._ray.get(ref))
         except self._ray.exceptions.RayTaskError as error:
             raise TrainerError(
-                "a process that plays for the run has failed",
-                received=f"{type(error.cause).__name__}: {error.cause}",
+                "a process that plays for the run has failed", received=why_lost(self._ray, error)
             ) from error
-        except self._ray.exceptions.OutOfMemoryError:
-            self._replace(
-                cell, "its machine is out of memory: lower scale.networks or rollout.num_envs"
-            )
         except self._ray.exceptions.RayError as error:
-            self._replace(cell, str(error).strip().splitlines()[0])
+            self._replace(cell, why_lost(self._ray, error))
         else:
             self._lost_in_a_row = 0
             cell.idle.append(network)
@@ -293,10 +227,10 @@ class Fleet:
             for part in parts:
                 if not in_one and part.world not in worlds:
                     make = ray.remote(num_cpus=own.cpus, max_concurrency=part.shares + 1)(World)
-                    rows = _RowMaker(config, self._game, part.world, next(self._seeds))
+                    rows = RowMaker(config, self._game, part.world, next(self._seeds))
                     worlds[part.world] = make.remote(rows, part.shares, own.timeout)
             seed = derived_seed(config.seed, "player", next(self._seeds))
-            maker: Callable[[], VecEnv] = _RowMaker(config, self._game, parts[0].world, seed)
+            maker: Callable[[], VecEnv] = RowMaker(config, self._game, parts[0].world, seed)
             if not in_one:
                 maker = _ServedMaker([(worlds[part.world], part.share) for part in parts])
             cell.networks.append(
@@ -305,22 +239,6 @@ class Fleet:
         cell.worlds = list(worlds.values())
         cell.idle = list(cell.networks)
         return cell
-
-
-@dataclass(frozen=True)
-class _RowMaker:
-    """Makes the rows of a world in its process."""
-
-    config: TrainConfig
-    game: Game
-    world: int
-    seed: int
-
-    def __call__(self) -> VecEnv:
-        """Return its share of all rows."""
-        seed = derived_seed(self.config.seed, "world", self.seed)
-        share = Share(self.world, self.config.scale.worlds)
-        return make_vec_env(self.config, self.game, seed, share)
 
 
 @dataclass(frozen=True)
@@ -333,8 +251,4 @@ class _ServedMaker:
         """Return rows that ask the worlds."""
         import ray
 
-        places = [
-            ServedShare(lambda name, *own, world=world: getattr(world, name).remote(*own), share)
-            for world, share in self.places
-        ]
-        return ServedRows(places, ray.get)
+        return served_rows(self.places, ray.get)

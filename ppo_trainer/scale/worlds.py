@@ -41,6 +41,7 @@ class World:
         self._forms = answer_forms(self._rows.action_space())
         self._all_here = threading.Barrier(networks, self._step)
         self._obs: VecObs | None = None
+        self._seed: int | None = None
         self._answers: dict[int, bytes | None] = {}
 
     def spaces(self) -> tuple[ObsSpace, Mapping[str, ActionSpace], list[int]]:
@@ -48,13 +49,20 @@ class World:
         counts = [count for _, count in self._shares]
         return self._rows.obs_space(), self._rows.action_space(), counts
 
-    def step(self, network: int, answers: bytes | None) -> bytes:
+    def step(self, network: int, answers: bytes | None, seed: int | None = None) -> bytes:
         """Return what a network sees when all have answered; no answers begin new episodes.
+
+        Args:
+            network: Which one answers.
+            answers: To its frames.
+            seed: Of the new episodes; that of the first network counts.
 
         Raises:
             TrainerError: Another network has not answered.
         """
         self._answers[network] = answers
+        if network == 0:
+            self._seed = seed
         try:
             self._all_here.wait(self._timeout)
         except threading.BrokenBarrierError as error:
@@ -69,7 +77,7 @@ class World:
         """Step the rows, in the last network's thread, while the others wait."""
         obs = self._obs
         if obs is None or None in self._answers.values():
-            self._obs = self._rows.reset()
+            self._obs = self._rows.reset(self._seed)
             return
         places = [_places(obs, *share) for share in self._shares]
         answers = [
@@ -151,14 +159,14 @@ class ServedRows(VecEnv):
         return sum(self._counts)
 
     def _reset(self, seed: int | None) -> VecObs:
-        return self._step([None] * len(self._places))
+        return self._step([None] * len(self._places), seed)
 
     def _act(self, chosen: Mapping[str, ActionBuffer]) -> VecObs:
         return self._step(split_actions(chosen, self._frames))
 
-    def _step(self, answers: Sequence[bytes | None]) -> VecObs:
+    def _step(self, answers: Sequence[bytes | None], seed: int | None = None) -> VecObs:
         calls = [
-            place.call("step", place.network, own)
+            place.call("step", place.network, own, seed)
             for place, own in zip(self._places, answers, strict=True)
         ]
         obs = self._format.join([(own, 0) for own in self._wait(calls)])

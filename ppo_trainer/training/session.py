@@ -313,10 +313,15 @@ def open_session(
 
 def _check_alone(config: TrainConfig, ranks: Ranks) -> None:
     """Raise ConfigError for settings of which several processes would have to agree on more."""
-    if config.scale.mode != "local" and not (ranks.is_alone and not config.rollout.processes):
+    if config.scale.mode != "local" and config.rollout.processes:
         raise ConfigError(
             f"scale.mode={config.scale.mode} has processes of its own",
-            expected="rollout.processes=0, and no torchrun",
+            expected="rollout.processes=0",
+        )
+    if config.scale.mode == "rapid" and not ranks.is_alone:
+        raise ConfigError(
+            "scale.mode=rapid has one process that learns",
+            expected="scale.mode=ascend, or no torchrun",
         )
     for name, own, expected in (
         ("selfplay.mode", config.selfplay.mode, "mirror"),
@@ -416,9 +421,9 @@ def _resume(session: Session) -> tuple[Session, VecObs]:
     folder = latest_checkpoint(run)
     restored = load_state(folder, state, session.ranks.rank)
     envs, notes = restored.envs, []
-    rows = session.ranks.share.cut(config.rollout.num_envs, session.game.whole(1))
-    if session.ranks.is_alone:
-        rows = 0, len(vec_env)
+    rows = 0, len(vec_env)
+    if vec_env.has_state() and not session.ranks.is_alone:
+        rows = session.ranks.share.cut(config.rollout.num_envs, session.game.whole(1))
     total = sum(session.ranks.gathered_json(rows[1]))
     refuse_single_policy(run)
     if state.clone is not None:

@@ -4,6 +4,8 @@ Threads stand for the processes here, each with a process group of its own; ``to
 in ``test_torchrun.py``.
 """
 
+import itertools
+import sys
 import threading
 from copy import deepcopy
 from dataclasses import replace
@@ -14,6 +16,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from safetensors.torch import load_file
+from support.fake_ray import FakeRay
 from support.trainer_envs import Foraging, SavedForaging
 from support.trainer_runs import (
     SMALL_NET,
@@ -31,10 +34,10 @@ from support.turn_rows import TurnRows
 from torch.testing import assert_close
 
 from entity_env import ListEnv
-from ppo_trainer import OptimConfig, PPOConfig, RolloutConfig
+from ppo_trainer import OptimConfig, PPOConfig, RolloutConfig, ScaleConfig
 from ppo_trainer.algorithms.ppo import PPO
 from ppo_trainer.environments import with_env
-from ppo_trainer.errors import ConfigError, LearnerLostError
+from ppo_trainer.errors import ConfigError, LearnerLostError, TrainerError
 from ppo_trainer.experience.rollout import Rollout
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer
 from ppo_trainer.experience.row_memory import RowMemory
@@ -382,6 +385,49 @@ def test_decisions_that_wait_are_saved_for_all_rows(tmp_path):
     waiting = load_file(folder / "pending.safetensors")['["rows"]'].tolist()
     assert len(set(waiting)) == len(waiting)
     assert len({row // 2 for row in waiting}) > 1  # of several processes
+
+
+@pytest.mark.parametrize(("worlds", "size"), [(1, 2), (4, 2)])
+def test_processes_learn_from_the_worlds_that_serve_them(tmp_path, monkeypatch, worlds, size):
+    ray = FakeRay()
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    scale = ScaleConfig(mode="ascend", worlds=worlds, timeout=20)
+    config = remembering_config(tmp_path, run_name="run", scale=scale)
+    first, second = run_together(size, config)
+    assert_same(first.net.state_dict(), second.net.state_dict())
+    assert first.steps == 144
+    assert len(ray.actors) == worlds
+    records = metrics(first.run)
+    # 4 rows of the worlds have played 36 steps in episodes of 5.
+    assert sum(record["episodes"] for record in records) == 4 * 36 // 5
+    assert records[-1]["policy/staleness.max"] == 0.0
+    run_together(size, resuming(config, first.run, total_timesteps=168))
+    assert saved(first.run)[2]["steps"] == 168
+
+
+def test_rollouts_of_one_world_end_at_the_same_step(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", FakeRay())
+    scale = ScaleConfig(mode="ascend", worlds=1, timeout=20)
+    rows = {"_target_": "x", "slow": 0.5}  # some rows are asked more often than others
+    config = remembering_config(tmp_path, run_name="run", env=rows, scale=scale)
+    config = replace(config, rollout=RolloutConfig(num_envs=6, steps=6))
+    run, *_ = run_together(3, config, TurnRows)
+    steps = [record["steps"] for record in metrics(run.run)]
+    assert steps[-1] >= 144
+    assert any(after - before > 36 for before, after in itertools.pairwise(steps))
+
+
+def test_a_world_that_is_lost_is_told(tmp_path, monkeypatch):
+    class Failing(SavedForaging):
+        def act(self, actions):
+            raise ValueError("the cat has eaten the food")
+
+    monkeypatch.setitem(sys.modules, "ray", FakeRay())
+    scale = ScaleConfig(mode="ascend", worlds=1, timeout=5)
+    config = with_env(small_config(run_dir=str(tmp_path), scale=scale), Failing)
+    found = together(2, lambda ranks: _train(config, Failing, None, None, ranks), timeout=1.0)
+    assert any("the cat has eaten the food" in str(error) for error in found)
+    assert all(isinstance(error, TrainerError) for error in found)
 
 
 @pytest.mark.parametrize(

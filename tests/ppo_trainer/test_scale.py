@@ -14,7 +14,7 @@ from support.turn_rows import TurnRows
 from entity_env import ListEnv
 from ppo_trainer import RolloutConfig, ScaleConfig, train
 from ppo_trainer.errors import ConfigError, TrainerError
-from ppo_trainer.scale.fleet import WorldShare, cells
+from ppo_trainer.scale.topology import WorldShare, cells
 from ppo_trainer.scale.worlds import part_of
 
 

@@ -80,6 +80,7 @@ class FakeRay:
     def __init__(self, chance: float = 0.0, cores: float = 8.0) -> None:
         self._random, self._chance, self._cores = random.Random(0), chance, cores
         self.actors: list[Actor] = []
+        self._named: dict[tuple[str, str], Actor] = {}
         self.killed = 0
 
     def before_rollout(self, actor: Actor) -> None:
@@ -93,10 +94,18 @@ class FakeRay:
     def is_initialized(self) -> bool:
         return True
 
-    def remote(self, num_cpus: float, max_concurrency: int = 1) -> Any:
+    def get_runtime_context(self) -> Any:
+        return SimpleNamespace(gcs_address="here")
+
+    def get_actor(self, name: str, namespace: str) -> Actor:
+        return self._named[namespace, name]
+
+    def remote(self, num_cpus: float, max_concurrency: int = 1, **names: str) -> Any:
         def made(kind: type) -> Any:
             def begin(*arguments: Any) -> Actor:
                 self.actors.append(Actor(self, kind, max_concurrency, arguments))
+                if names:
+                    self._named[names["namespace"], names["name"]] = self.actors[-1]
                 return self.actors[-1]
 
             return SimpleNamespace(remote=begin)

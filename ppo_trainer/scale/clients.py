@@ -1,0 +1,92 @@
+"""Worlds that serve the processes of torchrun: each plays and learns from a part of a world's rows.
+
+This is Ascend (Suarez et al. 2020): servers step worlds; clients run the network for a share of a
+world's rows and compute its gradients, which are added up over all clients.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from entity_env import VecEnv
+from ppo_trainer.config import TrainConfig
+from ppo_trainer.environments import Game, open_vec_env
+from ppo_trainer.errors import TrainerError
+from ppo_trainer.machine.ranks import Ranks
+from ppo_trainer.machine.screen import say
+from ppo_trainer.scale.ray_cluster import open_ray, why_lost
+from ppo_trainer.scale.topology import RowMaker, WorldShare, cells, served_rows
+from ppo_trainer.scale.worlds import World
+
+__all__ = ["open_rows"]
+
+_NAMESPACE, _AUTH_MODE = "ragged_rl", "RAY_AUTH_MODE"
+
+
+@contextmanager
+def open_rows(config: TrainConfig, game: Game, ranks: Ranks) -> Iterator[VecEnv]:
+    """Open the rows that this process plays: its share, or what worlds of Ray serve it.
+
+    Raises:
+        ConfigError: Ray is not installed, or settings do not go together.
+    """
+    if config.scale.mode != "ascend" or ranks.is_alone:
+        with open_vec_env(config, game, config.seed, ranks.share) as rows:
+            yield rows
+        return
+    parts = [own for cell in cells(config.scale.worlds, ranks.size) for own in cell]
+    if not ranks.is_first:
+        run, address, mode = ranks.of_first(None)
+        if mode is not None:  # Ray chooses it where it starts a cluster, and joining needs the same
+            os.environ.setdefault(_AUTH_MODE, mode)
+        with open_ray(config.scale, 0, address) as ray:
+            yield _served(ray, run, parts[ranks.rank])
+        ranks.any(False)
+        return
+    with open_ray(config.scale, config.scale.worlds) as ray:
+        run = uuid.uuid4().hex
+        worlds = _start_worlds(config, game, ray, run, parts)
+        _get(ray, [world.spaces.remote() for world in worlds])
+        say(f"{ranks.size} processes learn; processes of Ray that step their worlds: {len(worlds)}")
+        address = ray.get_runtime_context().gcs_address
+        ranks.of_first([run, address, os.environ.get(_AUTH_MODE)])
+        yield _served(ray, run, parts[0])
+        ranks.any(False)  # the others have left the cluster, which ends with this process
+
+
+def _start_worlds(
+    config: TrainConfig, game: Game, ray: Any, run: str, parts: Sequence[Sequence[WorldShare]]
+) -> list[Any]:
+    shares = {part.world: part.shares for own in parts for part in own}
+    return [
+        ray.remote(
+            num_cpus=config.scale.cpus,
+            max_concurrency=count + 1,
+            name=f"{run}/{world}",
+            namespace=_NAMESPACE,
+        )(World).remote(RowMaker(config, game, world, world), count, config.scale.timeout)
+        for world, count in shares.items()
+    ]
+
+
+def _served(ray: Any, run: str, parts: Sequence[WorldShare]) -> VecEnv:
+    worlds = [(ray.get_actor(f"{run}/{own.world}", _NAMESPACE), own.share) for own in parts]
+    return served_rows(worlds, lambda calls: _get(ray, calls))
+
+
+def _get(ray: Any, calls: Sequence[Any]) -> Sequence[Any]:
+    """Return the results of calls.
+
+    Raises:
+        TrainerError: A world has failed, or is lost.
+    """
+    try:
+        return ray.get(calls)  # type: ignore[no-any-return]
+    except ray.exceptions.RayError as error:
+        raise TrainerError(
+            "a world that serves this process is lost", received=why_lost(ray, error)
+        ) from error

@@ -1,0 +1,66 @@
+"""Ray, opened for a run, and what its errors mean."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from entity_env.workers.interpreter import python_path
+from ppo_trainer.config import ScaleConfig
+from ppo_trainer.errors import ConfigError
+
+__all__ = ["open_ray", "why_lost"]
+
+
+@contextmanager
+def open_ray(scale: ScaleConfig, processes: int, address: str | None = None) -> Iterator[Any]:
+    """Open a cluster of Ray, or join the one that this program has opened.
+
+    Args:
+        scale: The settings.
+        processes: How many processes will be started there.
+        address: The cluster; None: that of the settings.
+
+    Raises:
+        ConfigError: Ray is not installed, or its cluster has too few cores.
+    """
+    try:
+        import ray
+    except ImportError as error:
+        raise ConfigError(
+            f"scale.mode={scale.mode} needs Ray", hint="pip install 'ragged-rl[ray]'"
+        ) from error
+    cluster: Any = ray
+    begun = not cluster.is_initialized()
+    if begun:
+        # Its processes find the modules that this one finds, those of environments among them.
+        cluster.init(
+            address or scale.address,
+            runtime_env={"env_vars": {"PYTHONPATH": python_path()}},
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+        )
+    try:
+        there = cluster.cluster_resources().get("CPU", 0.0)
+        if processes * scale.cpus > there:
+            raise ConfigError(
+                f"{processes} processes of Ray want {processes * scale.cpus:g} cores",
+                expected=f"at most {there:g}",
+                hint="lower scale.worlds and scale.networks, or set "
+                f"scale.cpus={there / processes:.2g}",
+            )
+        yield cluster
+    finally:
+        if begun:
+            cluster.shutdown()
+
+
+def why_lost(ray: Any, error: Exception) -> str:
+    """Return why a process of Ray is lost, or has failed, in a line."""
+    if isinstance(error, ray.exceptions.RayTaskError):
+        return f"{type(error.cause).__name__}: {error.cause}"
+    if isinstance(error, ray.exceptions.OutOfMemoryError):
+        return "its machine is out of memory: lower scale.networks or rollout.num_envs"
+    return str(error).strip().splitlines()[0]

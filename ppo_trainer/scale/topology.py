@@ -1,0 +1,93 @@
+"""Who serves whom: the parts of worlds that each network plays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from entity_env import VecEnv
+from ppo_trainer.config import TrainConfig
+from ppo_trainer.environments import Game, make_vec_env
+from ppo_trainer.errors import ConfigError
+from ppo_trainer.machine.ranks import Share
+from ppo_trainer.machine.seeding import derived_seed
+from ppo_trainer.scale.worlds import ServedRows, ServedShare
+
+__all__ = ["RowMaker", "WorldShare", "cells", "served_rows"]
+
+
+@dataclass(frozen=True)
+class WorldShare:
+    """The place of a network in a world.
+
+    Args:
+        world: The number of the world.
+        share: Which of its networks it is.
+        shares: How many networks the world serves.
+    """
+
+    world: int
+    share: int = 0
+    shares: int = 1
+
+
+def cells(worlds: int, networks: int) -> list[list[list[WorldShare]]]:
+    """Return who plays what: for each cell, for each of its networks, the parts of worlds.
+
+    ``cells(2, 2)``: one world for each network. ``cells(4, 2)``: two worlds for each network.
+    ``cells(1, 2)``: one world, of which each network plays a half.
+
+    Raises:
+        ConfigError: One number is no multiple of the other.
+    """
+    more, fewer = max(worlds, networks), min(worlds, networks)
+    if more % fewer:
+        raise ConfigError(
+            "worlds and networks cannot be shared evenly",
+            expected="scale.worlds a multiple of scale.networks, or the other way round",
+            received=f"scale.worlds={worlds} scale.networks={networks}",
+        )
+    each = more // fewer
+    if worlds >= networks:
+        return [[[WorldShare(n * each + k) for k in range(each)]] for n in range(networks)]
+    return [[[WorldShare(world, k, each)] for k in range(each)] for world in range(worlds)]
+
+
+@dataclass(frozen=True)
+class RowMaker:
+    """Makes the rows of a world in its process.
+
+    Args:
+        config: The settings of the run.
+        game: The game.
+        world: The number of the world.
+        seed: Of its random numbers.
+    """
+
+    config: TrainConfig
+    game: Game
+    world: int
+    seed: int
+
+    def __call__(self) -> VecEnv:
+        """Return its share of all rows."""
+        seed = derived_seed(self.config.seed, "world", self.seed)
+        share = Share(self.world, self.config.scale.worlds)
+        return make_vec_env(self.config, self.game, seed, share)
+
+
+def served_rows(
+    parts: Sequence[tuple[Any, int]], wait: Callable[[Sequence[Any]], Sequence[Any]]
+) -> ServedRows:
+    """Return the rows that a network plays in worlds of other processes.
+
+    Args:
+        parts: The processes of Ray that step the worlds, and which of its networks this one is.
+        wait: Returns the results of several calls.
+    """
+    places = [
+        ServedShare(lambda name, *own, world=world: getattr(world, name).remote(*own), share)
+        for world, share in parts
+    ]
+    return ServedRows(places, wait)
