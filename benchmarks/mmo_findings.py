@@ -11,15 +11,18 @@ in squares of 4 x 4 tiles, less its mean when the populations of whole lives are
 policy, with its seats labelled as if they were populations, is the control.
 
 Intervals are bootstrapped over training seeds. ``--steps`` is far below what the finding needs
-unless it is some millions: what comes out is said with the scale at which it did.
+unless it is some millions: what comes out is said with the scale at which it did. Stopped, it goes
+on where it was: a run is trained and measured once, seed after seed, so that each cell has as many.
 """
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import contextlib
+import itertools
+import json
+import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,14 +30,18 @@ from typing import Any
 import matplotlib.image
 import numpy as np
 import numpy.typing as npt
-from ragged_envs.mmo.body import COLUMN, ROW
 from ragged_envs.mmo.overlays import draw_map, values_over_map, with_heat, with_populations
 from ragged_envs.mmo.terrain import FOREST, GRASS, SCRUB
 from ragged_envs.mmo.world import MmoRows
 
 from benchmarks.mmo_policies import MAPS, Policy, of_run
+from entity_env import VecObs
+from entity_env.storage.files import write_file
+from ppo_trainer import recipe, resume, train
 from ppo_trainer.agent import load_agent
 from ppo_trainer.experience.tensors import to_batch
+from ppo_trainer.runs.checkpoint import latest_checkpoint
+from ppo_trainer.runs.folder import RunFolder
 
 Ints = npt.NDArray[np.int64]
 SQUARE = 4
@@ -72,22 +79,46 @@ class Visits:
     places: Ints
 
 
-def watch(policy: Policy, rows: MmoRows, steps: int) -> Visits:
-    """Play a world from its beginning until agents have taken so many steps."""
-    obs, life, born, seen = rows.reset(), np.full(len(rows), -1), 0, list[Any]()
-    total = 0
-    while total < steps:
+def worlds(run: Path, agents: int, maps: int) -> tuple[MmoRows, VecObs]:
+    """Return worlds on the last maps by turns, and how they begin.
+
+    Of worlds with few agents each map has several, so that about as many agents live on it at once
+    as in a full world, where some 16 do while lives are short.
+
+    Args:
+        run: Whose settings they have.
+        agents: The seats of each world.
+        maps: The number of maps.
+    """
+    settings = dict(load_agent(run).loaded.config.env)
+    settings |= {"agents": agents, "first_map": MAPS - maps, "maps": maps}
+    settings.pop("_target_")
+    count = maps * max(16 // agents, 1)
+    rows = MmoRows(count * agents, 0, **settings)
+    rows.reset()
+    begun, numbers = rows.copy_games(range(count)), np.arange(count)
+    begun.fields["map"][:] = numbers % maps
+    begun.fields["tiles"][:] = begun.fields["terrain"][numbers, numbers % maps]
+    return rows, rows.put_games(range(count), begun)
+
+
+def watch(policy: Policy, rows: MmoRows, obs: VecObs, maps: int, steps: int) -> list[Visits]:
+    """Play worlds until agents have taken so many steps on each map; return those of each map."""
+    life, born, seen = np.full(len(rows), -1), 0, list[Ints]()
+    total = np.zeros(maps, np.int64)
+    while total.min() < steps:
         own = obs.rows
         fresh = own[life[own] < 0]
         life[fresh] = np.arange(born, born + len(fresh))
         born += len(fresh)
-        agents = rows.copy_games([0]).fields["agents"][0, own]
-        seen.append(np.column_stack([life[own], own, agents[:, ROW], agents[:, COLUMN]]))
-        total += len(own)
+        game, seat = np.divmod(own, rows.num_seats)
+        seen.append(np.column_stack([game % maps, life[own], seat, rows.places(own)]))
+        total += np.bincount(game % maps, minlength=maps)
         obs = rows.act(policy(obs))
         life[obs.done] = -1
-    every = np.concatenate(seen)[:steps].astype(np.int64)
-    return Visits(every[:, 0], every[:, 1], every[:, 2:])
+    every = np.concatenate(seen)
+    parts = (every[every[:, 0] == number][:steps] for number in range(maps))
+    return [Visits(own[:, 1], own[:, 2], own[:, 3:]) for own in parts]
 
 
 def reachable(tiles: npt.NDArray[Any], spawns: Sequence[Sequence[int]]) -> npt.NDArray[np.bool_]:
@@ -102,8 +133,8 @@ def reachable(tiles: npt.NDArray[Any], spawns: Sequence[Sequence[int]]) -> npt.N
     return found
 
 
-def exploration(visits: Visits, can_be: npt.NDArray[np.bool_]) -> tuple[float, float, float]:
-    """The share of tiles visited, the tiles of a life, and its greatest Chebyshev distance."""
+def exploration(visits: Visits, can_be: npt.NDArray[np.bool_]) -> tuple[float, ...]:
+    """The share of tiles visited; tiles, greatest Chebyshev distance and steps of a life."""
     been = np.zeros(can_be.shape, bool)
     been[tuple(visits.places.T)] = True
     tiles, far = [], []
@@ -111,7 +142,8 @@ def exploration(visits: Visits, can_be: npt.NDArray[np.bool_]) -> tuple[float, f
     for own in np.split(visits.places[order], np.flatnonzero(np.diff(visits.lives[order])) + 1):
         tiles.append(len(np.unique(own, axis=0)))
         far.append(int(np.abs(own - own[0]).max()))
-    return float((been & can_be).sum() / can_be.sum()), float(np.mean(tiles)), float(np.mean(far))
+    share = (been & can_be).sum() / can_be.sum()
+    return float(share), float(np.mean(tiles)), float(np.mean(far)), len(order) / len(tiles)
 
 
 def mutual_information(labels: Ints, squares: Ints) -> float:
@@ -146,68 +178,75 @@ def interval(values: Sequence[float], seed: int = 0) -> str:
 
 
 def trained(cell: Cell, seed: int, steps: int, folder: Path) -> Path:
-    """The run of a cell, trained if it is not there."""
+    """Return the run of a cell, which is trained, or goes on, if it is not done."""
     run = folder / f"{cell.name}_seed{seed}"
-    if not (run / "checkpoints").is_dir():
-        changes = [f"env.agents={cell.agents}", f"env.populations={cell.populations}"]
-        if cell.populations > 1:
-            changes.append(f"selfplay.populations={cell.populations}")
-        size = max(2048 // cell.populations, 128)
-        rows = min(512, 128 * cell.agents)  # more worlds are too large for a checkpoint
-        subprocess.run(
-            [
-                *(sys.executable, "-m", "ppo_trainer", "env=mmo", *changes, f"seed={seed}"),
-                *(f"rollout.num_envs={rows}", f"rollout.steps={8192 // rows}"),
+    with contextlib.redirect_stdout(None):
+        if (run / "checkpoints").is_dir():
+            result = resume(run, total_timesteps=steps)
+        else:
+            worlds = max(512 // cell.agents, 32)  # where some 500 agents live at once
+            changes = [f"env.agents={cell.agents}", f"env.populations={cell.populations}"]
+            if cell.populations > 1:
+                changes.append(f"selfplay.populations={cell.populations}")
+            rows, size = worlds * cell.agents, max(2048 // cell.populations, 128)
+            config = recipe(
+                *("mmo", *changes, f"seed={seed}", f"total_timesteps={steps}"),
+                *(f"rollout.num_envs={rows}", f"rollout.steps={max(8192 // rows, 1)}"),
                 *(f"ppo.minibatch_size={size}", "eval.episodes=0"),
-                *(f"total_timesteps={steps}", f"run_dir={folder}", f"run_name={run.name}"),
-            ],
-            check=True,
-            stdout=subprocess.DEVNULL,
-        )
+                *(f"run_dir={folder}", f"run_name={run.name}"),
+            )
+            result = train(config)
+    if result.interrupted:
+        raise SystemExit(f"stopped; the same command goes on with {run}")
     return run
 
 
-def worlds(run: Path, agents: int, maps: int) -> Iterator[MmoRows]:
-    """One world on each of the last maps, with the settings of a run."""
-    settings = dict(load_agent(run).loaded.config.env) | {"agents": agents, "maps": 1}
-    settings.pop("_target_")
-    for number in range(MAPS - maps, MAPS):
-        yield MmoRows(None, number, **settings | {"first_map": number})
+def measured(cell: Cell, run: Path, seed: int, maps: int, watched: int) -> dict[str, Any]:
+    """Return what is measured of a run: how it explores, and what a place says of populations."""
+    scale = {"maps": maps, "watched": watched, "steps": latest_checkpoint(RunFolder(run)).name}
+    file = run / "measured.json"
+    if file.exists() and (found := json.loads(file.read_text()))["scale"] == scale:
+        return found  # type: ignore[no-any-return]
+    policy, explored, information = of_run(run, seed), {}, {}
+    for agents in sorted({cell.agents, 128}):
+        rows, obs = worlds(run, agents, maps)
+        begun = rows.copy_games(range(maps)).fields
+        can_be = [reachable(tiles, begun["spawns"][0].tolist()) for tiles in begun["tiles"]]
+        seen = watch(policy, rows, obs, maps, watched)
+        own = [exploration(*pair) for pair in zip(seen, can_be, strict=True)]
+        explored[str(agents)] = np.mean(own, axis=0).tolist()
+        if agents == cell.agents:
+            draw_visits(seen[-1], begun["tiles"][-1], cell.populations, run)
+        if agents == cell.agents == 128:
+            for label in (8, 32) if cell.populations == 1 else (cell.populations,):
+                bits = [np.subtract(*niches(visits, label)) for visits in seen]
+                information[str(label)] = float(np.mean(bits))
+    found = {"scale": scale, "explored": explored, "information": information}
+    write_file(file, json.dumps(found).encode())
+    return found
 
 
 def findings(seeds: int, steps: int, maps: int, watched: int, folder: Path) -> None:
     """Train, measure and print."""
     print(f"{seeds} training seeds of {steps:,} steps of agents, {maps} maps, {watched:,} watched")
-    print("coverage, tiles and greatest distance of a life; with its own number of agents, and 128")
-    information: dict[tuple[str, int], list[float]] = {}
-    for cell in CELLS:
-        explored: dict[int, list[npt.NDArray[np.float64]]] = {}
-        for seed in range(1, seeds + 1):
-            run = trained(cell, seed, steps, folder)
-            policy = of_run(run, seed)
-            for agents in sorted({cell.agents, 128}):
-                found, bits = [], list[tuple[float, ...]]()
-                labels = (8, 32) if cell.populations == 1 else (cell.populations,)
-                for rows in worlds(run, agents, maps):
-                    seen = watch(policy, rows, watched)
-                    start = rows.copy_games([0])
-                    can_be = reachable(start.fields["tiles"][0], start.fields["spawns"][0].tolist())
-                    found.append(exploration(seen, can_be))
-                    if agents == cell.agents == 128:
-                        both = [niches(seen, count) for count in labels]
-                        bits.append(tuple(own - shuffled for own, shuffled in both))
-                explored.setdefault(agents, []).append(np.mean(found, axis=0))
-                for i, label in enumerate(labels if bits else ()):
-                    mean = float(np.mean([own[i] for own in bits]))
-                    information.setdefault((cell.name, label), []).append(mean)
-            pictures(run, policy, folder, watched)
-        for agents, own in explored.items():
-            columns = np.array(own).T
-            text = "  ".join(interval(column) for column in columns)
-            print(f"  {cell.name:26s} played with {agents:3d}  {text}", flush=True)
+    explored: dict[tuple[str, str], list[list[float]]] = {}
+    information: dict[tuple[str, str], list[float]] = {}
+    for seed, cell in itertools.product(range(1, seeds + 1), CELLS):
+        start = time.process_time()
+        run = trained(cell, seed, steps, folder)
+        found = measured(cell, run, seed, maps, watched)
+        for agents, three in found["explored"].items():
+            explored.setdefault((cell.name, agents), []).append(three)
+        for label, bits in found["information"].items():
+            information.setdefault((cell.name, label), []).append(bits)
+        print(f"  {run.name:34s} {time.process_time() - start:4.0f} CPU-s", flush=True)
+    print("coverage; tiles, greatest distance and steps of a life, on average over maps")
+    for (name, agents), own in explored.items():
+        columns = "  ".join(interval(column) for column in np.array(own).T)
+        print(f"  {name:26s} played with {agents:3s}  {columns}")
     print("mutual information of population and place in nats, less that of shuffled lives")
     for (name, label), values in information.items():
-        print(f"  {name:26s} labels of {label:2d}  {interval(values)}")
+        print(f"  {name:26s} labels of {label:2s}  {interval(values)}")
 
 
 def pictures(run: Path, policy: Policy, folder: Path, watched: int) -> None:
@@ -215,23 +254,25 @@ def pictures(run: Path, policy: Policy, folder: Path, watched: int) -> None:
     agent = load_agent(run)
     settings = dict(agent.loaded.config.env)
     settings.pop("_target_")
-    own = settings | {"first_map": MAPS - 1, "maps": 1}
-    rows = MmoRows(None, 0, **own)
-    seen = watch(policy, rows, watched)
+    rows, obs = worlds(run, settings["agents"], 1)
     tiles = rows.copy_games([0]).fields["tiles"][0]
-    counts = np.zeros((settings["populations"], *tiles.shape))
-    np.add.at(counts, (seen.seats % len(counts), *seen.places.T), 1)
-    total = counts.sum(0)
-    few = own | {"agents": settings["populations"]}
+    (seen,) = watch(policy, rows, obs, 1, watched)
+    draw_visits(seen, tiles, settings["populations"], folder / run.name)
+    few = settings | {"agents": settings["populations"], "first_map": MAPS - 1, "maps": 1}
     many = MmoRows(256 * few["agents"], 0, **few)
 
     def value(obs: Any) -> Any:
         return agent.loaded.net.value(to_batch(obs, agent.loaded.device)).detach()
 
-    shown = {
-        "visits": with_heat(draw_map(tiles), np.where(total, np.log1p(total), np.nan)),
-        "populations": with_populations(draw_map(tiles), counts),
-        "values": with_heat(draw_map(tiles), values_over_map(many, value)),
-    }
-    for name, picture in shown.items():
-        matplotlib.image.imsave(folder / f"{run.name}_{name}.png", picture)
+    worth = with_heat(draw_map(tiles), values_over_map(many, value))
+    matplotlib.image.imsave(f"{folder / run.name}_values.png", worth)
+
+
+def draw_visits(visits: Visits, tiles: npt.NDArray[Any], populations: int, path: Path) -> None:
+    """Write a map of visits, and one of the populations whose visits they are."""
+    counts = np.zeros((populations, *tiles.shape))
+    np.add.at(counts, (visits.seats % populations, *visits.places.T), 1)
+    total = counts.sum(0)
+    often = np.where(total, np.log1p(total), np.nan)
+    matplotlib.image.imsave(f"{path}_visits.png", with_heat(draw_map(tiles), often))
+    matplotlib.image.imsave(f"{path}_populations.png", with_populations(draw_map(tiles), counts))

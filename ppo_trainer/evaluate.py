@@ -97,9 +97,9 @@ def _play(
         )
     own = loaded.net, loaded.game, loaded.config, episodes
     if against:
-        return evaluate_against(*own, against, greedy=greedy)
+        return evaluate_against(*own, against, greedy=greedy, others=loaded.others)
     ahead = [evaluate_searched(loaded, episodes, search)] if search is not None else []
-    return ahead + evaluate_all(*own, only_greedy=greedy)
+    return ahead + evaluate_all(*own, only_greedy=greedy, others=loaded.others)
 
 
 def _facts(loaded: LoadedRun, episodes: int, results: list[Evaluation]) -> dict[str, Any]:

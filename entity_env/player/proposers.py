@@ -68,14 +68,18 @@ def make_proposer(
 def at_each_seat(
     made: Proposer, game: MultiPlayerEnvironment, spaces: tuple[Any, Any], seed: int
 ) -> list[Proposer]:
-    """Return copies of an agent: it may remember what it has seen, which belongs to a seat."""
+    """Return copies of an agent: it may remember what it has seen, which belongs to a seat.
+
+    An agent whose seats have policies of their own has ``of_seat(number)``.
+    """
     if not known_part(made, *spaces).is_whole:
         raise SpaceError(
             "the agent knows less than the game shows",
             expected=f"the entities {list(spaces[0].entities)} with all their features",
             received=f"an agent for {list(made.obs_space.entities)}",
         )
-    agents = [copied(made) for _ in game.seats()]
+    of_seat = getattr(made, "of_seat", lambda _: copied(made))
+    agents = [of_seat(number) for number, _ in enumerate(game.seats())]
     for seat, own in enumerate(agents):
         call_if_there(own, "seed", seed + seat)
     return agents

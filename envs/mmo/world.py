@@ -8,6 +8,7 @@ obs = rows.reset()        # obs.rows are the seats of living agents
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy.typing as npt
 
 from entity_env.errors import nearest
 from entity_env.rows.compiled import CompiledGame, CompiledRows, Field, random_int
-from entity_env.rows.jit import called, inlined
+from entity_env.rows.jit import called, inlined, interpreted
 from entity_env.rows.single_game import CompiledPlayers
 
 from ..errors import EnvConfigError
@@ -145,14 +146,14 @@ def _lives(g: Any, game: int, seat: int) -> bool:
 
 def _problems(g: Any, game: int) -> dict[str, bool]:
     """Return what a saved state must not have, and whether it has it."""
-    agents, order, first = g.agents[game], g.order[game, : g.alive[game]], g.first[game]
-    seats, margin, (height, width) = np.flatnonzero(agents[:, LIVING]), g.radius + 1, first.shape
+    agents, order, margin = g.agents[game], g.order[game, : g.alive[game]], g.radius + 1
+    seats, (height, width) = np.flatnonzero(agents[:, LIVING]), g.tiles[game].shape
     rows, columns = agents[seats, ROW], agents[seats, COLUMN]
     near_edge = (np.minimum(rows, columns) < margin - 1) | (rows > height - margin)
     grown = [
         np.where(own == SCRUB, FOREST, own) for own in (g.tiles[game], g.terrain[game, g.map[game]])
     ]
-    wrong: dict[str, bool] = {
+    return {
         "another order than that of who lives": sorted(order) != seats.tolist(),
         "an agent at the edge of the map": bool((near_edge | (columns > width - margin)).any()),
         "an agent on water or stone": bool(
@@ -161,14 +162,6 @@ def _problems(g: Any, game: int) -> dict[str, bool]:
         "an agent without levels": bool((agents[seats, LEVEL:XP] < 1).any()),
         "the tiles of another map": not np.array_equal(grown[0], grown[1]),
     }
-    if not any(wrong.values()):
-        before = first.copy(), agents[seats, NEXT].copy()
-        first[:] = -1
-        _put_on_tiles(agents, order, first)
-        wrong["a wrong list of who is where"] = not (
-            np.array_equal(before[0], first) and np.array_equal(before[1], agents[seats, NEXT])
-        )
-    return wrong
 
 
 def mmo_game(settings: MmoSettings, maps: int, shape: tuple[int, ...], spawns: int) -> CompiledGame:
@@ -252,6 +245,29 @@ class MmoRows(CompiledRows):
     def make_game(self, maps: int, shape: tuple[int, ...], spawns: int) -> CompiledGame:
         """Return the game; a subclass with other rules changes it. Arguments: ``mmo_game``."""
         return mmo_game(self.settings, maps, shape, spawns)
+
+    def save_game(self, game: int) -> dict[str, Any]:
+        """Return the state of a world as JSON values: what follows from who lives is left out."""
+        saved = super().save_game(game)
+        del saved["first"]
+        return saved
+
+    def load_game(self, saved: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the fields of what ``save_game`` returned, or raise StateError."""
+        nobody = np.full(self._fields["first"].shape[1:], -1)
+        fields = super().load_game({**saved, "first": nobody})
+        order = fields["order"][: fields["alive"]]
+        interpreted(_put_on_tiles)(fields["agents"], order, fields["first"])
+        return fields
+
+    def places(self, rows: npt.ArrayLike) -> npt.NDArray[np.int64]:
+        """Return row and column of the tiles on which the agents of rows stand. Shape: (K, 2).
+
+        Args:
+            rows: Their numbers. Shape: (K,).
+        """
+        agents = self._fields["agents"].reshape(len(self), -1)
+        return agents[np.asarray(rows)][:, [ROW, COLUMN]].astype(np.int64)
 
     def draw_row(self, row: int, cell: int = 8, **_: Any) -> npt.NDArray[np.uint8]:
         """Return a picture of the world of a row: its tiles, and agents by their population.

@@ -9,6 +9,7 @@ Call agent.reset() at the beginning of each game, for networks with a memory.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +139,7 @@ class RunAgent:
             seed = derived_seed(loaded.config.seed, "agent")
         self._generator = torch.Generator(loaded.device).manual_seed(seed)
         spaces = loaded.net.obs_space, loaded.net.action_space
+        self._shown = shown
         self._reader = FrameReader(*spaces)
         self._memory = GameMemory(loaded.net)
         self._rows: NetworkAgent | None = None  # plays rows of a VecEnv
@@ -147,6 +149,18 @@ class RunAgent:
         """Return an agent that shares the network, and has its own random numbers and memory."""
         # The agent of rows shares the network, too, and draws from the copy of the generator.
         return copy_beside(self, self.loaded, memo)
+
+    def of_seat(self, seat: int) -> RunAgent:
+        """Return a new agent with the policy that a seat belongs to, where each has its own."""
+        nets = self.loaded.nets
+        loaded = replace(self.loaded, net=nets[seat % len(nets)], others=())
+        return RunAgent(
+            loaded,
+            shown=self._shown,
+            greedy=self.greedy,
+            temperature=self.temperature,
+            top_k=self.top_k,
+        )
 
     @property
     def version(self) -> str:

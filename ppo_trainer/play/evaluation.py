@@ -28,8 +28,8 @@ from ppo_trainer.errors import ConfigError
 from ppo_trainer.machine.screen import complain
 from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.play.sides import play_sides
-from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.players.opponents import make_opponent, opponent_labels
+from ppo_trainer.players.population_agent import PopulationAgent, agent_of
 from ppo_trainer.reporting.evaluation import Evaluation
 from ppo_trainer.reporting.progress import EvaluationProgress
 from ragged_net import RaggedNet
@@ -48,16 +48,26 @@ def evaluate(
     greedy: bool,
     number: int = 0,
     budget: PlayBudget | None = None,
+    others: Sequence[RaggedNet] = (),
 ) -> Evaluation:
-    """Play fresh episodes, other than those of the training; each ``number`` gives others."""
+    """Play fresh episodes, other than those of the training; each ``number`` gives others.
+
+    ``others`` are the other policies of a population, each of which plays its own seats.
+    """
     seed = derived_seed(config.seed, "evaluation", number)
-    agent = NetworkAgent(net, seed=seed, greedy=greedy, precision=config.precision)
+    agent = agent_of((net, *others), game, config, seed=seed, greedy=greedy)
     name, budget = _player(greedy), PlayBudget() if budget is None else budget
     return _evaluate(name, agent, game, config, episodes, seed, budget=budget)
 
 
 def evaluate_all(
-    net: RaggedNet, game: Game, config: TrainConfig, episodes: int, *, only_greedy: bool = False
+    net: RaggedNet,
+    game: Game,
+    config: TrainConfig,
+    episodes: int,
+    *,
+    only_greedy: bool = False,
+    others: Sequence[RaggedNet] = (),
 ) -> list[Evaluation]:
     """Evaluate the agent, greedy and sampled, the scripted player if there is one, and random play.
 
@@ -67,11 +77,14 @@ def evaluate_all(
         config: Settings; of ``config.eval`` it uses ``scripted``, ``max_steps`` and ``seconds``.
         episodes: Number of episodes of each player.
         only_greedy: True to leave out the sampled agent and random play.
+        others: Other policies, each of which plays its own seats.
     """
     seed = derived_seed(config.seed, "evaluation")
     players: dict[str, Callable[..., Evaluation | None]] = {}
     for greedy in (True,) if only_greedy else (True, False):
-        players[_player(greedy)] = partial(evaluate, net, game, config, episodes, greedy=greedy)
+        players[_player(greedy)] = partial(
+            evaluate, net, game, config, episodes, greedy=greedy, others=others
+        )
     if config.eval.scripted is not None:
         scripted = load_script(config.eval.scripted, "eval.scripted", ConfigError)
         players[_SCRIPT] = partial(_evaluate_script, game, scripted, config, episodes, seed)
@@ -99,6 +112,7 @@ def evaluate_against(
     opponents: Sequence[str],
     *,
     greedy: bool = False,
+    others: Sequence[RaggedNet] = (),
 ) -> list[Evaluation]:
     """Evaluate the network against each opponent; opponents draw their choices.
 
@@ -110,6 +124,7 @@ def evaluate_against(
             side.
         opponents: Names of opponents, as in ``selfplay.opponents``.
         greedy: True to let the network take the most probable choices.
+        others: Other policies, each of which plays its own seats.
 
     Raises:
         ConfigError: The game is for one player, or an opponent does not exist or does not fit.
@@ -122,7 +137,7 @@ def evaluate_against(
         made[name] = make_opponent(name, net.obs_space, net.action_space, seed=seed, device=device)
     results, seed = [], derived_seed(config.seed, "against")
     for name, label in opponent_labels(made).items():
-        agent = NetworkAgent(net, seed=seed, greedy=greedy, precision=config.precision)
+        agent = agent_of((net, *others), game, config, seed=seed, greedy=greedy)
         budget = PlayBudget(config.eval.seconds / len(made))
         played = play_sides(agent, game, config, episodes, made[name], seed=seed, budget=budget)
         results.append(Evaluation(f"against {label}", played))
@@ -182,7 +197,7 @@ def _evaluate(
         metrics = play_lives(
             make_rows, policy, episodes, seed, rows=rows, max_steps=max_steps, budget=budget
         )
-    elif game.is_native and game.has_seats:
+    elif game.has_seats and (game.is_native or isinstance(agent, PopulationAgent)):
         chance = RandomAgent(agent.obs_space, agent.action_space, seed)
         metrics = play_sides(agent, game, config, episodes, chance, seed=seed, budget=budget)
     elif game.is_native or game.replays is not None:

@@ -1,4 +1,4 @@
-"""Rows of a population, whose games are assigned to its policies."""
+"""Rows of a population, whose policies are assigned to games, or to seats."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from entity_env.batching.ragged import ActionBuffer
 from entity_env.errors import SettingError
 from entity_env.wrappers.vec_wrapper import act_checked
 from ppo_trainer.players.game_rows import GameRows
+from ppo_trainer.players.population_agent import owners_of_seats
 
-__all__ = ["PopulationRows"]
+__all__ = ["PopulationRows", "SeatPopulationRows"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -26,43 +27,26 @@ class PopulationRows(GameRows):
     """Rows that belong to one policy each, from the beginning of a game to its end.
 
     When a game begins, the policy of each side is drawn uniformly and independently, so that a
-    policy plays against all others and itself. With ``by_seat`` seat i always belongs to policy i
-    modulo ``size``. Episodes that end have the additional metrics ``policy_<i>/win`` and
-    ``policy_<i>/episodic_reward`` for the rows of policy i.
+    policy plays against all others and itself. Episodes that end have the additional metrics
+    ``policy_<i>/win`` and ``policy_<i>/episodic_reward`` for the rows of policy i.
 
     Args:
         env: Rows of games; the seats of a game are consecutive rows.
         sides: Seats of each side: a team, or a single seat.
         size: Number of policies.
         seed: Seed of the draws.
-        by_seat: True to assign policies by seat instead of drawing them.
     """
 
     saved_as = "population"
 
-    def __init__(
-        self,
-        env: VecEnv,
-        sides: Sequence[Sequence[int]],
-        size: int,
-        seed: int,
-        by_seat: bool = False,
-    ) -> None:
+    def __init__(self, env: VecEnv, sides: Sequence[Sequence[int]], size: int, seed: int) -> None:
         super().__init__(env, sides)
         self._size, self._sides = size, len(sides)
         self._side_of = np.empty(self._games.seats, np.int64)
         for number, side in enumerate(sides):
             self._side_of[list(side)] = number
         self._rng = np.random.default_rng(seed)
-        self._by_seat = by_seat
         self._owner = np.zeros(len(env), np.int64)
-        if by_seat:
-            if self._games.seats < size:
-                raise SettingError(
-                    f"there are {size} populations, but only {self._games.seats} seats",
-                    expected="at least one seat for each population",
-                )
-            self._owner = np.arange(len(env)) % self._games.seats % size
 
     @property
     def owner(self) -> Ints:
@@ -96,8 +80,6 @@ class PopulationRows(GameRows):
 
     def _draw(self, games: Ints) -> None:
         """Draw the policy of each side of the games that begin."""
-        if self._by_seat:
-            return
         dealt = self._rng.integers(self._size, size=(len(games), self._sides))
         # A new array, because callers may keep the old one.
         owner = self._owner.copy()
@@ -113,13 +95,39 @@ class PopulationRows(GameRows):
 
     def _set_own_state(self, state: Any) -> None:
         owner = np.array(state["owner"], np.int64)
-        fixed = self._by_seat and not np.array_equal(owner, self._owner)
-        if (
-            fixed
-            or owner.shape != self._owner.shape
-            or not ((owner >= 0) & (owner < self._size)).all()
-        ):
+        if owner.shape != self._owner.shape or not ((owner >= 0) & (owner < self._size)).all():
             raise ValueError("the rows have policies that do not exist")
         self._games.set_state(state["games"])
         self._rng.bit_generator.state = state["rng"]
         self._owner = owner
+
+
+class SeatPopulationRows(PopulationRows):
+    """Rows whose seats each belong to one policy, through all games and lives.
+
+    Args:
+        env: Rows of games; the seats of a game are consecutive rows.
+        sides: Seats of each side: a team, or a single seat.
+        size: Number of policies; see ``owners_of_seats``.
+
+    Raises:
+        SettingError: There are fewer seats than policies.
+    """
+
+    def __init__(self, env: VecEnv, sides: Sequence[Sequence[int]], size: int) -> None:
+        super().__init__(env, sides, size, seed=0)
+        if self._games.seats < size:
+            raise SettingError(
+                f"there are {size} populations, but only {self._games.seats} seats",
+                expected="at least one seat for each population",
+            )
+        self._owner = owners_of_seats(len(env), self._games.seats, size)
+
+    def _draw(self, games: Ints) -> None:
+        """Leave each seat to its policy."""
+
+    def _set_own_state(self, state: Any) -> None:
+        own = self._owner
+        super()._set_own_state(state)
+        if not np.array_equal(self._owner, own):
+            raise ValueError("rows of other policies")

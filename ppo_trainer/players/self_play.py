@@ -21,7 +21,7 @@ from ppo_trainer.players.choosing import after_win, probabilities
 from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.players.opponent_rows import Lineup, OpponentRows
 from ppo_trainer.players.opponents import make_opponent, opponent_labels
-from ppo_trainer.players.population_rows import PopulationRows
+from ppo_trainer.players.population_rows import PopulationRows, SeatPopulationRows
 from ppo_trainer.players.reward_rows import RewardRows
 from ppo_trainer.players.snapshots import (
     frozen_copy,
@@ -108,9 +108,10 @@ class SelfPlay:
         if self._settings.shapes_rewards:
             rows = self._reward_rows = RewardRows(rows, self._sides, self._settings)
         if self._settings.mode == "population":
+            if self._settings.populations:
+                return SeatPopulationRows(rows, self._sides, self._settings.size)
             seed = derived_seed(self._config.seed, "population")
-            own = self._settings
-            return PopulationRows(rows, self._sides, own.size, seed, by_seat=own.populations > 0)
+            return PopulationRows(rows, self._sides, self._settings.size, seed)
         if self._settings.mode != "mirror":
             rows = self._opponent_rows = OpponentRows(rows, self._sides, self)
         return rows

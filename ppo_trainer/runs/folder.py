@@ -274,6 +274,15 @@ def named_policy(path: str | Path) -> Path:
     return Path(found[1]) / f"policy_{found[2]}" if int(found[2]) else Path(found[1])
 
 
+def is_one_policy(path: str | Path) -> bool:
+    """Return True if a path names one policy of a population, and not the run with all of them."""
+    folder = Path(path).absolute()
+    in_run = RunFolder(folder.parent).checkpoints.is_dir()
+    return named_policy(path) != Path(path) or bool(
+        in_run and re.fullmatch(r"policy_\d+", folder.name)
+    )
+
+
 def _meant(path: Path) -> str | None:
     """Return a hint: the run of a similar name, or else the newest runs beside it."""
     with suppress(OSError):  # a hint is not worth an error

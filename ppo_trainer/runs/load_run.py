@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from ppo_trainer.environments import Game, evaluated, make_factory
 from ppo_trainer.errors import RunFolderError
 from ppo_trainer.machine.device import choose_device
 from ppo_trainer.runs.checkpoint import load_network, locate_checkpoint, network_of
-from ppo_trainer.runs.folder import RunFolder
+from ppo_trainer.runs.folder import RunFolder, is_one_policy
 from ppo_trainer.runs.saved_spaces import fit_game
 from ppo_trainer.runs.trust import require_trust
 from ragged_net import RaggedNet
@@ -35,13 +35,23 @@ __all__ = [
 
 @dataclass(frozen=True)
 class LoadedNet:
-    """A run's network, ready to act, and the folder of the ``checkpoint`` that it is from."""
+    """A run's network, ready to act, and the folder of the ``checkpoint`` that it is from.
+
+    Where each policy of the run has seats of its own, ``others`` are those of the policies from 1
+    on; a path such as ``<run>:1`` means one policy alone, which plays all seats.
+    """
 
     run: RunFolder
     config: TrainConfig
     net: RaggedNet
     device: torch.device
     checkpoint: Path
+    others: tuple[RaggedNet, ...] = field(default=(), kw_only=True)
+
+    @property
+    def nets(self) -> tuple[RaggedNet, ...]:
+        """The networks that play together, in the order of their populations."""
+        return self.net, *self.others
 
 
 @dataclass(frozen=True)
@@ -95,7 +105,8 @@ def load_policy(
     config = with_changes(evaluated(config), changes or {})
     fitted = fit_game(run, make_factory(config, env))
     net = network_of(folder, fitted.obs_space, fitted.action_space, config)
-    return LoadedRun(run, config, *_ready(folder, net, device), fitted.game, fitted.whole)
+    ready, others = _ready(folder, net, device), _others(path, run, folder, config, device)
+    return LoadedRun(run, config, *ready, fitted.game, fitted.whole, others=others)
 
 
 def find_net(path: str | Path, device: str = "auto") -> LoadedNet | None:
@@ -106,7 +117,8 @@ def find_net(path: str | Path, device: str = "auto") -> LoadedNet | None:
     if saved is None:
         return None
     net = network_of(folder, *saved, config)
-    return LoadedNet(run, config, *_ready(folder, net, device))
+    others = _others(path, run, folder, config, device)
+    return LoadedNet(run, config, *_ready(folder, net, device), others=others)
 
 
 def load_net(path: str | Path, device: str = "auto") -> LoadedNet:
@@ -163,3 +175,13 @@ def _ready(folder: Path, net: RaggedNet, device: str) -> tuple[RaggedNet, torch.
     chosen = choose_device(device)
     load_network(folder, net)
     return net.to(chosen), chosen, folder
+
+
+def _others(
+    path: str | Path, run: RunFolder, folder: Path, config: TrainConfig, device: str
+) -> tuple[RaggedNet, ...]:
+    """Load the policies from 1 on of a run in which each has seats of its own."""
+    if not config.selfplay.populations or folder.parent != run.checkpoints or is_one_policy(path):
+        return ()
+    numbers = range(1, config.selfplay.policies)
+    return tuple(load_net(f"{run.path}:{number}", device).net for number in numbers)

@@ -5,7 +5,6 @@ Policy 0 is the run itself. Policy i is kept in ``<run>/policy_<i>``, a run fold
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -29,7 +28,7 @@ from ppo_trainer.runs.checkpoint import (
     save_state,
     steps_of,
 )
-from ppo_trainer.runs.folder import RunFolder, refuse_link
+from ppo_trainer.runs.folder import RunFolder, is_one_policy, refuse_link
 from ragged_net import RaggedNet
 
 __all__ = [
@@ -172,10 +171,7 @@ def forget_outcomes(others: Sequence[Learner]) -> None:
 
 def refuse_single_policy(run: RunFolder) -> None:
     """Raise RunFolderError for the folder of one policy, which cannot be resumed alone."""
-    if (
-        re.fullmatch(r"policy_\d+", run.path.name)
-        and RunFolder(run.path.parent).checkpoints.is_dir()
-    ):
+    if is_one_policy(run.path):
         raise RunFolderError(
             f"{str(run.path)!r} is one policy of a population, to play with",
             expected="the run that it is of",

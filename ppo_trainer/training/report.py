@@ -38,6 +38,7 @@ def evaluate_now(session: Session) -> dict[str, float]:
         config.eval.every_episodes,
         greedy=True,
         number=state.update,
+        others=session.others_at_seats,
     )
     state.evaluations = [result]
     state.evaluated = {f"eval/{name}": result.mean(name) for name in result.metrics}
@@ -139,7 +140,13 @@ def _evaluate(session: Session, trained: bool, played: bool) -> list[Evaluation]
             f"eval.max_steps={config.eval.max_steps} steps of each{limit} (Ctrl-C skips it)"
         )
     say(f"\nplaying {episodes:,} fresh episodes with each player ...")
-    results = evaluate_all(state.acting, session.game.evaluated(config), config, episodes)
+    results = evaluate_all(
+        state.acting,
+        session.game.evaluated(config),
+        config,
+        episodes,
+        others=session.others_at_seats,
+    )
     say(f"after {state.steps:,} steps:")
     _say_results(session, results)
     if (line := compare_greedy(results)) is not None:

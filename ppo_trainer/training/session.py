@@ -107,6 +107,12 @@ class Session:
         return Learner(self.state, self.buffer), *self.others
 
     @property
+    def others_at_seats(self) -> list[RaggedNet]:
+        """The networks of the policies from 1 on that play, where each has seats of its own."""
+        others = self.others if self.config.selfplay.populations else ()
+        return [own.state.acting for own in others]
+
+    @property
     def net(self) -> RaggedNet:
         """The network that is trained."""
         return self.state.net

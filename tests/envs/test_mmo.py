@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from mmo_support import World
+from mmo_support import SMALL_WORLD, World
 from ragged_envs.errors import EnvConfigError
 from ragged_envs.mmo.body import (
+    COLUMN,
     CONSTITUTION,
     DEFENCE,
     FISHING,
     HUNTING,
     MELEE,
+    NEXT,
     RANGE,
+    ROW,
     STYLES,
 )
 from ragged_envs.mmo.progression import EXPERIENCE
@@ -256,6 +259,30 @@ def test_systems_can_be_switched_off():
     obs, policy = rows.reset(), random_policy(0)
     for _ in range(20):
         obs = rows.act(policy(obs))
+
+
+def test_a_saved_world_leaves_out_what_follows_from_who_lives():
+    rows, other, older = (MmoRows(12, seed, **SMALL_WORLD) for seed in range(3))
+    for own in (rows, other, older):
+        own.interpret()
+    obs, policy = rows.reset(), random_policy(0)
+    for _ in range(20):
+        obs = rows.act(policy(obs))
+    state = rows.get_state()
+    assert "first" not in state[0]["env"]
+    before = rows.copy_games([0, 1]).fields
+    for has in (before["first"], before["agents"][..., NEXT]):
+        assert (has >= 0).any(), "some tiles have agents, and one of them several"
+    # An earlier version wrote the lists of who is where.
+    lists = [{"first": own.tolist()} for own in before["first"]]
+    was = [{**own, "env": own["env"] and {**own["env"], **lists.pop(0)}} for own in state]
+    for rows, own in ((older, was), (other, state)):
+        rows.set_state(own)
+        after = rows.copy_games([0, 1]).fields
+        assert all(np.array_equal(before[name], after[name]) for name in ("first", "agents"))
+    assert rows.places([0, 7]).tolist() == [
+        [*before["agents"][game, seat, [ROW, COLUMN]]] for game, seat in ((0, 0), (1, 1))
+    ]
 
 
 def test_maps_are_as_described():

@@ -89,16 +89,17 @@ def test_exploration_by_hand():
     # Life 0 walks two tiles down, and life 1 stays.
     places = np.array([(1, 2), (2, 2), (2, 2), (2, 1), (2, 2)])
     seen = Visits(np.array([0, 0, 1, 0, 1]), np.zeros(5, int), places)
-    assert exploration(seen, can_be) == (1.0, (3 + 1) / 2, (1 + 0) / 2)
+    assert exploration(seen, can_be) == (1.0, (3 + 1) / 2, (1 + 0) / 2, 5 / 2)
     assert interval([1.0, 1.0, 1.0]) == "  1.000 [1.000, 1.000]"
 
 
 def test_watching_gives_each_life_a_number():
-    rows = MmoRows(None, 0, **SMALL_WORLD)
+    rows = MmoRows(24, 0, **SMALL_WORLD)  # four worlds, two of each of two "maps"
     rows.interpret()
-    seen = watch(random_policy(0), rows, 120)
-    assert len(seen.lives) == len(seen.places) == 120
-    for life in range(seen.lives.max() + 1):
+    seen, other = watch(random_policy(0), rows, rows.reset(), 2, 240)
+    assert not set(seen.lives) & set(other.lives)
+    assert len(seen.lives) == len(seen.places) == 240
+    for life in np.unique(seen.lives):
         assert len(set(seen.seats[seen.lives == life])) == 1
     tiles = np.array(SMALL_WORLD["tiles"])[tuple(seen.places.T)]
     assert not np.isin(tiles, (LAKE, STONE)).any()

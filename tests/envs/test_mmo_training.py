@@ -12,19 +12,23 @@ import torch
 import yaml
 from mmo_support import SMALL_WORLD
 from ragged_envs.mmo.terrain import GRASS
-from ragged_envs.mmo.world import MmoRows
+from ragged_envs.mmo.world import Mmo, MmoRows
 from support.broken import ragged
 from support.trainer_runs import assert_same_checkpoint, metrics, saved, small_config
 
 import ppo_trainer
 from entity_env.play import random_policy
 from entity_env.player.episodes import play_lives
+from entity_env.player.proposers import at_each_seat
 from ppo_trainer import resume, train
+from ppo_trainer.agent import load_agent
 from ppo_trainer.config import EvalConfig, PPOConfig, RolloutConfig, SelfPlayConfig
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.evaluate import evaluate_run
 from ppo_trainer.experience.tensors import to_batch
-from ppo_trainer.players.population_rows import PopulationRows
+from ppo_trainer.players.network_agent import NetworkAgent
+from ppo_trainer.players.population_rows import SeatPopulationRows
+from ppo_trainer.runs.load_run import load_policy
 from ragged_net import NetConfig, RaggedNet
 
 CONF = Path(ppo_trainer.__file__).parent / "conf"
@@ -96,9 +100,7 @@ def test_a_run_goes_on_in_the_middle_of_lives_bit_for_bit(tmp_path, populations)
 
 
 def test_each_population_keeps_its_seats_through_all_lives():
-    rows = PopulationRows(
-        MmoRows(12, 0, **SMALL_WORLD), [[i] for i in range(6)], size=2, seed=0, by_seat=True
-    )
+    rows = SeatPopulationRows(MmoRows(12, 0, **SMALL_WORLD), [[i] for i in range(6)], size=2)
     obs, policy, ended = rows.reset(), random_policy(0), 0
     for _ in range(60):
         assert rows.owner.tolist() == [0, 1] * 6
@@ -110,6 +112,36 @@ def test_each_population_keeps_its_seats_through_all_lives():
             ended += 1
             assert obs.metrics[f"policy_{before[row]}/episodic_reward"][row] == -1.0
     assert ended > 5
+
+
+def test_each_policy_plays_its_own_seats(tmp_path, monkeypatch):
+    run = train(config(tmp_path, "run", selfplay=SelfPlayConfig(populations=4))).run
+    loaded = load_policy(run)
+    assert [len(own.nets) for own in (loaded, load_policy(f"{run}:0"))] == [4, 1]
+    assert len(load_policy(run / "policy_1").nets) == 1
+    # Who is asked plays for seats 0 to 5 of two worlds: 4 and 5 belong to policies 0 and 1.
+    asked, output = {}, NetworkAgent.output
+
+    def noting(self, obs, *rest):
+        number = next(i for i, net in enumerate(loaded.nets) if same(net, self.net))
+        asked.setdefault(number, set()).update(obs.rows.tolist())
+        return output(self, obs, *rest)
+
+    monkeypatch.setattr(NetworkAgent, "output", noting)
+    evaluate_run(run, episodes=20)
+    assert asked == {0: {0, 4, 6, 10}, 1: {1, 5, 7, 11}, 2: {2, 8}, 3: {3, 9}}
+    asked.clear()
+    evaluate_run(f"{run}:1", episodes=20, greedy=True)
+    assert asked == {1: set(range(12))}
+    agents, game = load_agent(run), Mmo(**SMALL_WORLD)
+    seated = at_each_seat(agents, game, (game.obs_space(), game.action_space()), seed=0)
+    nets = [own.loaded.net for own in seated]
+    assert all(same(net, loaded.nets[i % 4]) for i, net in enumerate(nets))
+
+
+def same(net, other):
+    pairs = zip(net.parameters(), other.parameters(), strict=True)
+    return all(a.equal(b) for a, b in pairs)
 
 
 @pytest.mark.parametrize(

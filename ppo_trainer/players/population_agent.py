@@ -1,0 +1,89 @@
+"""Networks as one agent: each plays the seats that belong to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env import VecObs
+from entity_env.agent import SpacedAgent
+from entity_env.batching.ragged import ActionBuffer
+from ppo_trainer.config import TrainConfig
+from ppo_trainer.environments import Game
+from ppo_trainer.experience.frames import answers_in_order, asked_frames
+from ppo_trainer.players.network_agent import NetworkAgent
+from ragged_net import RaggedNet
+
+__all__ = ["PopulationAgent", "agent_of", "owners_of_seats"]
+
+
+def agent_of(
+    nets: Sequence[RaggedNet], game: Game, config: TrainConfig, *, seed: int, greedy: bool = False
+) -> SpacedAgent:
+    """Return what plays all rows of a game with one network, or with one for each population.
+
+    Args:
+        nets: The networks, in the order of their populations.
+        game: The game.
+        config: Its precision is used.
+        seed: Seeds the draws.
+        greedy: Take the likeliest choices instead of drawing.
+    """
+    agents = [
+        NetworkAgent(net, seed=seed + number, greedy=greedy, precision=config.precision)
+        for number, net in enumerate(nets)
+    ]
+    return agents[0] if len(agents) == 1 else PopulationAgent(agents, seats=game.whole(1))
+
+
+def owners_of_seats(rows: int, seats: int, size: int) -> npt.NDArray[np.int64]:
+    """Return the policy of each row: seat i of a game belongs to policy i modulo ``size``.
+
+    Args:
+        rows: The number of rows R, the seats of whole games.
+        seats: The number of seats of a game.
+        size: The number of policies.
+
+    Returns:
+        Shape: (R,).
+    """
+    return np.arange(rows) % seats % size
+
+
+class PopulationAgent(SpacedAgent):
+    """An agent of rows in which each network plays its own seats; see ``owners_of_seats``.
+
+    Args:
+        agents: One for each population.
+        seats: The number of seats of a game.
+    """
+
+    def __init__(self, agents: Sequence[NetworkAgent], seats: int) -> None:
+        super().__init__(agents[0].obs_space, agents[0].action_space)
+        self.agents, self.seats = agents, seats
+        self._ended = np.zeros(1, np.bool_)
+
+    def act_rows(self, obs: VecObs) -> Mapping[str, ActionBuffer]:
+        """Return the actions of the rows that are asked."""
+        owner = owners_of_seats(len(obs), self.seats, len(self.agents))
+        # A network that is not asked now hears later that an episode of its rows is over.
+        self._ended = self._ended | obs.done
+        answers: list[Mapping[str, ActionBuffer]] = []
+        places = [np.flatnonzero(owner[obs.rows] == number) for number in range(len(self.agents))]
+        for number, mine in enumerate(places):
+            if not len(mine):
+                answers.append({})
+                continue
+            shown = replace(asked_frames(obs, mine), done=self._ended)
+            answers.append(self.agents[number].act_rows(shown))
+            self._ended = self._ended & (owner != number)
+        return answers_in_order(answers, places)
+
+    def reset(self) -> None:
+        """Clear the memory of all rows."""
+        self._ended = np.zeros(1, np.bool_)
+        for agent in self.agents:
+            agent.reset()
