@@ -3,8 +3,8 @@
     env = StableBaselinesVecEnv(rows, max_entities=room, max_actors=actors)
     PPO(RaggedPolicy, env, policy_kwargs=policy_settings(env, NetConfig(dim=32))).learn(100_000)
 
-What is padded for that library is packed again: the network sees the entities that are there, and
-chooses among what the masks allow, so that no ``MaskablePPO`` is needed.
+Padded observations are packed again: the network sees only existing entities, and chooses only
+among allowed choices, so that ``MaskablePPO`` is not needed.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ def policy_settings(env: StableBaselinesVecEnv, config: NetConfig | None = None)
     """Return the ``policy_kwargs`` of an algorithm that trains ``RaggedPolicy`` on ``env``.
 
     Args:
-        env: Says what is padded.
-        config: Size and kind of the network, which has no memory.
+        env: Rows whose spaces are padded.
+        config: Size and kind of the network, which must not have a memory.
 
     Raises:
-        SettingError: A network with a memory: nothing there keeps its state.
+        SettingError: The network has a memory, whose state Stable-Baselines3 does not keep.
     """
     config = config or NetConfig()
     if config.memory != "none":
@@ -56,8 +56,8 @@ def policy_settings(env: StableBaselinesVecEnv, config: NetConfig | None = None)
 class RaggedPolicy(MultiInputActorCriticPolicy):
     """A policy that reads padded observations, and returns a number for each slot of an actor.
 
-    The input statistics take in what a rollout showed when the next one begins, so that the first
-    ratios of an update are 1.
+    The input statistics take in the observations of a rollout when the next one begins, so that the
+    ratios of an update's first minibatch are 1.
 
     Args:
         padded: The padded spaces; see ``policy_settings``.
@@ -84,14 +84,14 @@ class RaggedPolicy(MultiInputActorCriticPolicy):
         return {**super()._get_constructor_parameters(), **own}
 
     def set_training_mode(self, mode: bool) -> None:
-        """Set the mode; input statistics are updated between rollouts and updates."""
+        """Set the mode, and update the input statistics between updates and rollouts."""
         super().set_training_mode(mode)
         if not mode and self._seen:
             self.net.update_statistics(EntityBatch.cat(self._seen))
             self._seen = []
 
     def forward(self, obs: Any, deterministic: bool = False) -> tuple[Tensor, Tensor, Tensor]:
-        """Return actions (B, numbers), values (B, 1) and log-probabilities (B,), in a rollout."""
+        """Return actions (B, numbers), values (B, 1) and log-probabilities (B,) of a step."""
         frames = _Frames(obs, self._padded)
         self._seen.append(frames.batch)
         output = self.net(frames.batch, greedy=deterministic)
@@ -114,12 +114,12 @@ class RaggedPolicy(MultiInputActorCriticPolicy):
         return frames.numbers_of(self.net(frames.batch, greedy=deterministic))
 
     def get_distribution(self, obs: Any) -> Any:
-        """Raise NotImplementedError: each frame has actors of its own.
+        """Raise NotImplementedError, because frames have different numbers of actors.
 
         Raises:
             NotImplementedError: Always.
         """
-        raise NotImplementedError("RaggedPolicy has no distribution of Stable-Baselines3's")
+        raise NotImplementedError("RaggedPolicy has no distribution object of Stable-Baselines3")
 
 
 class _Frames:
@@ -137,13 +137,13 @@ class _Frames:
         for name, entity in padded.obs_space.entities.items():
             room, width = padded.limits[name], len(entity.features)
             here = obs.get(f"{name}/present", self._zeros(room)).bool()
-            # Padded observations leave out arrays without numbers.
+            # Padded observations leave out arrays of width 0.
             rows = obs.get(f"{name}/features", self._zeros(room, width)).float()
             entities[name] = from_padded(f"entity type {name!r}", rows, here)
             present.append(here)
         self.present = torch.cat([self._zeros(0).bool(), *present], 1)  # (B, S)
-        self.index = self.present.cumsum(1) - 1  # of the entity in each slot, within its frame
-        self.slot = (~self.present).long().argsort(dim=1, stable=True)  # of each entity
+        self.index = self.present.cumsum(1) - 1  # index in the frame of the entity in each slot
+        self.slot = (~self.present).long().argsort(dim=1, stable=True)  # slot of each entity
         self.taken: dict[str, Tensor] = {}
         actions = {action.name: self._actors(action, obs) for action in padded.actions}
         global_features = obs.get("global", self._zeros(0)).float()
@@ -157,7 +157,7 @@ class _Frames:
         mask = obs.get(f"{action.name}/mask", self._zeros(*shape)).bool().view(self.frames, *shape)
         if action.is_global:
             taken = mask.any(2)  # (B, 1)
-            index = self.present.sum(1, keepdim=True)  # behind all entities
+            index = self.present.sum(1, keepdim=True)  # after all entities
         else:
             slots = obs.get(f"{action.name}/actors", self._zeros(action.count) - 1).long()
             taken = (slots >= 0) & mask.any(2)
@@ -169,18 +169,18 @@ class _Frames:
         acts = taken.any(1, keepdim=True)
         targets = self.present & acts  # (B, S)
         actees = from_padded(f"the actees of {action.name!r}", self.index, targets)
-        # Row by row these are the pairs of a frame, actor by actor.
+        # Row by row these are the pairs of a frame, ordered by actor.
         pairs = mask[..., : targets.shape[1]][taken[:, :, None] & targets[:, None, :]]
         counts = taken.sum(1) * targets.sum(1)
         return SelectActors(actors, actees, RaggedTensor.from_lengths(pairs, counts))
 
     @staticmethod
     def _at(values: Tensor, places: Tensor) -> Tensor:
-        """Return ``values`` (B, S) at ``places`` (B, K); zeros if there is no slot at all."""
+        """Return ``values`` (B, S) at ``places`` (B, K); zeros if there are no slots."""
         return values.gather(1, places) if values.shape[1] else torch.zeros_like(places)
 
     def numbers_of(self, output: NetOutput) -> Tensor:
-        """Return the choice of each slot, 0 for empty ones. Shape: (B, numbers)."""
+        """Return the choice of each slot, 0 for empty slots. Shape: (B, numbers)."""
         parts = []
         for action in self.padded.actions:
             taken, chosen = self.taken[action.name], output.actions[action.name].chosen
@@ -193,7 +193,7 @@ class _Frames:
         return torch.cat(parts, 1)
 
     def given(self, numbers: Tensor) -> dict[str, Tensor]:
-        """Return earlier choices, numbers of slots, as the network takes them."""
+        """Return earlier choices, given by slots, as input of the network."""
         found = {}
         for action in self.padded.actions:
             own = numbers[:, action.numbers]

@@ -72,13 +72,12 @@ class TrainResult:
     """The results of a run.
 
     Args:
-        run: The run folder.
-        steps: Frames trained on.
-        interrupted: True if it was stopped before its end.
+        run: Run folder.
+        steps: Number of frames trained on.
+        interrupted: True if the run was stopped before its end.
         net: The trained network.
-        evaluations: The players of the final evaluation; empty without one, as where a run that
-            was over already had one.
-        means: The means of all metrics over the last episodes.
+        evaluations: Players of the final evaluation; empty without one.
+        means: Means of all metrics over the last episodes.
     """
 
     run: Path
@@ -98,18 +97,19 @@ def train(
     *,
     learn: Learn | None = None,
 ) -> TrainResult:
-    """Train, or with ``config.resume`` go on training.
+    """Train, or resume a run with ``config.resume``.
 
     Args:
-        config: All settings. With ``config.resume`` they take the place of those that the resumed
-            run has; the function ``resume`` keeps them.
-        env: The environment's class, a function that makes one, or a ``VecEnv`` class that makes
-            all its rows; else ``config.env`` names it.
-        stop: Called with the number of updates done; True ends the run as Ctrl-C would.
-        callbacks: Called while the run trains, see ``Callback``; a function is called with the
-            session after each update. What returns False ends the run as its last step would.
-        learn: What an update does in the place of playing and learning from it, as ``imitate`` has
-            it: called with the session, the last observation and a clock.
+        config: All settings. With ``config.resume`` they replace those of the resumed run; the
+            function ``resume`` keeps them.
+        env: Class of the environment, a function that makes one, or a ``VecEnv`` class that makes
+            all rows; None takes the one that ``config.env`` names.
+        stop: Function of the number of updates done, called after each; returning True ends the run
+            as Ctrl-C would.
+        callbacks: ``Callback`` objects, or functions that are called with the session after each
+            update. If one returns False, the run ends as after its last step.
+        learn: Function that replaces playing and training in an update, as in ``imitate``; it is
+            called with the session, the last observation and a stopwatch.
     """
     config = with_env(TrainConfig() if config is None else config, env)
     ranks = open_ranks(config.scale.timeout)
@@ -125,9 +125,9 @@ def _train(
     ranks: Ranks,
     learn: Learn | None = None,
 ) -> TrainResult:
-    """Train as one of ``ranks``."""
+    """Train as one of the processes ``ranks``."""
     if learn is not None and not ranks.is_alone:
-        raise ConfigError("imitation learns in one process only", expected="no torchrun")
+        raise ConfigError("imitation runs in one process only", expected="no torchrun")
     if stop is not None and not callable(stop):
         raise ConfigError(
             "stop cannot be called", expected="stop(updates) -> bool", received=shorten(stop)
@@ -164,7 +164,7 @@ def _train(
             tell(metrics, before)
             if state.update % config.checkpoint.every == 0:
                 _save(session, hooks)
-        if ranks.is_alone or not broken:  # else each process may be at another place
+        if ranks.is_alone or not broken:  # otherwise processes may be at different places
             _save(session, hooks)
     interrupted = interrupted or interrupt.requested
     if ranks.is_first:
@@ -208,17 +208,18 @@ def resume(
     trust: bool = False,
     **changes: object,
 ) -> TrainResult:
-    """Go on with a run, with its own settings except for ``changes`` of top-level ones.
+    """Resume a run with its own settings, except for ``changes`` of top-level ones.
 
-    ``resume("runs/orchard", total_timesteps=200_000)``
+    For example ``resume("runs/orchard", total_timesteps=200_000)``.
 
     Args:
-        run: The run folder.
-        env: As for ``train``, where the run's own cannot be imported or another one is meant.
-        stop: As for ``train``.
-        callbacks: As for ``train``.
-        trust: The consent to all that somebody else's run names.
-        **changes: Settings.
+        run: Run folder.
+        env: Class of the environment, as for ``train``; needed if that of the run cannot be
+            imported or is to be replaced.
+        stop: See ``train``.
+        callbacks: See ``train``.
+        trust: Consent to everything that the run of somebody else names.
+        **changes: Changed settings.
 
     Raises:
         UntrustedRunError: The run names code or places outside of it, and was made by somebody

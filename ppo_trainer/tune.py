@@ -1,17 +1,17 @@
 """Search for settings: ``python -m ppo_trainer.tune env._target_=lifts.Lifts --minutes 30``.
 
-Settings on the command line stay as they are; others of ``SPACE`` are searched or, where settings
-there name many values, those alone::
+Settings on the command line are fixed; the search tries others of ``SPACE`` or, if settings on the
+command line name many values, those settings only::
 
     python -m ppo_trainer.tune env=minesweeper 'optim.lr=interval(1e-4,1e-2)' net.dim=32,64
 
-The first trial changes nothing, or as little as these allow. A trial goes on after an eighth, a
-quarter and a half of its steps only if it is among the better half of those that came so far
+The first trial changes nothing, or as little as the given values allow. A trial continues after an
+eighth, a quarter and a half of its steps only if it is in the better half of the trials so far
 (successive halving, Li et al. 2020, arXiv:1810.05934, by Optuna). In the last part of the time the
 first trial and the best others train again with other seeds, and the settings with the best mean
-become ``recipe.yaml``. The same command with the same ``--folder`` goes on with the search. Beside
-the recipe lie ``trials.csv`` and two pictures, of what matters (``importance.png``) and of all
-trials (``parallel.png``).
+become ``recipe.yaml``. The same command with the same ``--folder`` continues the search. The folder
+also contains ``trials.csv`` and two pictures: the importance of settings (``importance.png``) and
+all trials (``parallel.png``).
 """
 
 from __future__ import annotations
@@ -56,32 +56,32 @@ SPACE: dict[str, tuple[int | float | str, ...]] = {
     "net.value_norm": ("none", "popart"),
     "net.waves": (0, 3),
 }
-"""The values that are tried, by setting."""
+"""The values that are tried by default, by setting."""
 
 _RUNGS = (1 / 8, 1 / 4, 1 / 2)
 _FINALISTS = 2
-"""Trials that train again beside the first one."""
+"""Number of trials that train again besides the first one."""
 _FINAL = 0.35
-"""The part of the time that is left for that."""
+"""Fraction of the time for these trainings."""
 _WHOLE_TRIALS = 10
-"""A trial is so long that about so many whole ones fit into the time."""
+"""Number of whole trials that fit into the time, which determines their length."""
 _SECONDS_TO_MEASURE = 10.0
 _PREFIX = "final:"
-"""Scores of trainings with other seeds are attributes of the study: ``final:<trial>:<seed>``."""
+"""Prefix of the study's attributes with scores for other seeds: ``final:<trial>:<seed>``."""
 
 
 @dataclass(frozen=True)
 class Search:
-    """A search for settings that has begun.
+    """A search for settings in progress.
 
     Args:
-        config: The settings of the first trial, with ``total_timesteps`` of a trial.
-        metric: The metric whose mean counts.
-        folder: The folder of the search.
-        space: The values that are tried, by setting.
-        study: Optuna's study, which a journal in the folder keeps.
-        deadline: When the search ends, in seconds of ``time.monotonic``.
-        final: When the last part begins.
+        config: Settings of the first trial, with ``total_timesteps`` of a trial.
+        metric: Metric whose mean is maximised.
+        folder: Folder of the search.
+        space: Values that are tried, by setting.
+        study: Optuna's study, which is stored in a journal in the folder.
+        deadline: End of the search, in seconds of ``time.monotonic``.
+        final: Start of the last part, likewise.
     """
 
     config: TrainConfig
@@ -93,7 +93,7 @@ class Search:
     final: float
 
     def done(self) -> list[optuna.trial.FrozenTrial]:
-        """Return the trials that trained all of their steps, the best first."""
+        """Return the trials that trained all of their steps, best first."""
         from optuna.trial import TrialState
 
         complete = self.study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
@@ -113,30 +113,30 @@ def tune(
     metric: str = "episodic_reward",
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Search for settings, print a table, and write the best as ``recipe.yaml``.
+    """Search for settings, print a table, and write the best settings as ``recipe.yaml``.
 
     Args:
-        settings: The settings as on the command line of ``ppo_trainer``. Those with one value stay
-            as they are; those with many are searched (``spaces_of``), or else ``SPACE``.
-        minutes: The time of the search; training that has begun may take a little longer.
-        folder: The folder of the search. If it holds one, that search goes on.
-        metric: The metric that counts; the greater its mean in an evaluation, the better.
-        seed: Seeds the choice of settings.
+        settings: Settings as on the command line of ``ppo_trainer``. Those with one value are
+            fixed; those with many values are searched (``spaces_of``), or else ``SPACE``.
+        minutes: Duration of the search; a training in progress may take a little longer.
+        folder: Folder of the search. If it contains a search, that one continues.
+        metric: Metric whose mean in an evaluation is maximised.
+        seed: Seed of the choice of settings.
 
     Returns:
-        The settings of the best that differ from the given ones, by dotted name.
+        The best settings that differ from the given ones, by dotted name.
 
     Raises:
-        ConfigError: A setting that does not exist, or a folder of another search.
+        ConfigError: A setting does not exist, or the folder contains another search.
         MissingPackageError: Optuna is not installed.
     """
     single, space = spaces_of(settings)
     base = config_of(single, "tune for")
     if base.resume is not None:
-        raise ConfigError("resume= does not go with a search", hint="--folder goes on with one")
+        raise ConfigError("resume= cannot be used in a search", hint="--folder continues a search")
     if not space:
         given = {setting.lstrip("+").partition("=")[0] for setting in settings}
-        # What the first trial has is tried, too.
+        # The values of the first trial are tried, too.
         space = {
             name: list(dict.fromkeys([*values, _value(base, name)]))
             for name, values in SPACE.items()
@@ -163,12 +163,12 @@ def _begin(
     seconds: float,
     settings: list[str],
 ) -> Search:
-    """Begin a search in a folder, or go on with the one that is there."""
+    """Begin a search in a folder, or continue the one in it."""
     try:
         import optuna
     except ImportError as error:
         raise MissingPackageError(
-            "a search for settings needs Optuna", hint='pip install "ragged-rl[tune]"'
+            "searching for settings needs Optuna", hint='pip install "ragged-rl[tune]"'
         ) from error
     from optuna.storages.journal import JournalFileBackend
     from optuna.trial import TrialState
@@ -187,10 +187,10 @@ def _begin(
     known = study.user_attrs
     if known and (known["settings"], known["metric"]) != (settings, metric):
         raise ConfigError(
-            f"{folder} holds another search",
+            f"{folder} contains another search",
             expected=f"{known['settings']}, metric {known['metric']}",
             received=f"{settings}, metric {metric}",
-            hint="--folder names another folder",
+            hint="give another folder with --folder",
         )
     if not known:
         steps = _steps_of_trial(base, folder, seconds)
@@ -200,7 +200,7 @@ def _begin(
         for name, value in {"settings": settings, "metric": metric, "steps": steps}.items():
             study.set_user_attr(name, value)
     for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
-        # Nobody trains it any more: the search was stopped.
+        # It was running when the search was stopped.
         study.tell(trial.number, state=TrialState.FAIL)
         study.enqueue_trial(trial.params)
     changes = {"total_timesteps": study.user_attrs["steps"], "run_dir": str(folder / "runs")}
@@ -211,7 +211,7 @@ def _begin(
 
 
 def _value(config: Any, name: str) -> Any:
-    """Return a setting by its dotted name; None for one that the environment leaves out.
+    """Return a setting by its dotted name; None for an argument that the environment does not set.
 
     Raises:
         ConfigError: There is no such setting.
@@ -220,14 +220,14 @@ def _value(config: Any, name: str) -> Any:
         if isinstance(config, Mapping):
             config = config.get(part)
         elif not hasattr(config, part):
-            raise ConfigError(f"{name} is no setting, or one of a group that is not there")
+            raise ConfigError(f"{name} is not a setting, or its group is null")
         else:
             config = getattr(config, part)
     return config
 
 
 def _nearest(space: Space, value: Any) -> Any:
-    """Return the value of a space that is nearest to another one."""
+    """Return the value of a space that is nearest to ``value``."""
     if not isinstance(space, Interval):
         return value if value in space else space[0]
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -239,7 +239,7 @@ def _nearest(space: Space, value: Any) -> Any:
 
 
 def _distribution(space: Space) -> Any:
-    """Return a space as Optuna names it."""
+    """Return a space as a distribution of Optuna."""
     from optuna.distributions import (
         CategoricalDistribution,
         FloatDistribution,
@@ -254,7 +254,7 @@ def _distribution(space: Space) -> Any:
 
 
 def _steps_of_trial(base: TrainConfig, folder: Path, seconds: float) -> int:
-    """Return how many steps fit into a trial, measured by a short training."""
+    """Return the number of steps of a trial, measured by a short training."""
     seen: list[tuple[float, int]] = []
 
     def measures(session: Session) -> bool:
@@ -270,14 +270,14 @@ def _steps_of_trial(base: TrainConfig, folder: Path, seconds: float) -> int:
 
 
 def _try(search: Search) -> None:
-    """Train one trial, as far as it is worth it."""
+    """Train one trial, unless it is stopped early."""
     from optuna.trial import TrialState
 
     trial = search.study.ask({name: _distribution(own) for name, own in search.space.items()})
     picked = trial.params
     try:
         config = with_changes(search.config, picked)
-    except ConfigError:  # such as minibatches larger than a rollout
+    except ConfigError:  # for example a minibatch larger than a rollout
         search.study.tell(trial, state=TrialState.FAIL)
         return
     total = config.total_timesteps
@@ -288,7 +288,7 @@ def _try(search: Search) -> None:
         nonlocal pruned
         passed = [rung for rung in rungs if session.steps >= rung]
         del rungs[: len(passed)]
-        # The last evaluation counts more than the games of the training.
+        # Evaluations take precedence over games of the training.
         known = [session.means[n] for n in (f"eval/{plain}", plain) if n in session.means]
         if passed and known:
             trial.report(known[0], len(_RUNGS) - len(rungs))
@@ -310,7 +310,7 @@ def _changed(search: Search, picked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _score(search: Search, config: TrainConfig, watches: Any) -> float | None:
-    """Train, and return the mean of the better of greedy and sampled play, if it was measured."""
+    """Train, and return the better mean of greedy and sampled play, or None without a result."""
     plain = search.metric.removeprefix("eval/")
     agents = [own for own in _train(config, watches) if own.player.startswith("agent")]
     scores = [own.mean(plain) for own in agents if own.count(plain)]
@@ -322,7 +322,7 @@ def _score(search: Search, config: TrainConfig, watches: Any) -> float | None:
 
 
 def _train(config: TrainConfig, watches: Any) -> list[Any]:
-    """Train without a word on the screen; Ctrl-C ends the search."""
+    """Train without output on the screen; Ctrl-C ends the search."""
     log = Path(config.run_dir).parent / "log.txt"
     with log.open("a") as file, contextlib.redirect_stdout(file), contextlib.redirect_stderr(file):
         result = train(config, callbacks=watches)
@@ -332,7 +332,7 @@ def _train(config: TrainConfig, watches: Any) -> list[Any]:
 
 
 def _compare(search: Search) -> None:
-    """Train the first trial and the best others with other seeds, in turns, at least once each."""
+    """Train the first trial and the best others with other seeds, in turns, each at least once."""
     number = 0
     while number == 0 or time.monotonic() < search.deadline:
         number += 1
@@ -377,10 +377,10 @@ def _report(search: Search, settings: Sequence[str]) -> dict[str, Any]:
     path.write_text(yaml.safe_dump(_nested(changes), sort_keys=False))
     command = " ".join([python_command(), "-m", "ppo_trainer", *spaces_of(settings)[0]])
     if changes:
-        deliver(f"\n{path} holds the settings of trial {best}:\n{path.read_text()}")
+        deliver(f"\n{path} contains the settings of trial {best}:\n{path.read_text()}")
         say(f"to train with them:\n  {command} experiment={path}")
     else:
-        deliver(f"\nno trial was better than the settings that there are; {path} is empty")
+        deliver(f"\nno trial was better than the given settings; {path} is empty")
     return changes
 
 
@@ -402,17 +402,17 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line."""
     parser = command_parser("tune", __doc__, trusts=False)
     parser.add_argument("settings", nargs="+", metavar="<setting>=<value>")
-    parser.add_argument("--minutes", type=float, default=30.0, help="the time of the search")
+    parser.add_argument("--minutes", type=float, default=30.0, help="duration of the search")
     parser.add_argument("--folder", type=Path, default=Path("runs/tune"), help="of the search")
-    parser.add_argument("--metric", default="episodic_reward", help="what counts, such as win")
-    parser.add_argument("--seed", type=int, default=0, help="of the choice of settings")
+    parser.add_argument("--metric", default="episodic_reward", help="metric to maximise: win, ...")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the choice of settings")
     options = parser.parse_intermixed_args(arguments)
     if not 0 < options.minutes < math.inf:
         parser.error(f"--minutes must be above 0, not {options.minutes}")
     try:
         tune(options.settings, options.minutes, options.folder, options.metric, options.seed)
     except KeyboardInterrupt:
-        say("stopped; the same command goes on")
+        say("stopped; the same command continues the search")
         sys.exit(INTERRUPTED)
 
 

@@ -1,7 +1,7 @@
 """Watch a run play: ``python -m ppo_trainer.watch <run> [--video game.gif]``.
 
-Shows every step and what is chosen in it, in the terminal or as a GIF or MP4. An environment
-without pictures of its own is drawn by ``entity_env.drawing``.
+It shows every step and its choices, in the terminal or as a GIF or MP4. If an environment has no
+pictures of its own, ``entity_env.drawing`` draws them.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = ["film", "main", "watch"]
 
 _MOST_FPS = 1000
 _MOST_LINES = 4
-"""Lines of a caption, the first one included."""
+"""Maximum number of lines of a caption, including the first one."""
 
 
 @usual_torch()
@@ -62,20 +62,20 @@ def watch(
     """Play episodes in the terminal.
 
     Args:
-        run: The run folder.
-        env: The environment's class, where it cannot be imported.
-        episodes: The number of episodes.
-        greedy: Take the likeliest choices instead of drawing.
-        seed: The seed of the episodes; None derives one from that of the run.
-        fps: Steps per second, in a terminal.
-        label: Features whose values are written under each state.
-        changes: Values by the dotted names of settings, such as ``env.width``, in the place of
-            those that the run was trained with.
-        trust: The consent to import the environment that somebody else's run names.
-        against: The opponent at the other seats of a game of several players: ``random``, a run
-            folder, or the dotted path of a script; None: players at random.
-        csv: A file for the schedules of all episodes, of an environment that has ``schedule()``: a
-            list of dicts from columns to values.
+        run: Run folder.
+        env: Class of the environment, needed if it cannot be imported.
+        episodes: Number of episodes.
+        greedy: True to take the most probable choices instead of drawing.
+        seed: Seed of the episodes; None derives it from the seed of the run.
+        fps: Steps per second in a terminal.
+        label: Features whose values are printed under each state.
+        changes: Values that replace those of the training, by the dotted names of settings, such as
+            ``env.width``.
+        trust: Consent to import the environment that the run of somebody else names.
+        against: Opponent at the other seats in a game of several players: ``random``, a run folder,
+            or the dotted path of a script; None stands for random play.
+        csv: File for the schedules of all episodes, if the environment has ``schedule()``, which
+            returns a list of dicts from columns to values.
     """
     loaded = load_policy(run, env, trust=trust, changes=changes)
     labels = check_labels(loaded.net.obs_space, label)
@@ -83,7 +83,7 @@ def watch(
     game = _against(loaded, against) if against else loaded.game()
     schedule: Any = getattr(game.unwrapped if isinstance(game, Wrapper) else game, "schedule", None)
     if csv is not None and schedule is None:
-        raise ConfigError(f"{loaded.game.name} has no schedule to be written as CSV")
+        raise ConfigError(f"{loaded.game.name} has no schedule to write as CSV")
     lines: list[dict[str, Any]] = []
     for step in play(loaded, episodes=episodes, greedy=greedy, seed=seed, env=game):
         if live and step.step:
@@ -134,16 +134,16 @@ def film(
 
     Args:
         run: See ``watch``.
-        path: The file; its ending, .gif or .mp4, decides the kind of video.
+        path: File to write, ending in .gif or .mp4.
         env: See ``watch``.
         episodes: See ``watch``.
         greedy: See ``watch``.
         seed: See ``watch``.
         fps: Steps per second.
-        label: Features whose values stand beside each entity. Where entities have places, the
-            pictures are then those of ``entity_env.drawing``, even if the environment has its own.
-        y_axis: The direction of greater values of y; None takes that of the environment.
-        captions: Write under each picture how far the episode is and what is chosen.
+        label: Features whose values are written beside each entity. If entities have positions,
+            ``entity_env.drawing`` then draws the pictures, even if the environment has its own.
+        y_axis: Direction of greater values of y; None takes that of the environment.
+        captions: True to write the progress of the episode and the choices under each picture.
         changes: See ``watch``.
         trust: See ``watch``.
         against: See ``watch``.
@@ -156,7 +156,7 @@ def film(
         drawer = Drawer(obs_space, y_axis=y_axis or y_axis_of(played), labels=labels)
         moments = play(loaded, episodes=episodes, greedy=greedy, seed=seed, draw=True, env=played)
         steps = list(moments)
-    for step in steps:  # before drawing: all pictures show the same part of the plane
+    for step in steps:  # before drawing, so that all pictures show the same part of the plane
         drawer.include_frame(step.frame)
     is_labelled = bool(labels) and drawer.has_places
     pictures = _one_size(
@@ -169,7 +169,7 @@ def film(
     )
     if captions:
         pictures = _captioned(pictures, steps, obs_space)
-    # The end of an episode stays on the screen for a moment.
+    # The end of an episode is shown for a second.
     times = [max(1, round(fps)) if step.done else 1 for step in steps]
     every = [picture for picture, n in zip(pictures, times, strict=True) for _ in range(n)]
     return write_video(Path(path), every, fps)
@@ -196,7 +196,7 @@ def _one_size(pictures: list[Picture]) -> list[Picture]:
 def _captioned(
     pictures: list[Picture], steps: Sequence[Step], obs_space: ObsSpace
 ) -> list[Picture]:
-    """Return the pictures with lines that tell the step and the choices."""
+    """Return the pictures with captions on the step and the choices."""
     caption = Caption(*pictures[0].shape[:2])
     texts = []
     for step in steps:
@@ -219,22 +219,22 @@ def _captioned(
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line."""
     parser = command_parser("watch", __doc__)
-    parser.add_argument("run", nargs="?", help="run folder; else the newest run in runs/")
+    parser.add_argument("run", nargs="?", help="run folder (default: newest run in runs/)")
     parser.add_argument(
         "settings",
         nargs="*",
         metavar="env.<setting>=<value>",
-        help="play with other settings of the environment than it was trained with",
+        help="settings of the environment that replace those of the training",
     )
     parser.add_argument("--video", metavar="FILE", help="write a .gif or .mp4 instead")
     parser.add_argument(
-        "--csv", metavar="FILE", help="write schedules as a table, of environments that have them"
+        "--csv", metavar="FILE", help="write schedules as a table, if the environment has them"
     )
     parser.add_argument("--episodes", type=int, default=3)
-    parser.add_argument("--greedy", action="store_true", help="always the likeliest choice")
+    parser.add_argument("--greedy", action="store_true", help="take the most probable choices")
     parser.add_argument("--seed", type=int, default=None, help="other episodes")
     parser.add_argument(
-        "--against", metavar="PLAYER", help="who plays the other seats: random, a run, a script"
+        "--against", metavar="PLAYER", help="player of the other seats: random, a run or a script"
     )
     parser.add_argument("--fps", type=float, default=4.0, help="steps per second")
     parser.add_argument(
@@ -242,12 +242,12 @@ def main(arguments: list[str] | None = None) -> None:
         metavar="FEATURE",
         action="append",
         default=[],
-        help="write a feature beside each entity; may be given several times",
+        help="feature to write beside each entity; may be given several times",
     )
     parser.add_argument(
-        "--y-axis", choices=("up", "down"), help="of videos; else as the environment says"
+        "--y-axis", choices=("up", "down"), help="of videos (default: that of the environment)"
     )
-    parser.add_argument("--no-captions", action="store_true", help="videos without any text")
+    parser.add_argument("--no-captions", action="store_true", help="videos without text")
     options = vars(parser.parse_intermixed_args(arguments))
     if not 0 < options["fps"] <= _MOST_FPS:
         parser.error(f"--fps must be more than 0 and at most {_MOST_FPS}, not {options['fps']:g}")
@@ -257,7 +257,7 @@ def main(arguments: list[str] | None = None) -> None:
     if video is None:
         watch(**options)
     elif options.pop("csv") is not None:
-        parser.error("--csv and --video do not go together: write one after the other")
+        parser.error("--csv and --video cannot be combined: run the command for each")
     else:
         say(str(film(path=video, y_axis=y_axis, captions=not plain, **options)))
 

@@ -1,3 +1,3 @@
-"""A run: its folder, its checkpoints, how it goes on, and what it may import."""
+"""Run folders: their files, checkpoints, resumes, and consent to what they import."""
 
 __all__: list[str] = []

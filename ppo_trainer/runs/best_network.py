@@ -1,4 +1,4 @@
-"""The best network of a run, in a folder of its own: ``runs/x/best``."""
+"""The best network of a run, in the folder ``runs/x/best``."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Best:
     """The evaluation that made a network the best.
 
     Args:
-        metric: The metric that ``checkpoint.best`` names.
+        metric: Metric that ``checkpoint.best`` names.
         mode: ``max`` or ``min``.
-        value: Its mean over the last episodes.
-        update: Updates done then.
-        steps: Frames trained on then.
+        value: Mean of the metric over the last episodes.
+        update: Number of updates done by then.
+        steps: Number of frames trained on by then.
         is_sure: True if enough episodes had ended for a mean.
     """
 
@@ -41,11 +41,11 @@ class Best:
 class BestNetwork:
     """The best network so far, which is written together with the next checkpoint.
 
-    So a run that is killed and resumed knows as much of it as the checkpoint that it goes on from.
+    A run that is killed and resumed therefore has the best network of its checkpoint's time.
 
     Args:
-        run: A run that is resumed, whose best network may be better than all that follow.
-        config: The metric, and which of its means are better.
+        run: Run that is resumed, whose best network may stay the best.
+        config: Settings with the metric and its mode.
     """
 
     def __init__(self, run: RunFolder, config: CheckpointConfig) -> None:
@@ -59,11 +59,11 @@ class BestNetwork:
         self._unwritten: dict[str, Tensor] | None = None
 
     def compare(self, state: TrainState, means: Mapping[str, float], sure: bool) -> None:
-        """Remember the network if its mean is better than all before.
+        """Keep the network if its mean is better than all before.
 
         Args:
-            state: The network, and the numbers of its last update.
-            means: The means over the last episodes, by metric.
+            state: Network, and the numbers of its last update.
+            means: Means over the last episodes, by metric.
             sure: True if enough episodes have ended for a mean.
         """
         metric = self._metric
@@ -72,8 +72,8 @@ class BestNetwork:
         measured = any(name.startswith("eval/") for name in state.metrics)
         if metric.startswith("eval/"):
             if not measured:
-                return  # not measured again since
-            sure = True  # an evaluation has all of its episodes
+                return  # not evaluated since then
+            sure = True  # an evaluation always has enough episodes
         value = means[metric]
         if self._best is not None and self._best.is_sure:
             worse = value <= self._best.value if self._mode == "max" else value >= self._best.value
@@ -84,17 +84,17 @@ class BestNetwork:
         self._unwritten = {name: t.detach().clone() for name, t in state.net.state_dict().items()}
 
     def write(self, run: RunFolder) -> None:
-        """Write the best network, unless it has been written."""
+        """Write the best network, unless it has been written already."""
         if self._unwritten is not None and self._best is not None:
             save_network(run.best, self._unwritten, asdict(self._best))
             self._unwritten = None
 
 
 def read_best(run: RunFolder) -> Best | None:
-    """Return the facts of a run's best network, or None if it has none.
+    """Return the metric, value and update of a run's best network, or None if it has none.
 
     Raises:
-        CheckpointError: It is damaged.
+        CheckpointError: The file is damaged.
     """
     if not os.path.lexists(run.best):
         return None
@@ -103,5 +103,5 @@ def read_best(run: RunFolder) -> Best | None:
     except TypeError as error:
         raise CheckpointError(
             f"{run.best} is damaged: {error}",
-            hint="move it away, and the run looks for its best network again",
+            hint="move the folder away; the run then keeps a new best network",
         ) from error

@@ -1,4 +1,4 @@
-"""A reader of YAML with bounds: a few lines can stand for more values than any memory holds."""
+"""A YAML reader with size limits: a few lines can describe more values than fit in memory."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = ["check_size", "parse_yaml"]
 _MOST_BYTES = 1 << 18
 _MOST_VALUES = 20_000
 _MARKS = (b"\n", b",", b":", b"[", b"{")
-"""One of them stands before each value but the first."""
+"""Characters one of which precedes each value except the first."""
 
 
 def parse_yaml(text: bytes) -> Any:
     """Return the plain value of a YAML text in UTF-8; tags of Python objects are refused.
 
     Raises:
-        ValueError: It is no YAML of plain values, or stands for too many, or for endless ones.
+        ValueError: The text is not YAML of plain values, or describes too many or infinitely many.
     """
     check_size(text)
     try:
@@ -40,22 +40,22 @@ def parse_yaml(text: bytes) -> Any:
 
 
 def check_size(text: bytes) -> None:
-    """Raise ValueError for a text that ``parse_yaml`` would refuse for its size alone."""
+    """Raise ValueError for a text that ``parse_yaml`` would refuse because of its size."""
     values = 1 + sum(map(text.count, _MARKS))
     if len(text) > _MOST_BYTES:
-        raise ValueError(f"it has {len(text):,} bytes, and at most {_MOST_BYTES:,} make sense")
+        raise ValueError(f"it has {len(text):,} bytes, more than the limit of {_MOST_BYTES:,}")
     if values > _MOST_VALUES:
-        raise ValueError(f"it has {values:,} values, and at most {_MOST_VALUES:,} make sense")
+        raise ValueError(f"it has {values:,} values, more than the limit of {_MOST_VALUES:,}")
 
 
 def _count(node: Any, known: dict[int, int]) -> int:
-    """Return the number of values of a node, with each alias counted as what it names."""
+    """Return the number of values of a node, with each alias counted as the node it names."""
     if id(node) not in known:
-        known[id(node)] = _MOST_VALUES + 1  # until it is known: a node within itself has no end
+        known[id(node)] = _MOST_VALUES + 1  # a node that contains itself is infinite
         parts = node.value if isinstance(node, yaml.CollectionNode) else []
         if isinstance(node, yaml.MappingNode):
             parts = [part for pair in parts for part in pair]
         known[id(node)] = 1 + sum(_count(part, known) for part in parts)
     if known[id(node)] > _MOST_VALUES:
-        raise ValueError(f"with its aliases it stands for more than {_MOST_VALUES:,} values")
+        raise ValueError(f"with its aliases expanded it has more than {_MOST_VALUES:,} values")
     return known[id(node)]

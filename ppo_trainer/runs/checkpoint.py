@@ -1,7 +1,7 @@
-"""Checkpoints of a run. Tensors are safetensors, the rest is JSON: no code runs.
+"""Checkpoints of a run: tensors as safetensors, everything else as JSON; reading them runs no code.
 
 A checkpoint is a folder that is written under a temporary name and renamed when it is complete, so
-that a kill at any moment leaves the one before.
+that a kill at any moment leaves the previous checkpoint.
 """
 
 from __future__ import annotations
@@ -55,36 +55,36 @@ __all__ = [
 ]
 
 _OPTIMIZERS = "optimizers.safetensors"
-_PENDING = "pending.safetensors"  # only where decisions wait for their outcome
-_AVERAGE = "average.safetensors"  # only where the run's agent is an average
-_MEMORY = "memory.safetensors"  # only of a network with a memory, and of rows that go on
+_PENDING = "pending.safetensors"  # only if decisions have an open outcome
+_AVERAGE = "average.safetensors"  # only if the run's agent is an average
+_MEMORY = "memory.safetensors"  # only for a network with a memory, if the rows can continue
 _OLD_LEFTOVER = re.compile(r"\.(step_\d{12,}|before_nonfinite_\d{12,})\.\d+\.tmp")
 _OURS = re.compile(r"step_(\d{12}|[1-9]\d{12,17})")
 
 
 @dataclass
 class TrainState:
-    """The parts that change during a run, without the environments.
+    """The parts of a run that training changes, without the environments.
 
     Args:
         net: The network.
-        optimizers: Its optimizers.
-        generators: The random numbers of sampling and shuffling.
-        update: Updates done.
-        steps: Frames trained on.
-        metrics: The numbers of the last update.
-        evaluations: The players of the last evaluation.
-        evaluated: Its means, as ``eval/<metric>``.
-        pending: Decisions whose outcome is still open, if there are any.
-        memory: What the rows remember.
-        players: The state of self-play as JSON values, where there is any, as it is saved.
-        groups: The returns of rows that are each other's baseline, where they are.
-        average: The average of the networks so far, where the run's agent is that.
-        clone: The network that the run began with, while a penalty keeps it near that one.
-        acting_graphs: The network's passes while it plays, as CUDA graphs; not saved.
-        step_graphs: Its gradients, likewise.
-        other_generators: The states of the random numbers of the other processes that learn the
-            network, by the names under which they are saved.
+        optimizers: Optimizers of the network.
+        generators: Random number generators of sampling and shuffling.
+        update: Number of updates done.
+        steps: Number of frames trained on.
+        metrics: Numbers of the last update.
+        evaluations: Players of the last evaluation.
+        evaluated: Means of the last evaluation, as ``eval/<metric>``.
+        pending: Decisions whose outcome is still open; None without any.
+        memory: Memory states of the rows.
+        players: State of self-play as JSON values, as it is saved; None without self-play.
+        groups: Returns of rows that are each other's baseline; None for the value function.
+        average: Average of the networks so far, if it is the run's agent.
+        clone: Network that the run began with, while a penalty keeps the policy close to it.
+        acting_graphs: CUDA graphs in which the network acts; not saved.
+        step_graphs: CUDA graphs of gradient steps; not saved.
+        other_generators: States of the random number generators of the other processes, by the
+            names under which they are saved.
     """
 
     net: RaggedNet
@@ -106,7 +106,7 @@ class TrainState:
     other_generators: dict[str, Tensor] = field(default_factory=dict)
 
     def use_graphs(self, frames: int, precision: str) -> None:
-        """Let the network be captured, which is asked for at most ``frames`` frames at once."""
+        """Let the network use CUDA graphs, for steps of at most ``frames`` frames."""
         graphs = Graphs(self.net)
         self.acting_graphs = ActingGraphs(graphs, self.net, frames, precision)
         self.step_graphs = StepGraphs(graphs, self.net, precision)
@@ -120,23 +120,23 @@ class TrainState:
 def save_state(
     run: RunFolder, state: TrainState, envs: list[Any] | None, keep: int, name: str | None = None
 ) -> Path:
-    """Write a checkpoint and remove all but the last ``keep``; returns its folder.
+    """Write a checkpoint, remove all but the last ``keep``, and return its folder.
 
     Args:
-        run: Where to.
-        state: What to save.
-        envs: The state of the VecEnv, where its environments can save theirs.
-        keep: How many to keep.
-        name: A name that keeps it apart from those that a run resumes from.
+        run: Run folder.
+        state: State to save.
+        envs: State of the VecEnv; None if its environments cannot save theirs.
+        keep: Number of checkpoints to keep.
+        name: Name of a checkpoint that the run does not resume from; None for a normal one.
 
     Raises:
-        NonFiniteError: A parameter is NaN or infinite, and no ``name`` sets the checkpoint apart.
-        CheckpointError: The disk is full or the folder not writable; earlier checkpoints stay.
+        NonFiniteError: A parameter is NaN or infinite, and ``name`` is None.
+        CheckpointError: The disk is full or the folder is not writable; earlier checkpoints stay.
     """
     folder = run.checkpoints / (name or _name_of(state.steps))
     if name is None:
         if folder.exists():
-            return folder  # the state between two updates does not change
+            return folder  # this state was saved already
         _check_finite(state)
     tensors, groups = _optimizer_parts(state.optimizers)
     generators = {f"generator/{n}": g.get_state() for n, g in state.generators.all().items()}
@@ -157,7 +157,7 @@ def save_state(
         "groups": groups,
         "envs": envs,
         "players": state.players,
-        # They are useful only if the rows go on with their episodes.
+        # The returns are used only if the rows continue their episodes.
         "baseline": None if envs is None or state.groups is None else state.groups.get_state(),
     }
     with _replaced(folder) as temporary:
@@ -168,16 +168,16 @@ def save_state(
 
 
 def saved_at(run: RunFolder, steps: int) -> Path | None:
-    """Return the checkpoint after ``steps``, if there is one."""
+    """Return the checkpoint at ``steps``, or None."""
     folder = run.checkpoints / _name_of(steps)
     return folder if folder.exists() else None
 
 
 def save_network(folder: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
-    """Write a network that is only played with: its tensors, and facts about it as JSON.
+    """Write a network without training state: its tensors, and facts about it as JSON.
 
     Raises:
-        CheckpointError: The disk is full, or the folder not writable.
+        CheckpointError: The disk is full, or the folder is not writable.
     """
     with _replaced(folder) as temporary:
         write_checkpoint(temporary, {MODEL: tensors}, facts)
@@ -185,12 +185,12 @@ def save_network(folder: Path, tensors: Mapping[str, Tensor], facts: Mapping[str
 
 @contextmanager
 def _replaced(folder: Path) -> Iterator[Path]:
-    """Give an empty folder that takes the place of ``folder`` at the end of the block."""
+    """Give an empty folder that replaces ``folder`` at the end of the block."""
     temporary = fresh_name(folder)
     try:
         if folder.parent.is_symlink():
             raise OSError(f"{folder.parent} is a link: link the run's folder itself instead")
-        # Never make the run's folder: if it is gone, so are the settings of the run.
+        # Never create the run folder: if it does not exist any more, its settings are lost, too.
         folder.parent.mkdir(exist_ok=True)
         temporary.mkdir()
         yield temporary
@@ -200,7 +200,7 @@ def _replaced(folder: Path) -> Iterator[Path]:
     except OSError as error:
         raise CheckpointError(f"checkpoint {folder} cannot be written: {error}") from error
     finally:
-        remove(temporary)  # on a full disk it would be in the way
+        remove(temporary)  # free its space on a full disk
 
 
 def _check_finite(state: TrainState) -> None:
@@ -215,13 +215,13 @@ def _check_finite(state: TrainState) -> None:
 
 
 def steps_of(folder: Path) -> int | None:
-    """Return the steps in a folder's name from ``save_state``, or None for another name."""
+    """Return the steps in a folder name that ``save_state`` made, or None for another name."""
     found = _OURS.fullmatch(folder.name)
     return None if found is None else int(found[1])
 
 
 def own_checkpoints(run: RunFolder) -> list[Path]:
-    """Return the checkpoints that a run can resume from, oldest first, without copies of them.
+    """Return the checkpoints that a run can resume from, oldest first, without copies.
 
     Raises:
         CheckpointError: The folder cannot be read.
@@ -237,7 +237,7 @@ def own_checkpoints(run: RunFolder) -> list[Path]:
 
 
 def remove_old_checkpoints(run: RunFolder, keep: int) -> None:
-    """Remove old checkpoints, and what killed processes left unfinished."""
+    """Remove old checkpoints, and unfinished folders of killed processes."""
     for folder in own_checkpoints(run)[:-keep]:
         if not folder.is_symlink():
             remove(folder)
@@ -250,14 +250,14 @@ def latest_checkpoint(run: RunFolder) -> Path:
     """Return the folder of the newest complete checkpoint.
 
     Raises:
-        CheckpointError: There is none, or the folder cannot be read.
+        CheckpointError: There is no checkpoint, or the folder cannot be read.
     """
     found = own_checkpoints(run)
     if not found:
         raise CheckpointError(
             f"run {str(run.path)!r} has no checkpoint yet",
             expected=f"a folder step_... in {run.checkpoints}",
-            hint="start it again: nothing of it was saved",
+            hint="start the run again, because nothing of it was saved",
         )
     return found[-1]
 
@@ -265,11 +265,11 @@ def latest_checkpoint(run: RunFolder) -> Path:
 def locate_checkpoint(path: str | Path) -> tuple[RunFolder, Path]:
     """Return the run of a path, and its newest checkpoint.
 
-    Of ``<run>/best`` it is the best one, of ``<run>/snapshots/<name>`` that version, of
-    ``<run>:1`` that of policy 1 of a population.
+    For ``<run>/best`` this is the best network, for ``<run>/snapshots/<name>`` that version, and
+    for ``<run>:1`` that of policy 1 of a population.
     """
     path = named_policy(path)
-    folder = path.absolute()  # a path such as "." has no parent otherwise
+    folder = path.absolute()  # otherwise a path such as "." has no parent
     run = RunFolder(folder.parent)
     if folder == run.best and (folder / MODEL).is_file():
         return RunFolder.open(run.path), folder
@@ -283,22 +283,22 @@ def locate_checkpoint(path: str | Path) -> tuple[RunFolder, Path]:
 def network_of(
     folder: Path, obs_space: ObsSpace, action_space: Mapping[str, ActionSpace], config: TrainConfig
 ) -> RaggedNet:
-    """Return a fresh network with these spaces and settings, which ``load_network`` can fill.
+    """Return a new network with these spaces and settings, for ``load_network``.
 
     Raises:
-        CheckpointError: The checkpoint holds a much smaller one, or is damaged.
+        CheckpointError: The checkpoint contains a much smaller network, or is damaged.
     """
     with _way_back(folder):
         return network_for(folder, obs_space, action_space, config)
 
 
 def load_network(folder: Path, net: RaggedNet) -> None:
-    """Fill ``net`` with the parameters and input statistics of the agent in a checkpoint.
+    """Load the parameters and input statistics of the agent in a checkpoint into ``net``.
 
-    That is the average of the run's networks, if the run has one.
+    The agent is the average of the run's networks, if the run has one.
 
     Raises:
-        CheckpointError: It is damaged, or belongs to another network.
+        CheckpointError: The checkpoint is damaged, or contains another network.
     """
     with _way_back(folder):
         saved = SavedFiles.open(folder)
@@ -314,13 +314,13 @@ def _network_tensors(saved: SavedFiles, net: RaggedNet, file: str = MODEL) -> di
 
 @dataclass(frozen=True)
 class Restored:
-    """The parts of a checkpoint beside its ``TrainState``.
+    """The parts of a checkpoint besides its ``TrainState``.
 
     Args:
-        envs: The state of the VecEnv; None where its environments do not save theirs.
-        other_device: It was saved on another kind of device, whose random numbers mean nothing
-            here; the generators are as fresh ones.
-        players: The state of self-play; None where there was none.
+        envs: State of the VecEnv; None if its environments did not save theirs.
+        other_device: True if it was saved on another kind of device, whose random numbers differ;
+            the generators then keep their initial states.
+        players: State of self-play; None without self-play.
     """
 
     envs: list[Any] | None
@@ -329,16 +329,16 @@ class Restored:
 
 
 def load_state(folder: Path, state: TrainState, rank: int = 0) -> Restored:
-    """Fill ``state`` from a checkpoint, and return the rest of it.
+    """Load a checkpoint into ``state``, and return the rest of it.
 
     Args:
         folder: The checkpoint.
         state: Changed in place.
-        rank: The number of this process among those that learn together. One that there was not
-            when it was saved has fresh random numbers.
+        rank: Number of this process among those of the training. A process that did not exist when
+            the checkpoint was saved gets new random numbers.
 
     Raises:
-        CheckpointError: It is damaged, or belongs to other settings.
+        CheckpointError: The checkpoint is damaged, or belongs to other settings.
     """
     with _way_back(folder):
         saved = SavedFiles.open(folder)
@@ -359,19 +359,18 @@ def load_state(folder: Path, state: TrainState, rank: int = 0) -> Restored:
 def load_rows(
     folder: Path, state: TrainState, num_rows: int, share: tuple[int, int] | None = None
 ) -> None:
-    """Fill ``state`` with what belongs to the rows, if they go on where they were.
+    """Load the parts that belong to the rows into ``state``, for rows that continue.
+
+    These are decisions with an open outcome, memory states, and returns of groups.
 
     Args:
         folder: The checkpoint.
         state: Changed in place.
-        num_rows: The number of rows R that were saved.
-        share: The first row of this process, and how many it has; None: all.
-
-    These are the decisions that wait for their outcome, what the rows remember, and the returns of
-    their groups.
+        num_rows: Number of rows R that were saved.
+        share: First row of this process, and the number of its rows; None for all rows.
 
     Raises:
-        CheckpointError: It is missing or damaged, or belongs to other rows.
+        CheckpointError: A file is missing or damaged, or belongs to other rows.
     """
     with _way_back(folder):
         saved = SavedFiles.open(folder)
@@ -405,11 +404,11 @@ def _restore(
         groups = optimizer.state_dict()["param_groups"]
         if [own["params"] for own in groups] != [g["params"] for g in facts["groups"][name]]:
             raise ValueError(f"the optimizer {name!r} has other parameters")
-        # The settings are those of the config, which a resume may change.
+            # The groups have the settings of the config, which a resume may change.
         optimizer.load_state_dict(_optimizer_dict(name, tensors, groups))
     envs: list[Any] | None = facts["envs"]
     if envs is not None and not isinstance(envs, list):
-        raise TypeError("the environments are no list")
+        raise TypeError("the state of the environments is not a list")
     other_device = facts["device"] != state.generators.actions.device.type
     for name, generator in state.generators.all().items():
         if not (other_device and generator is state.generators.actions):
@@ -422,7 +421,7 @@ def _restore(
 
 
 def _check_optimizers(saved: SavedFiles, optimizers: Optimizers) -> None:
-    """Raise CheckpointError unless all moments have the shapes and types of their parameters."""
+    """Raise CheckpointError unless all moments have the shapes and dtypes of their parameters."""
     parameters = {name: _parameters(optimizer) for name, optimizer in optimizers.all().items()}
     forms = saved.forms(_OPTIMIZERS)
     expected = {name: form for name, form in forms.items() if name.startswith("generator/")}
@@ -450,7 +449,7 @@ def _damage_named(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _way_back(folder: Path) -> Iterator[None]:
-    """Add to errors of a checkpoint which older one is whole, unless they have a hint."""
+    """Add a hint to errors of a checkpoint: an older one that is complete."""
     try:
         yield
     except CheckpointError as error:
@@ -462,14 +461,14 @@ def _way_back(folder: Path) -> Iterator[None]:
 def _older_whole(folder: Path) -> str:
     steps, run = steps_of(folder), RunFolder(folder.parent.parent)
     if steps is None:
-        return "nothing goes on from it: the checkpoints of the run are others"
+        return "nothing resumes from it; the run has other checkpoints"
     for older in reversed(own_checkpoints(run)):
         if steps_of(older) < steps and _is_whole(older):  # type: ignore[operator]
             return (
-                f"{older} is whole: to go on from there, move {folder.name} away, such as by "
-                "adding _damaged to its name, and do the same again"
+                f"{older} is complete: to resume from it, move {folder.name} away, such as by "
+                "adding _damaged to its name, and try again"
             )
-    return "no older checkpoint is whole: begin the run again, or bring this one from a backup"
+    return "no older checkpoint is complete: begin the run again, or restore this one from a backup"
 
 
 def _is_whole(folder: Path) -> bool:

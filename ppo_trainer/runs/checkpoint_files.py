@@ -1,8 +1,8 @@
 """The files of one checkpoint, with digests that show whether they are unchanged.
 
-``state.json`` holds the size and the SHA-256 digest of every other file, and in its first line the
-digest of all that follows that line. Checkpoints of older versions have no digests: of these
-everything but single numbers is checked.
+``state.json`` contains the size and the SHA-256 digest of every other file, and in its first line
+the digest of the lines after it. Checkpoints of older versions have no digests; their files are
+checked in every other way.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ def write_checkpoint(
     """Write the files of a checkpoint into an empty folder, and sync them to the disk.
 
     Args:
-        folder: Where to.
-        tensors: For each file its tensors.
-        facts: What goes into ``state.json``.
+        folder: Folder to write to.
+        tensors: Tensors of each file, by the name of the file.
+        facts: Content of ``state.json``.
 
     Raises:
-        StateError: The facts are no JSON, or too many.
-        OSError: There is no room for them.
+        StateError: The facts are not JSON values, or are too large.
+        OSError: A file cannot be written.
     """
     files = {}
     for name, own in tensors.items():
@@ -58,7 +58,7 @@ def write_checkpoint(
     rest = _json({"files": files, **facts})[1:]
     if len(rest) > _MOST_STATE or count_values(rest) > _MOST_VALUES:
         raise StateError(
-            "what the environments' get_state return is too large for a checkpoint",
+            "the state that the environments' get_state returns is too large for a checkpoint",
             expected=f"at most {_MOST_STATE:,} bytes and {_MOST_VALUES:,} values in all rows",
             received=f"{len(rest):,} bytes and up to {count_values(rest):,} values",
         )
@@ -73,8 +73,8 @@ class SavedFiles:
 
     Args:
         folder: The checkpoint.
-        facts: What ``state.json`` says, without the digests.
-        digests: For each file its size and digest; None where an older version wrote it.
+        facts: Content of ``state.json``, without digests.
+        digests: Size and digest of each file; None for a checkpoint of an older version.
     """
 
     folder: Path
@@ -86,18 +86,18 @@ class SavedFiles:
         """Read ``state.json``.
 
         Raises:
-            CheckpointError: It is damaged, or cannot be read.
+            CheckpointError: The file is damaged, or cannot be read.
         """
         return _checked(folder / STATE, lambda: cls(folder, *_read_state(folder / STATE)))
 
     def has(self, name: str) -> bool:
-        """Return True if such a file belongs to the checkpoint."""
+        """Return True if the checkpoint has a file with this name."""
         if self.digests is not None:
             return name in self.digests
         return os.path.lexists(self.folder / name)
 
     def check(self) -> None:
-        """Raise CheckpointError unless every file is the one that was saved."""
+        """Raise CheckpointError unless every file is unchanged."""
         for name in self.digests or ():
             _checked(self.folder / name, partial(self._check, name))
 
@@ -105,7 +105,7 @@ class SavedFiles:
         """Return the names, dtypes and shapes in a file, without reading its numbers.
 
         Raises:
-            CheckpointError: It is damaged, or cannot be read.
+            CheckpointError: The file is damaged, or cannot be read.
         """
         return _checked(self.folder / name, lambda: self._forms(name))
 
@@ -113,7 +113,7 @@ class SavedFiles:
         """Return the tensors of a file; check its ``forms`` first.
 
         Raises:
-            CheckpointError: It is not what was saved, is damaged, or cannot be read.
+            CheckpointError: The file has changed, is damaged, or cannot be read.
         """
         return _checked(self.folder / name, lambda: self._tensors(name))
 
@@ -149,11 +149,11 @@ class SavedFiles:
             if name not in self.digests:
                 raise ValueError("it was not saved with this checkpoint")
             if size != self.digests[name][0]:
-                raise ValueError(f"it has {size:,} bytes, and had {self.digests[name][0]:,}")
+                raise ValueError(f"it has {size:,} bytes instead of {self.digests[name][0]:,}")
 
     def _check_digest(self, name: str, digest: str) -> None:
         if self.digests is not None and digest != self.digests[name][1]:
-            raise ValueError("its bytes are not those that were saved: its digest differs")
+            raise ValueError("it has changed since it was saved: its digest differs")
 
 
 def _read_state(path: Path) -> tuple[dict[str, Any], dict[str, tuple[int, str]] | None]:
@@ -164,7 +164,7 @@ def _read_state(path: Path) -> tuple[dict[str, Any], dict[str, tuple[int, str]] 
         raise ValueError("its digest differs")
     facts = parse_json(data, _MOST_VALUES)
     if not isinstance(facts, dict):
-        raise ValueError("it holds no facts")
+        raise ValueError("it does not contain a JSON object")
     if sealed is None:
         if {"sha256", "files"} & facts.keys():
             raise ValueError("its digest is not in its first line")
@@ -189,7 +189,7 @@ def _json(facts: Mapping[str, Any]) -> bytes:
         return json.dumps(facts).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise StateError(
-            f"what the environment's get_state returns cannot be saved as JSON: {error}",
+            f"the state that the environment's get_state returns cannot be saved as JSON: {error}",
             expected="dicts with strings as keys, lists, strings, numbers, booleans and None",
-            hint="array.tolist() turns a NumPy array into a list",
+            hint="use array.tolist() to turn a NumPy array into a list",
         ) from error

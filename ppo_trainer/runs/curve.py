@@ -30,14 +30,14 @@ _LEARNING = {
     "policy/entropy": "entropy (nats)",
     "policy/kl": "KL divergence (nats)",
     "loss/clone_kl": "divergence from the clone (nats)",
-    "loss/cloning": "surprise at recorded choices (nats)",
-    "loss/held_out": "the same, held-out episodes (nats)",
-    "policy/accuracy": "accuracy, held-out episodes",
+    "loss/cloning": "negative log-likelihood of recorded choices (nats)",
+    "loss/held_out": "the same in held-out episodes (nats)",
+    "policy/accuracy": "accuracy in held-out episodes",
 }
 _MOST_OWN = 12
-"""Panels of own metrics where none are asked for."""
+"""Number of panels of own metrics by default."""
 _SAME = 1e-9
-"""Numbers that differ by no more than this part of them are one number."""
+"""Relative difference up to which two numbers count as equal."""
 
 Points = Sequence[tuple[float, float]]
 
@@ -47,10 +47,10 @@ class CurvePanel:
     """The content of one panel.
 
     Args:
-        name: The metric.
-        label: What it is called.
-        points: Steps and values; none where nothing was played, as by a run that imitates.
-        evaluated: The same of evaluations while training.
+        name: Name of the metric.
+        label: Text above the panel.
+        points: Steps and values; empty if nothing was played, as in imitation.
+        evaluated: Steps and values of evaluations during the training.
     """
 
     name: str
@@ -60,17 +60,17 @@ class CurvePanel:
 
     @property
     def is_constant(self) -> bool:
-        """True if there are several values, and all are one."""
+        """True if there are several values, all of them equal."""
         values = np.array([value for _, value in (*self.points, *self.evaluated)])
         return len(values) > 1 and bool(np.ptp(values) <= _SAME * np.abs(values).max())
 
 
 def draw_curve(run: RunFolder) -> Path | None:
-    """Draw ``curve.png``, and return its path, or None where there is nothing to draw.
+    """Draw ``curve.png``, and return its path, or None if there is nothing to draw.
 
-    What never changes has no panel; a line at the top says what it is.
+    Metrics that never change have no panel; a line at the top lists them.
     """
-    # It takes half a second to load, which --help and misspelt settings need not wait for.
+    # Loaded here because it takes half a second, for which --help need not wait.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -107,11 +107,11 @@ def draw_curve(run: RunFolder) -> Path | None:
 def panels(
     records: Sequence[Mapping[str, Any]], rows: int, wanted: Sequence[str] | None = None
 ) -> list[CurvePanel]:
-    """Return a panel for each metric that some record has, in order.
+    """Return a panel for each metric of the records, in order.
 
     Args:
-        records: Of a run, as ``read_metrics`` returns them.
-        rows: The environments that play side by side.
+        records: Records of a run, as ``read_metrics`` returns them.
+        rows: Number of environments that play side by side.
         wanted: The setting ``shown_metrics``.
     """
     recent = RecentEpisodes(rows)
@@ -129,7 +129,7 @@ def panels(
 
 
 def boundaries(records: Sequence[Mapping[str, Any]]) -> list[float]:
-    """Return the steps at which a stage of self-play ended, and another one began."""
+    """Return the steps at which a stage of self-play ended and the next one began."""
     stages = [(r["steps"], r["selfplay/stage"]) for r in records if "selfplay/stage" in r]
     return [steps for (_, before), (steps, after) in pairwise(stages) if after != before]
 

@@ -1,4 +1,4 @@
-"""The hidden folders in which runs begin, and the removal of those of killed starts."""
+"""Hidden folders in which runs begin, and the removal of those of killed processes."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def draft_name() -> str:
 
 
 def remove_drafts(run_dir: Path) -> None:
-    """Remove the folders of killed starts that nobody uses any more.
+    """Remove the folders of killed processes that are not used any more.
 
-    Whoever uses a draft has locked it, soon after having made it. Locks of other computers may not
-    be seen here: their drafts must be old as well.
+    A process locks its draft soon after it has made it. Locks of other computers may not be visible
+    here, so that drafts of theirs must be old as well.
     """
-    if os.name != "posix":  # there, asking whether a process is alive would stop it
+    if os.name != "posix":  # on Windows, checking for a process with os.kill would end it
         return
     with contextlib.suppress(OSError):
         for entry in list(os.scandir(run_dir)):
@@ -50,7 +50,7 @@ def _remove_unlocked(path: Path) -> None:
         if lock(descriptor):
             remove(path)
     except BlockingIOError:
-        pass  # somebody works in it
+        pass  # a process is using it
     finally:
         os.close(descriptor)
 

@@ -25,11 +25,11 @@ def describe(
     """Return the results and the settings that they depend on, as JSON values.
 
     Args:
-        run: The run folder.
-        steps: Frames that the network was trained on.
-        config: The settings that were used, which may differ from those of the run.
-        episodes: The number of episodes that were asked for.
-        results: Of each player.
+        run: Run folder.
+        steps: Number of frames that the network was trained on.
+        config: Settings of the evaluation, which may differ from those of the run.
+        episodes: Number of episodes that were asked for.
+        results: Results of each player.
     """
     return {
         "run": run.name,
@@ -48,24 +48,24 @@ def describe(
 
 
 def write_evaluation(run: RunFolder, facts: Mapping[str, Any]) -> None:
-    """Write what ``describe`` returned to the run folder."""
+    """Write the result of ``describe`` to the run folder."""
     with writing(run.evaluation_file):
         write_file(run.evaluation_file, f"{json.dumps(facts, indent=1)}\n".encode())
 
 
 def read_same(run: RunFolder, facts: Mapping[str, Any]) -> list[Mapping[str, Any]] | None:
-    """Return the players of an evaluation with the steps and settings of ``facts``.
+    """Return the players of the saved evaluation if it has the steps and settings of ``facts``.
 
-    What cannot be read is none: it is made again.
+    A file that cannot be read counts as missing, so that the evaluation is repeated.
     """
     try:
         known = parse_json(read_file(run.evaluation_file, _MOST_BYTES), _MOST_VALUES)
-        # As JSON has them: tuples are lists there.
+        # Through JSON, which turns tuples into lists.
         wanted = json.loads(json.dumps({name: facts[name] for name in ("steps", "settings")}))
         if any(known[name] != value for name, value in wanted.items()):
             return None
         players: list[Mapping[str, Any]] = known["players"]
-        table(players), left_out(players)  # raise an error if they cannot be shown
+        table(players), left_out(players)  # raises an error if they cannot be shown
         return players
     except (OSError, OverflowError, *DAMAGES):
         return None

@@ -1,4 +1,4 @@
-"""The folder of a run: everything needed to watch, resume or evaluate it."""
+"""The folder of a run, with everything needed to watch, resume or evaluate it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _OF_OLDER_RUNS: dict[str, dict[str, Any]] = {
     "net": {"value_norm": "none"},
     "value_net": {"value_norm": "none"},
 }
-"""The values of settings that older runs do not have, where they are not the defaults of today."""
+"""Values of settings that older runs lack, where they differ from today's defaults."""
 
 
 class _Within:
@@ -57,7 +57,7 @@ class _Within:
 
 @dataclass(frozen=True)
 class RunFolder:
-    """Paths within a run folder."""
+    """A run folder and the paths in it."""
 
     path: Path
 
@@ -82,15 +82,15 @@ class RunFolder:
     ratings_file = _Within("ratings.jsonl")
     """One JSON object for each version and reference player that has a rating."""
     clone = _Within("clone")
-    """The network that the run began with, where ``ppo.clone_kl`` keeps it near that one."""
+    """The network that the run began with, if ``ppo.clone_kl`` keeps the policy close to it."""
     best = _Within("best")
-    """The best network, where ``checkpoint.best`` says what is good."""
+    """The best network by ``checkpoint.best``."""
 
     @classmethod
     def draft(cls, config: TrainConfig) -> RunFolder:
-        """Make a hidden folder with the settings; ``publish`` gives it its name.
+        """Make a hidden folder with the settings; ``publish`` renames it to its final name.
 
-        What stands under its final name has a checkpoint, however early it is killed.
+        A folder with its final name therefore always contains a checkpoint.
         """
         path = Path(config.run_dir) / draft_name()
         remove_drafts(path.parent)
@@ -123,11 +123,11 @@ class RunFolder:
                 path = self.path.with_name(f"{name}-{number}")
                 continue
             if config.run_name and number > 1:
-                say(f"{self.path.with_name(name)} exists: this run is {path}")
+                say(f"{self.path.with_name(name)} exists; the folder of this run is {path}")
             try:
                 return RunFolder(self.path.rename(path))
             except OSError as error:
-                if not os.path.lexists(path):  # else another run was quicker
+                if not os.path.lexists(path):  # otherwise another run has just taken the name
                     raise RunFolderError(
                         f"the run folder {str(path)!r} cannot be made: {error}"
                     ) from error
@@ -141,7 +141,7 @@ class RunFolder:
         if not found:
             raise RunFolderError(
                 f"{str(path)!r} is not a run folder",
-                expected="a folder that holds config.yaml and checkpoints/",
+                expected="a folder that contains config.yaml and checkpoints/",
                 received="no config.yaml" if os.path.exists(run.path) else "nothing there",
                 hint=_meant(run.path),
             )
@@ -149,12 +149,12 @@ class RunFolder:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Keep other processes from training this run; a killed process releases it.
+        """Lock the run, so that no other process trains it; a killed process releases the lock.
 
-        What killed processes left unfinished in it is removed.
+        Unfinished files of killed processes in it are removed.
 
         Raises:
-            RunFolderError: Another one trains it.
+            RunFolderError: Another process trains the run.
         """
         with ExitStack() as stack, writing(self.path):
             folder = os.open(self.path, os.O_RDONLY) if os.name == "posix" else None
@@ -165,7 +165,7 @@ class RunFolder:
                 except BlockingIOError:
                     raise RunFolderError(
                         f"the run {str(self.path)!r} is being trained by another process",
-                        hint="wait until it has ended, or stop it: Ctrl-C there saves the run",
+                        hint="wait until it has ended, or press Ctrl-C there, which saves the run",
                     ) from None
                 if is_alone:
                     for place in (self.path, self.checkpoints):
@@ -179,7 +179,7 @@ class RunFolder:
         with reading(self.config_file):
             values = parse_yaml(read_file(self.config_file, _MOST_CONFIG))
         if not isinstance(values, dict):
-            raise RunFolderError(f"{self.config_file} holds no settings", received=shorten(values))
+            raise RunFolderError(f"{self.config_file} has no settings", received=shorten(values))
         return values
 
     def read_config(self) -> TrainConfig:
@@ -196,15 +196,15 @@ class RunFolder:
             raise error.located(str(self.config_file)) from error.__cause__
 
     def read_signature(self) -> str | None:
-        """Return the signature beside the settings, or None."""
+        """Return the signature of the settings, or None."""
         try:
             return read_file(self.signature_file, SIGNATURE_LENGTH + 1).decode("ascii").strip()
         except (OSError, UnicodeDecodeError):
             return None
 
     def read_spaces(self) -> tuple[ObsSpace, dict[str, ActionSpace]] | None:
-        """Return the spaces of the run's network, or None if the run does not have them."""
-        hint = "without this file, the network is made for the spaces of the environment"
+        """Return the spaces of the run's network, or None if the run has not saved them."""
+        hint = "without this file, the network is built for the spaces of the environment"
         with reading(self.spaces_file, hint):
             if not _exists(self.spaces_file):
                 return None
@@ -216,7 +216,7 @@ class RunFolder:
         text = (json.dumps(spaces_to_json(obs_space, action_space), indent=1) + "\n").encode()
         if len(text) > _MOST_SPACES or count_values(text) > _MOST_PARTS:
             raise RunFolderError(
-                "the spaces are too large to be kept with a network",
+                "the spaces are too large to be saved with a network",
                 expected=f"at most {_MOST_PARTS:,} features, entity types, actions and labels",
                 received=f"up to {count_values(text):,}, {len(text):,} bytes",
             )
@@ -224,7 +224,7 @@ class RunFolder:
             write_file(self.spaces_file, text)
 
     def write_config(self, config: TrainConfig) -> None:
-        """Replace the settings in one step, and sign them where this user has a key."""
+        """Replace the settings in one step, and sign them if this user has a key."""
         text = yaml.safe_dump(config_to_dict(config), sort_keys=False).encode()
         try:
             check_size(text)
@@ -233,15 +233,15 @@ class RunFolder:
         with writing(self.config_file):
             write_file(self.config_file, text)
         with suppress(KeyUnavailableError), writing(self.signature_file):
-            # A run without a signature trains all the same.
+            # A run can train without a signature.
             write_file(self.signature_file, f"{sign(config)}\n".encode())
 
 
 def refuse_link(folder: Path) -> None:
-    """Raise RunFolderError for a link within a run folder, which leads to other people's files."""
+    """Raise RunFolderError for a link in a run folder, which may lead to files of others."""
     if folder.is_symlink():
         raise RunFolderError(
-            f"{folder} is a link, and nothing is written through links within a run folder",
+            f"{folder} is a link; nothing is written through links within a run folder",
             hint="link the run's folder itself, or remove the link",
         )
 
@@ -250,13 +250,13 @@ def newest_run(folder: Path = Path("runs")) -> Path:
     """Return the run in ``folder`` that was begun or resumed last, and print its path.
 
     Raises:
-        RunFolderError: There is none.
+        RunFolderError: There is no run.
     """
     begun = {file.parent: file.stat().st_mtime for file in folder.glob("[!.]*/config.yaml")}
     if not begun:
         raise RunFolderError(
             f"there is no run in {folder.absolute()}",
-            expected="the folder of a run, or a folder 'runs' here with runs in it",
+            expected="a run folder, or a folder 'runs' in this folder with runs in it",
         )
     newest = max(begun, key=lambda run: begun[run])
     say(f"run folder: {newest}")
@@ -264,9 +264,9 @@ def newest_run(folder: Path = Path("runs")) -> Path:
 
 
 def named_policy(path: str | Path) -> Path:
-    """Return the folder of a path: ``<run>:1`` is policy 1 of a population.
+    """Return the folder of a policy for a path such as ``<run>:1``, policy 1 of a population.
 
-    Policy 0 is the run itself. Everything else means itself.
+    Policy 0 is the run itself. Any other path is returned as it is.
     """
     found = re.fullmatch(r"(.+):(\d+)", str(path))
     if found is None or os.path.lexists(path):
@@ -284,8 +284,8 @@ def is_one_policy(path: str | Path) -> bool:
 
 
 def _meant(path: Path) -> str | None:
-    """Return a hint: the run of a similar name, or else the newest runs beside it."""
-    with suppress(OSError):  # a hint is not worth an error
+    """Return a hint: the run with a similar name, or the newest runs in the same folder."""
+    with suppress(OSError):  # no hint if the folder cannot be read
         return _guess(path)
     return None
 
@@ -297,10 +297,10 @@ def _guess(path: Path) -> str | None:
     if path.parent.name == "checkpoints" and (path.parent.parent / "config.yaml").is_file():
         return f"that is a checkpoint of the run {str(path.parent.parent)!r}"
     if (path.parent / "config.yaml").is_file() and (path / "model.safetensors").is_file():
-        return f"that is a network to play with; what goes on is the run {str(path.parent)!r}"
+        return f"that is a network without training state; resume the run {str(path.parent)!r}"
     if (path.parent / "config.yaml").is_file() and path.name == "best":
         best = "checkpoint.best=<metric>"
-        return f"the run {str(path.parent)!r} has kept no best network: train it with {best}"
+        return f"the run {str(path.parent)!r} has no best network: train it with {best}"
     if (path.parent / "config.yaml").is_file() and path.is_file():
         return f"that is a file of the run {str(path.parent)!r}"
     beside, usual = (p.glob("*/config.yaml") for p in (path.parent, Path(TrainConfig.run_dir)))
@@ -336,7 +336,7 @@ def reading(file: Path, hint: str | None = None) -> Iterator[None]:
 
 
 def _exists(path: Path) -> bool:
-    """Return True if the path exists; raise OSError if that may not be looked at."""
+    """Return True if the path exists; raise OSError if access to it is denied."""
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):

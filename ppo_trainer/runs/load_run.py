@@ -1,4 +1,4 @@
-"""A run's network, ready to act: alone, or with the environment that it was trained on."""
+"""Loading of a run's network, alone or with the environment that it was trained on."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ __all__ = [
 
 @dataclass(frozen=True)
 class LoadedNet:
-    """A run's network, ready to act, and the folder of the ``checkpoint`` that it is from.
+    """A run's network on its device, and the folder of the ``checkpoint`` that it is from.
 
-    Where each policy of the run has seats of its own, ``others`` are those of the policies from 1
-    on; a path such as ``<run>:1`` means one policy alone, which plays all seats.
+    If each policy of the run has its own seats, ``others`` are the networks of the policies from 1
+    on. A path such as ``<run>:1`` loads one policy only, which plays all seats.
     """
 
     run: RunFolder
@@ -56,18 +56,18 @@ class LoadedNet:
 
 @dataclass(frozen=True)
 class LoadedRun(LoadedNet):
-    """A run's network, and its game as the network sees it.
+    """A run's network, and its game with the observations that the network was trained on.
 
     Args:
-        game: The game, which shows what the network knows.
-        whole: The observation space of the game itself.
+        game: Game that shows what the network was trained on.
+        whole: Observation space of the game itself.
     """
 
     game: Game
     whole: ObsSpace
 
     def writing_replays(self, folder: str | Path | None) -> LoadedRun:
-        """Return the same run, whose rows write replays into a folder, if one is given."""
+        """Return the same run, with rows that write replays into a folder, if one is given."""
         if folder is None:
             return self
         return replace(self, game=replace(self.game, replays=Path(folder).expanduser()))
@@ -85,20 +85,20 @@ def load_policy(
     """Load the newest checkpoint of a run, or its best one.
 
     Args:
-        path: The run folder; ``<run>/best`` for its best network.
-        env: The maker of its environment, if that cannot be imported or is another one.
-        device: Where the network runs.
-        trust: The user's consent to import what the run names.
+        path: Run folder, or ``<run>/best`` for its best network.
+        env: Class of its environment, needed if that cannot be imported or is another one.
+        device: Device of the network.
+        trust: Consent to import the code that the run names.
         scripted: True if its scripted player will be imported, too.
-        changes: Values by the dotted names of settings, such as ``env.width``, in the place of
-            those that the run was trained with.
+        changes: Values that replace those of the training, by the dotted names of settings, such as
+            ``env.width``.
 
     Raises:
-        UntrustedRunError: It names code, and was made by somebody else.
+        UntrustedRunError: The run names code, and was made by somebody else.
     """
     run, folder = locate_checkpoint(path)
     config = run.read_config()
-    # ``changes`` also replace the settings of evaluations.
+    # ``changes`` apply to the settings of evaluations, too.
     named = dict(changes or {})
     named |= {f"eval.{name}": value for name, value in named.items() if name.startswith("env.")}
     require_trust(run, config, trust=trust, env=env, named=named, scripted=scripted)
@@ -110,7 +110,7 @@ def load_policy(
 
 
 def find_net(path: str | Path, device: str = "auto") -> LoadedNet | None:
-    """Load the network without any environment; None for a run that does not know its spaces."""
+    """Load the network without any environment; return None for a run without saved spaces."""
     run, folder = locate_checkpoint(path)
     config = run.read_config()
     saved = run.read_spaces()
@@ -122,30 +122,30 @@ def find_net(path: str | Path, device: str = "auto") -> LoadedNet | None:
 
 
 def load_net(path: str | Path, device: str = "auto") -> LoadedNet:
-    """Load the network of a run's newest, or best, checkpoint; safe with any run.
+    """Load the network of a run's newest, or best, checkpoint; safe for runs of others.
 
     Args:
-        path: The run folder; ``<run>/best`` for its best network.
-        device: ``auto``, or the name of a device; it need not be that of the training.
+        path: Run folder, or ``<run>/best`` for its best network.
+        device: ``auto``, or the name of a device, which need not be that of the training.
 
     Raises:
-        RunFolderError: No run folder, or an old one, which does not know its spaces.
-        CheckpointError: No checkpoint, or a damaged one.
+        RunFolderError: The folder is not a run, or is an old one without saved spaces.
+        CheckpointError: There is no checkpoint, or it is damaged.
     """
     loaded = find_net(path, device)
     if loaded is None:
         raise RunFolderError(
-            f"the run {str(path)!r} has no spaces.json: only its environment can say what its "
-            "network reads",
+            f"the run {str(path)!r} has no spaces.json, so that only its environment "
+            "determines the spaces of its network",
             expected="load_agent(run, env=MyEnv); a resume of the run writes the file",
-            hint="to import the environment that the run names, if you trust whoever made it: "
+            hint="to import the environment that the run names, if you trust its author: "
             "load_agent(run, trust=True), or --trust",
         )
     return loaded
 
 
 def with_network_settings(config: TrainConfig) -> TrainConfig:
-    """Return the settings with those of the network of ``init``, where a run begins with one."""
+    """Return the settings with those of the network of ``init``, if a run begins with one."""
     if config.init is None:
         return config
     saved = locate_checkpoint(config.init)[0].read_config()
@@ -158,14 +158,14 @@ def network_of_run(path: str | Path, device: str = "auto") -> RaggedNet:
 
 
 def game_of(loaded: LoadedNet, *, trust: bool = False) -> Game:
-    """Return the game that a network plays, as in evaluations, which shows what it knows.
+    """Return the game of a network as in evaluations, with the observations it was trained on.
 
     Args:
         loaded: The network.
-        trust: The user's consent to import what the run names.
+        trust: Consent to import the code that the run names.
 
     Raises:
-        UntrustedRunError: It names code, and was made by somebody else.
+        UntrustedRunError: The run names code, and was made by somebody else.
     """
     require_trust(loaded.run, loaded.config, trust=trust)
     return fit_game(loaded.run, make_factory(evaluated(loaded.config))).game

@@ -25,14 +25,14 @@ class RunLogger:
     """A log with one record for each update.
 
     Args:
-        run: The folder to write to.
-        config: The run's settings.
-        update: Updates done before; later records of an interrupted run are dropped, since the
-            resumed run writes them again.
+        run: Run folder to write to.
+        config: Settings of the run.
+        update: Number of updates done before. Later records of an interrupted run are removed,
+            because the resumed run writes them again.
         recent: Gets the episodes of the records that are kept; None makes a new one.
 
     Attributes:
-        recent: The last episodes of the records that were kept.
+        recent: Means over the last episodes of the records that were kept.
     """
 
     def __init__(
@@ -42,14 +42,14 @@ class RunLogger:
         kept = keep_records(run, update)
         for record in kept:
             self.recent.add(record)
-        # Half a second of imports that a reader of this module does not need.
+        # Imported here because it takes half a second.
         from torch.utils.tensorboard import SummaryWriter
 
         self._file, last_step = run.metrics_file, kept[-1]["steps"] + 1 if kept else None
         with writing(self._file):
             self._lines = BufferedWriter(open_to_append(self._file))
             self._lines.seek(0, SEEK_END)
-            # A name that nobody can foresee and take with a link.
+            # A name that cannot be guessed, so that nobody can prepare a link with it.
             suffix = f".{secrets.token_hex(8)}"
             self._board = SummaryWriter(str(run.path), purge_step=last_step, filename_suffix=suffix)
         self._wandb = _start_wandb(run, config)
@@ -72,12 +72,12 @@ class RunLogger:
         """Write the numbers of one update that are finite.
 
         Raises:
-            RunFolderError: They cannot be written, or the file is gone.
+            RunFolderError: They cannot be written, or the file does not exist any more.
         """
-        if not self._file.exists():  # else the lines would go to a file that nobody finds
+        if not self._file.exists():  # otherwise the lines would go to a deleted file
             raise RunFolderError(
-                f"{self._file} is gone",
-                hint="somebody has moved or removed the folder of the run while it trains",
+                f"{self._file} does not exist any more",
+                hint="the folder of the run was moved or removed while it trains",
             )
         finite = {name: value for name, value in sorted(metrics.items()) if math.isfinite(value)}
         with writing(self._file):
@@ -91,7 +91,7 @@ class RunLogger:
 
 
 def _summary(metrics: Mapping[str, float]) -> Any:
-    """Return one event for all numbers; thirty calls of ``add_scalar`` take three times as long."""
+    """Return one event for all numbers, in a third of the time of a call for each."""
     from tensorboard.compat.proto.summary_pb2 import Summary  # loaded with the writer
 
     values = [Summary.Value(tag=name, simple_value=value) for name, value in metrics.items()]
@@ -99,7 +99,7 @@ def _summary(metrics: Mapping[str, float]) -> Any:
 
 
 def _wandb_id(run: RunFolder) -> str:
-    """Return the id of a run, the same for all its parts."""
+    """Return the W&B id of a run, which stays the same when it is resumed."""
     file = run.path / "wandb_id"
     with writing(file):
         if not os.path.lexists(file):
@@ -112,7 +112,7 @@ def check_wandb(config: TrainConfig) -> None:
     """Log in to W&B if it will be needed, before there is a run folder.
 
     Raises:
-        ConfigError: W&B is switched on, and is not installed or refuses the login.
+        ConfigError: W&B is switched on, but is not installed or refuses the login.
     """
     if config.wandb.mode == "disabled":
         return
@@ -120,7 +120,7 @@ def check_wandb(config: TrainConfig) -> None:
         import wandb
     except ImportError as error:
         raise ConfigError(
-            "wandb.mode is on, but wandb is not installed", hint="pip install wandb"
+            "wandb.mode is not disabled, but wandb is not installed", hint="pip install wandb"
         ) from error
     if config.wandb.mode == "online":
         with _explained():
@@ -136,7 +136,7 @@ def _explained() -> Iterator[None]:
     except wandb.errors.Error as error:
         raise ConfigError(
             f"W&B cannot be reached: {error}",
-            hint="type `wandb login` first, or set WANDB_API_KEY; wandb.mode=offline needs neither",
+            hint="run `wandb login` first, or set WANDB_API_KEY; wandb.mode=offline needs neither",
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""``metrics.jsonl``: one record a line; damaged lines are left out."""
+"""``metrics.jsonl``, with one record in each line; damaged lines are left out."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class _Line:
 
 
 def read_metrics(run: RunFolder) -> list[dict[str, Any]]:
-    """Return all whole records of a run.
+    """Return all complete records of a run.
 
-    A last line that a kill has cut short is left out; other lines that are no records are, too, and
-    stderr says which.
+    A last line that a kill has cut off is left out. Other lines that are not records are left out,
+    too, and stderr names them.
 
     Raises:
         RunFolderError: The file cannot be read.
@@ -44,14 +44,14 @@ def read_metrics(run: RunFolder) -> list[dict[str, Any]]:
         else:
             records.append(line.record)
     if damaged:
-        complain(f"{run.metrics_file}: {_named(damaged)} no record, and left out")
+        complain(f"{run.metrics_file}: {_named(damaged)} not a record and left out")
     return records
 
 
 def keep_records(run: RunFolder, update: int) -> list[dict[str, Any]]:
-    """Drop the records after ``update``, which a resumed run writes again; return the others.
+    """Remove the records after ``update``, which a resumed run writes again; return the others.
 
-    A file with damaged lines stays beside the new one, and stderr says so.
+    A file with damaged lines is kept under another name, which is printed on stderr.
 
     Raises:
         RunFolderError: The file cannot be read or written.
@@ -71,7 +71,7 @@ def keep_records(run: RunFolder, update: int) -> list[dict[str, Any]]:
 
 
 def _lines(run: RunFolder) -> Iterator[_Line]:
-    """Yield the lines of the file, if any, without a last one that a kill has cut short."""
+    """Yield the lines of the file, if there is one, without a last line that a kill has cut off."""
     if not os.path.lexists(run.metrics_file):
         return
     with reading(run.metrics_file):
@@ -102,14 +102,14 @@ def _record(text: bytes) -> dict[str, Any] | None:
 
 
 def _put_aside(path: Path) -> Path:
-    """Rename a damaged file, so that another one can take its name."""
+    """Rename a damaged file, so that a new one can take its name."""
     number, aside = 1, path.with_name(f"{path.stem}.damaged{path.suffix}")
     while os.path.lexists(aside):
         number += 1
         aside = path.with_name(f"{path.stem}.damaged-{number}{path.suffix}")
     try:
         os.link(path, aside, follow_symlinks=False)
-    except OSError:  # not every file system has several names for a file
+    except OSError:  # some file systems have no hard links
         path.rename(aside)
     return aside
 

@@ -23,11 +23,12 @@ class RatedPlayer:
     """One line of the file.
 
     Args:
-        player: The name of a version, or of a reference player.
-        steps: Frames that the version was trained on; None for a reference player.
-        rating: Its rating.
-        deviation: The standard deviation of what is known of it.
-        games: By the names of opponents that were rated before: games won, drawn and lost.
+        player: Name of a version, or of a reference player.
+        steps: Number of frames that the version was trained on; None for a reference player.
+        rating: Rating of the player.
+        deviation: Standard deviation of the rating.
+        games: Numbers of games won, drawn and lost, by the names of opponents that were rated
+            before.
     """
 
     player: str

@@ -1,7 +1,7 @@
-"""Networks for the weights of a checkpoint; none is built that the weights cannot fill.
+"""Networks for the weights of a checkpoint, built only after their size has been checked.
 
-The settings and the spaces of a run say how large its network is. A single number in them that is
-wrong, or was meant to harm, would take all memory, so the weights' header is asked first.
+The settings and the spaces of a run determine the size of its network. A single wrong or malicious
+number in them could take all memory, so they are first compared with the header of the weights.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["MODEL", "OTHER_NETWORK", "check_forms", "least_size", "network_for"]
 
 MODEL = "model.safetensors"
 OTHER_NETWORK = "net, value_net and the environment's spaces must be those of the run"
-_TENSORS_OF_BLOCK = 12  # the weights and biases of four Linear layers and two LayerNorms
+_TENSORS_OF_BLOCK = 12  # weights and biases of four Linear layers and two LayerNorms
 
 
 def network_for(
@@ -30,17 +30,17 @@ def network_for(
     action_space: Mapping[str, ActionSpace],
     config: TrainConfig,
 ) -> RaggedNet:
-    """Return a fresh network of these spaces and settings that fits the weights' header.
+    """Return a new network of these spaces and settings, if it fits the header of the weights.
 
     Raises:
-        CheckpointError: They cannot; or the checkpoint is damaged.
+        CheckpointError: The network does not fit, or the checkpoint is damaged.
     """
     forms = SavedFiles.open(folder).forms(MODEL)
     tensors, numbers = least_size(obs_space, action_space, config)
     found = sum(form.size for form in forms.values())
     if tensors > len(forms) or numbers > found:
         raise CheckpointError(
-            f"the settings describe a larger network than {folder / MODEL} holds",
+            f"the settings describe a larger network than {folder / MODEL} contains",
             expected=f"at least {tensors:,} tensors with {numbers:,} numbers",
             received=f"{len(forms):,} tensors with {found:,} numbers",
             hint=OTHER_NETWORK,
@@ -51,7 +51,7 @@ def network_for(
 def least_size(
     obs_space: ObsSpace, action_space: Mapping[str, ActionSpace], config: TrainConfig
 ) -> tuple[int, int]:
-    """Return the least number of tensors, and of numbers in them, of such a network."""
+    """Return the least number of tensors of such a network, and of numbers in them."""
     encoders = [config.net, *([] if config.value_net is None else [config.value_net])]
     choices = sum(len(space) if isinstance(space, Sized) else 1 for space in action_space.values())
     numbers = sum(_least_numbers(net, obs_space) for net in encoders) + config.net.dim * choices
@@ -62,7 +62,7 @@ def least_size(
 def check_forms(
     path: Path, found: Mapping[str, TensorForm], expected: Mapping[str, TensorForm]
 ) -> None:
-    """Raise CheckpointError unless a file holds exactly the expected tensors."""
+    """Raise CheckpointError unless a file contains exactly the expected tensors."""
     for name in sorted(expected.keys() | found.keys()):
         if name not in found or name not in expected:
             raise CheckpointError(
@@ -96,13 +96,13 @@ def _least_numbers(net: NetConfig, obs_space: ObsSpace) -> int:
 
 
 def _numbers_of_memory(net: NetConfig) -> int:
-    """Return the number of weights of its cell, without biases."""
+    """Return the number of weights of the memory cell, without biases."""
     gates = {"none": 0, "lstm": 4, "gru": 3}[net.memory]
     return gates * net.memory_size * (net.dim + net.memory_size)
 
 
 def _columns(features: Sequence[Feature], net: NetConfig) -> int:
-    """Return the least number of vectors that stand for the features."""
+    """Return the least number of vectors by which the features are embedded."""
     return sum(_vectors(own, net) for own in features)
 
 
@@ -111,5 +111,5 @@ def _vectors(feature: Feature, net: NetConfig) -> int:
         return 1
     if isinstance(feature, Flags):
         return feature.count
-    # One table for a whole vocabulary, and narrow ones where they are concatenated.
+    # A vocabulary shares one table, and concatenated tables are narrow.
     return feature.n if feature.vocabulary is None and net.discrete == "sum" else 0

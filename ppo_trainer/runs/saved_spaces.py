@@ -1,4 +1,4 @@
-"""Environments that show more than a network was trained with."""
+"""Environments that show more than a network was trained on."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ __all__ = ["FittedGame", "fit_game"]
 
 @dataclass(frozen=True)
 class FittedGame:
-    """A game as the network of a run sees it.
+    """A game with the observations that the network of a run was trained on.
 
     Args:
-        game: The game, which shows what the network knows.
-        obs_space: What the network knows, in its order.
-        action_space: What it can do, in its order.
-        whole: All that the game itself shows.
+        game: Game that shows what the network was trained on.
+        obs_space: Observation space of the network, in its order.
+        action_space: Action space of the network, in its order.
+        whole: Observation space of the game itself.
     """
 
     game: Game
@@ -34,13 +34,13 @@ class FittedGame:
 
 
 def fit_game(run: RunFolder, game: Game) -> FittedGame:
-    """Reduce a game to what the network of ``run`` knows, and say what is left out.
+    """Reduce a game to the spaces of the network of ``run``, and print what is left out.
 
-    A run that does not know its spaces takes those of the game.
+    A run without saved spaces takes those of the game.
 
     Raises:
-        CheckpointError: The game lacks something that the network knows, has it of another kind, or
-            has an action that the network does not know.
+        CheckpointError: The game lacks a part of the network's spaces, has it with another type, or
+            has an action that the network lacks.
     """
     saved = run.read_spaces()
     with game.rows(game.whole(1), seed=0) as example:

@@ -1,4 +1,4 @@
-"""One checkpoint for the rows of all processes that learn together."""
+"""One checkpoint for the rows of all processes of one training."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _PENDING, _MEMORY, _GENERATOR = "pending/", "memory", "generator/"
 def with_all_rows(
     ranks: Ranks, state: TrainState, vec_env: VecEnv
 ) -> tuple[TrainState, list[Any] | None]:
-    """Return what a single process with all rows would save: its state, and that of its rows.
+    """Return the state that a single process with all rows would save, and that of its rows.
 
-    All processes call this at the same time; the result is complete in the first.
+    All processes must call this at the same time; the result is complete in the first one only.
     """
     own = {f"{_GENERATOR}{n}": g.get_state() for n, g in state.generators.all().items()}
     if state.pending is not None:

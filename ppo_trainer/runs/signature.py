@@ -1,9 +1,8 @@
 """Signatures of the runs that this user makes on this machine.
 
 A run folder names code and places outside of it, such as its environment, a folder for replays and
-a W&B project, and anybody can write one. The signature beside the settings tells what this user has
-named from what somebody else wrote. It goes with the folder wherever that is moved, and means
-nothing to another user or machine.
+a W&B project, and anybody can write one. The signature of the settings proves that this user has
+written them. It stays valid when the folder is moved, and is invalid for other users and machines.
 """
 
 from __future__ import annotations
@@ -24,20 +23,20 @@ from ppo_trainer.errors import TrainerError
 __all__ = ["SIGNATURE_LENGTH", "KeyUnavailableError", "key_file", "sign", "verify"]
 
 SIGNATURE_LENGTH = 64
-"""Hexadecimal digits."""
+"""Length of a signature, in hexadecimal digits."""
 _KEY_BYTES = 32
 _NO_LINKS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
 class KeyUnavailableError(TrainerError):
-    """Raised if the user's key cannot be kept, or may be known to others."""
+    """Raised if the user's key cannot be stored, or may be known to others."""
 
 
 def sign(config: TrainConfig) -> str:
     """Return the signature of the settings that need consent, in hexadecimal digits.
 
     Raises:
-        KeyUnavailableError: No key can be kept for this user, such as without a home folder.
+        KeyUnavailableError: No key can be stored for this user, for example without a home folder.
     """
     return _digest(_key(), config)
 
@@ -59,7 +58,7 @@ def key_file() -> Path:
     """
     state = os.environ.get("XDG_STATE_HOME", "")
     try:
-        # The specification of these folders wants relative ones to be ignored.
+        # The XDG specification says that relative paths must be ignored.
         folder = Path(state) if os.path.isabs(state) else Path.home() / ".local" / "state"
     except RuntimeError as error:
         raise KeyUnavailableError(f"no folder for the key of this user: {error}") from error
@@ -68,7 +67,7 @@ def key_file() -> Path:
 
 def _digest(key: bytes, config: TrainConfig) -> str:
     names: dict[str, object] = {"env": dict(config.env), "eval.scripted": config.eval.scripted}
-    if config.selfplay.opponents:  # else signatures of older versions are what they were
+    if config.selfplay.opponents:  # only then, so that signatures of older versions stay valid
         names["selfplay.opponents"] = list(config.selfplay.opponents)
     if config.eval.env:
         names["eval.env"] = dict(config.eval.env)
@@ -80,14 +79,14 @@ def _digest(key: bytes, config: TrainConfig) -> str:
 
 
 def _key() -> bytes:
-    """Return the user's key, which is made where there is none."""
+    """Return the user's key, and make one if there is none."""
     path = key_file()
     try:
         if not path.exists():
             _make_key(path)
         return _read_key(path)
     except OSError as error:
-        raise KeyUnavailableError(f"the user's key, {path}, cannot be had: {error}") from error
+        raise KeyUnavailableError(f"the user's key, {path}, is not available: {error}") from error
 
 
 def _make_key(path: Path) -> None:
@@ -97,7 +96,7 @@ def _make_key(path: Path) -> None:
     try:
         with open(descriptor, "wb") as file:
             file.write(secrets.token_bytes(_KEY_BYTES))
-        with contextlib.suppress(FileExistsError):  # another run was quicker: its key counts
+        with contextlib.suppress(FileExistsError):  # another run has just made the key
             os.link(whole, path)
     finally:
         whole.unlink()
@@ -108,7 +107,7 @@ def _read_key(path: Path) -> bytes:
         found = os.fstat(file.fileno())
         key = file.read(_KEY_BYTES + 1) if stat.S_ISREG(found.st_mode) else b""
     if len(key) != _KEY_BYTES:
-        raise KeyUnavailableError(f"{path} is no key: delete it, and a new one will be made")
+        raise KeyUnavailableError(f"{path} is not a key: delete it, and a new one will be made")
     if os.name == "posix" and (found.st_uid != os.geteuid() or found.st_mode & 0o077):
         raise KeyUnavailableError(
             f"the user's key, {path}, may be known to others: delete it, and a new one will be made"

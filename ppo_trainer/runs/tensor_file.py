@@ -56,7 +56,7 @@ class TensorForm:
 
 
 def save_tensors(tensors: Mapping[str, Tensor]) -> bytes:
-    """Return a file that holds copies of these tensors."""
+    """Return the bytes of a file with copies of these tensors."""
     return safetensors.torch.save({n: t.detach().cpu().contiguous() for n, t in tensors.items()})
 
 
@@ -64,16 +64,16 @@ def read_forms(file: BinaryIO, size: int) -> dict[str, TensorForm]:
     """Return the forms of the tensors in a file, from its header alone.
 
     Args:
-        file: At its beginning.
-        size: Its number of bytes.
+        file: File, at its beginning.
+        size: Size of the file, in bytes.
 
     Raises:
-        ValueError: The header is damaged, or the file has other bytes than those of its tensors.
+        ValueError: The header is damaged, or the file is longer or shorter than its tensors.
     """
     start = file.read(_LENGTH.size)
     length = _LENGTH.unpack(start)[0] if len(start) == _LENGTH.size else 0
     if not 2 <= length <= min(size, _MOST_HEADER):
-        raise ValueError("it has no header of safetensors")
+        raise ValueError("it has no safetensors header")
     header = parse_json(file.read(length), _MOST_VALUES)
     if not isinstance(header, dict):
         raise ValueError("its header names no tensors")
@@ -94,7 +94,7 @@ def load_tensors(data: bytes) -> dict[str, Tensor]:
     """Return the tensors of a file.
 
     Raises:
-        ValueError: It is damaged.
+        ValueError: The file is damaged.
     """
     try:
         return safetensors.torch.load(data)
@@ -105,5 +105,5 @@ def load_tensors(data: bytes) -> dict[str, Tensor]:
 def _form(name: str, entry: Any) -> TensorForm:
     dtype, shape = _DTYPES[entry["dtype"]], entry["shape"]
     if not all(type(length) is int and 0 <= length < 1 << 48 for length in shape):
-        raise ValueError(f"its tensor {name!r} is of an impossible shape")
+        raise ValueError(f"its tensor {name!r} has an impossible shape")
     return TensorForm(dtype, tuple(shape))

@@ -1,10 +1,10 @@
-"""Consent to what the settings of a run folder ask for: imports, files, connections.
+"""Consent to imports, files and connections that the settings of a run folder name.
 
-Weights, metrics and spaces are data, whoever made them. The environment and the scripted player of
-a run are names of code, and importing them runs it; other settings lead to files outside of the
-folder, or to W&B. They are taken without a question if an installed package registers them, or if
-this user made the run on this machine (``signature.py``). What the user names is consented to, that
-setting alone.
+Weights, metrics and spaces are data, and safe to read. The environment and the scripted player of a
+run are names of code, and importing them runs it; other settings name files outside of the folder,
+or W&B. They are accepted without consent if an installed package registers them, or if this user
+made the run on this machine (``signature.py``). If the user passes a setting, that setting is
+accepted, too.
 """
 
 from __future__ import annotations
@@ -49,17 +49,17 @@ def require_trust(
     """Raise UntrustedRunError for settings that need consent and do not have it.
 
     Args:
-        run: The run folder.
-        saved: Its settings as they stand in the folder.
-        trust: The user's consent to all that the folder names.
-        env: What the user passes as the environment, where it is not the folder that names it.
-        named: What the user gives in place of settings or groups of the folder, by dotted name.
+        run: Run folder.
+        saved: Settings in the folder.
+        trust: Consent to everything that the folder names.
+        env: Environment that the user passes; None if the folder names it.
+        named: Settings or groups that the user passes in place of the folder's, by dotted name.
         scripted: True if the scripted player will be imported, too.
-        trains: True if the run is trained, with its opponents, replays and W&B.
+        trains: True if the run will be trained, with its opponents, replays and W&B.
 
     Raises:
-        UntrustedRunError: Something needs consent: the setting, and what it would do.
-        UnknownEnvironmentError: What the user names is no environment.
+        UntrustedRunError: A setting needs consent; the message names it and its effect.
+        UnknownEnvironmentError: The name that the user passes is not that of an environment.
     """
     if not isinstance(trust, bool):
         raise ConfigError("trust is not True or False", received=shorten(trust))
@@ -76,11 +76,11 @@ def require_trust(
 
 
 def _named_env(target: str, named: Mapping[str, Any], refusal: _Refusal) -> Factory | None:
-    """Return the environment that the user names, or else that of the run if it is trusted."""
+    """Return the environment that the user passes, or that of the run if it is trusted."""
     if "env._target_" in named:
         return resolve(named["env._target_"])
     if target.startswith(UNIMPORTABLE):
-        return None  # nothing can be imported, which ``make_factory`` explains
+        return None  # it cannot be imported, which ``make_factory`` reports
     if not is_registered(target):
         refusal.of("env._target_", path_of(target), _import_of(path_of(target)))
     return resolve(target)
@@ -93,7 +93,7 @@ def _needing_consent(
     scripted: bool,
     trains: bool,
 ) -> Iterator[tuple[str, object, str]]:
-    """Yield the settings that name code or act outside of the folder, and what they would do."""
+    """Yield the settings that name code or act outside of the folder, and their effects."""
     for group, within in (("env", saved.env), ("eval.env", saved.eval.env)):
         settings = {name: value for name, value in within.items() if name != "_target_"}
         for name, value in () if env is None else needing_consent(env, settings):
@@ -111,7 +111,7 @@ def _needing_consent(
         mode = named.get("wandb.mode", saved.wandb.mode)
         for name, value in asdict(saved.wandb).items() if mode != "disabled" else ():
             if value != getattr(WandbConfig, name):
-                yield f"wandb.{name}", value, "would send or keep the run's numbers with W&B"
+                yield f"wandb.{name}", value, "would send the run's numbers to W&B"
     player = saved.eval.scripted
     if scripted and player is not None and not _is_of_registered_package(player):
         yield "eval.scripted", player, _import_of(player)
@@ -122,11 +122,11 @@ def _is_of_registered_package(script: str) -> bool:
 
 
 def why_consent_will_be_needed(config: TrainConfig, env: Factory) -> str | None:
-    """Return why opening a run with these settings will need consent, or None.
+    """Return the reason why opening a run with these settings will need consent, or None.
 
     Args:
-        config: The settings of a run that this user makes.
-        env: What makes its environment.
+        config: Settings of a run that this user makes.
+        env: Class or function of its environment.
     """
     target = config.env["_target_"]
     try:
@@ -139,23 +139,23 @@ def why_consent_will_be_needed(config: TrainConfig, env: Factory) -> str | None:
 
 
 class _Refusal:
-    """The reason to refuse a run, and what to do about it."""
+    """The reason to refuse a run, and the remedies."""
 
     def __init__(self, run: RunFolder, saved: TrainConfig) -> None:
         self._run = run
         self.reason = _why_untrusted(run, saved)
 
     def of(self, setting: str, value: object, what: str) -> NoReturn:
-        """Refuse a setting of the folder, and ``what`` it would do."""
+        """Raise UntrustedRunError for a setting of the folder, with its effect ``what``."""
         raise UntrustedRunError(
-            f"the run {str(self._run.path)!r} asks for what is only done with your consent: "
+            f"the run {str(self._run.path)!r} needs your consent: "
             f"{setting}={shorten(value)} {what}",
             expected="an environment that an installed package registers, or a run that you made "
             "on this machine",
             received=self.reason,
-            hint="if you trust whoever made it: --trust, with resume= trust=true, in Python "
-            f"trust=True; or name it yourself: {setting}=... with resume=, for the environment "
-            "env=MyEnv in Python; load_agent of ppo_trainer.agent opens the network alone",
+            hint="if you trust its author: --trust, trust=true with resume=, or trust=True in "
+            f"Python; or give the setting yourself: {setting}=... with resume=, or env=MyEnv in "
+            "Python; load_agent of ppo_trainer.agent opens the network without the environment",
         )
 
 
@@ -166,7 +166,7 @@ def _why_untrusted(run: RunFolder, saved: TrainConfig) -> str | None:
         if verify(saved, signature or ""):
             return None
     except KeyUnavailableError as error:
-        return f"a run that may be your own or not, which cannot be told: {error.what}"
+        return f"a run whose author cannot be determined: {error.what}"
     if signature is None:
         return f"a run without {run.signature_file.name}, made by somebody else or long ago"
     return (

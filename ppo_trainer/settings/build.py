@@ -1,4 +1,4 @@
-"""The building of dataclasses from nested dicts; unknown names and wrong types are errors."""
+"""Construction of dataclasses from nested dicts, with errors for unknown names and wrong types."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ def build(kind: type[ConfigT], values: Any) -> ConfigT:
     """Return an instance of the dataclass ``kind`` from nested dicts.
 
     Args:
-        kind: Its annotations are the schema.
-        values: One entry for each setting that is not left at its default.
+        kind: Dataclass whose annotations are the schema.
+        values: Settings that differ from their defaults.
 
     Raises:
-        ConfigError: A value of the wrong type, or an unknown key, with the group that has it or the
-            nearest key that exists.
+        ConfigError: A value has the wrong type, or a key is unknown; the message names the group
+            that has the key, or the nearest key.
     """
     return _build(kind, values, "", list(_names(kind, values, "")))
 
 
 def names_its_settings(kind: type[ConfigT]) -> type[ConfigT]:
-    """Return a dataclass whose unknown arguments raise ConfigError with a near name.
+    """Return a dataclass whose unknown arguments raise ConfigError with the nearest name.
 
-    Python's own TypeError knows neither the nearest setting nor the group that has it.
+    Python's own TypeError contains neither the nearest setting nor the group that has it.
     """
     original = kind.__init__
 
@@ -59,7 +59,7 @@ def names_its_settings(kind: type[ConfigT]) -> type[ConfigT]:
 
 
 def _names(kind: type, values: Any, path: str) -> Iterator[str]:
-    """Yield the dotted names of all settings, those in free groups like ``env`` included."""
+    """Yield the dotted names of all settings, including those in free groups like ``env``."""
     values = values if isinstance(values, Mapping) else {}
     for name, hint in get_type_hints(kind).items():
         within, where = values.get(name), _join(path, name)
@@ -72,7 +72,7 @@ def _names(kind: type, values: Any, path: str) -> Iterator[str]:
 
 
 def _build(kind: type[ConfigT], values: Any, path: str, names: Sequence[str]) -> ConfigT:
-    """Return what ``build`` returns for the values at ``path``."""
+    """Return the dataclass for the values at ``path``."""
     if not isinstance(values, Mapping):
         raise ConfigError(
             f"{path or 'the configuration'} is not a group of settings",
@@ -107,13 +107,13 @@ def _build(kind: type[ConfigT], values: Any, path: str, names: Sequence[str]) ->
 
 
 def fitted(config: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass, by name, as their types want them: what Python code gives.
+    """Return the fields of a dataclass by name, converted to their types.
 
-    Dicts become the dataclasses they describe; NumPy's numbers, paths and members of enums become
-    plain values, and 1e6 the whole number that it is.
+    Dicts become the dataclasses that they describe. NumPy's numbers, paths and members of enums
+    become plain values, and a float such as 1e6 becomes an int.
 
     Raises:
-        ConfigError: A value of the wrong type, here or in a dataclass within.
+        ConfigError: A value has the wrong type, here or in a nested dataclass.
     """
     return _fitted(config, "", ())
 
@@ -126,10 +126,10 @@ def _fitted(config: Any, path: str, names: Sequence[str]) -> dict[str, Any]:
 
 
 def plain(value: Any, path: str) -> Any:
-    """Return ``value`` as YAML can write it and read it back.
+    """Return ``value`` as plain values that YAML can write and read.
 
     Raises:
-        ConfigError: It holds something else than plain values.
+        ConfigError: It contains other values than plain ones.
     """
     value = _plain(value)
     if isinstance(value, Mapping):
@@ -148,7 +148,7 @@ def plain(value: Any, path: str) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Return single values of NumPy, torch and enums, paths and subclasses as Python's own."""
+    """Return scalars of NumPy and torch, enums, paths and subclasses as Python's own types."""
     if isinstance(value, enum.Enum):
         value = value.value
     if getattr(value, "shape", None) == () and hasattr(value, "item"):
@@ -176,17 +176,17 @@ def _value(hint: Any, value: Any, path: str, names: Sequence[str] = ()) -> Any:
     if origin is Literal:
         if not isinstance(value, str) or value not in choices:
             raise ConfigError(
-                f"{path} does not know this value",
+                f"{path} has an unknown value",
                 received=shorten(value),
                 options=choices,
                 hint=nearest(value, choices),
             )
         return value
     if hint is int and isinstance(value, float) and value.is_integer():
-        return int(value)  # 1e6 is a float to YAML and a whole number to people
+        return int(value)  # YAML reads 1e6 as a float
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
-    if origin is Sequence:  # a single one needs no brackets
+    if origin is Sequence:  # a single value needs no brackets
         is_nested = get_origin(choices[0]) is Sequence
         parts = [value] if not is_nested and isinstance(value, choices[0]) else value
         if not isinstance(parts, Sequence) or isinstance(parts, str | bytes):

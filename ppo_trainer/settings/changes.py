@@ -11,10 +11,10 @@ __all__ = ["env_changes"]
 
 
 def env_changes(words: Sequence[str]) -> dict[str, Any]:
-    """Return the settings that words such as ``env.width=12`` set, read as in training.
+    """Return the settings in words such as ``env.width=12``, read as in training.
 
     Raises:
-        ConfigError: A word is no setting of the environment, or has several values.
+        ConfigError: A word is not a setting of the environment, or has several values.
     """
     return {_name(word): _value(word) for word in words}
 
@@ -26,13 +26,13 @@ def _name(word: str) -> str:
         raise ConfigError(
             f"{word!r} is not a setting of the environment",
             expected="env.<setting>=<value>, such as env.width=8",
-            hint=f"the rest is as in the run; options are written --{name} ..." if equals else None,
+            hint=f"options are written --{name} ..." if equals else None,
         )
     return name
 
 
 def _value(word: str) -> Any:
-    # A part of a second to load, which most commands can do without.
+    # Imported here because it takes a part of a second, and most commands do not need it.
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
@@ -42,6 +42,6 @@ def _value(word: str) -> Any:
         raise ConfigError(f"{word!r} cannot be read: {error}") from error
     if override.is_sweep_override():
         raise ConfigError(
-            f"{word} names several values", expected="one value; a list is written [4,10]"
+            f"{word} names several values", expected="one value; a list is written as [4,10]"
         )
     return override.value()

@@ -1,4 +1,4 @@
-"""Names of devices, and those that this machine has."""
+"""Names of devices in general, and of this machine's."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["check_device_name", "devices_here"]
 
 NAMES = ("auto", "cpu", "cuda")
 _ALIASES = {"gpu": "did you mean 'cuda'?"}
-"""Hints for what is no misspelling."""
+"""Hints for names that are not misspelt."""
 
 
 def check_device_name(
@@ -21,9 +21,9 @@ def check_device_name(
     kind: type[TrainerError] = ConfigError,
     what: str = "device does not know this value",
 ) -> None:
-    """Raise an error of this ``kind`` unless ``name`` is one of ``NAMES`` or such as ``cuda:1``.
+    """Raise an error of this ``kind`` unless ``name`` is in ``NAMES`` or is like ``cuda:1``.
 
-    The machine need not have it: settings are written for other machines, too.
+    This machine need not have the device, because settings are also written for other machines.
     """
     if isinstance(name, str) and (name in NAMES or re.fullmatch(r"cuda:\d{1,3}", name)):
         return

@@ -1,4 +1,4 @@
-"""Settings that are numbers within a range, which stands beside the default of each."""
+"""Settings that are numbers within a range, declared beside the default of each."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ppo_trainer.errors import ConfigError
 
 __all__ = ["above_0", "at_least", "check_ranges", "fraction", "within"]
 
-_LARGEST, _SMALLEST = 2.0**127, 2.0**-149  # powers of two within the range of float32
+_LARGEST, _SMALLEST = 2.0**127, 2.0**-149  # powers of two in the range of float32
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class _Range:
     words: str
 
     def check(self, path: str, value: float) -> None:
-        if not self.least <= value <= self.most:  # also refuses NaN
+        if not self.least <= value <= self.most:  # False for NaN, too
             beyond = value > self.most == _LARGEST or 0 < value < self.least == _SMALLEST
             raise ConfigError(
                 f"{path} is out of range",
@@ -30,12 +30,12 @@ class _Range:
 
 
 def at_least(least: float, *, default: float) -> Any:
-    """Return the field of a setting of ``least`` or more."""
+    """Return the field of a setting that is at least ``least``."""
     return _field(_Range(least, _LARGEST, f">= {least}"), default)
 
 
 def above_0(*, default: float, most: float = _LARGEST) -> Any:
-    """Return the field of a setting of more than 0; ``most`` may be infinite."""
+    """Return the field of a setting above 0; ``most`` may be infinite."""
     return _field(_Range(_SMALLEST, most, "> 0"), default)
 
 
@@ -45,12 +45,12 @@ def within(least: float, most: float, *, default: float | None) -> Any:
 
 
 def fraction(*, default: float | None) -> Any:
-    """Return the field of a setting from 0 to 1; None is not checked."""
+    """Return the field of a setting from 0 to 1, or None."""
     return within(0, 1, default=default)
 
 
 def check_ranges(config: Any, path: str = "") -> None:
-    """Raise ConfigError for a number out of its range, in a dataclass or in those within it."""
+    """Raise ConfigError for a number out of its range, also in nested dataclasses."""
     for own in dataclasses.fields(config):
         value, where = getattr(config, own.name), f"{path}{own.name}"
         if dataclasses.is_dataclass(value):

@@ -1,3 +1,3 @@
-"""A training in progress: its session, the callbacks, the report at its end."""
+"""A training in progress: its session, callbacks, and report."""
 
 __all__: list[str] = []

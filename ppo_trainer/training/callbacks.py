@@ -17,19 +17,19 @@ __all__ = ["Callback", "CallbackLike", "Callbacks"]
 
 
 class Callback:
-    """A base class of callbacks: the training calls its methods, each with the session.
+    """The base class of callbacks, whose methods are called with the session.
 
-    A session has ``steps`` and ``updates`` done, ``net``, ``config``, ``run.path`` (its folder),
-    ``metrics`` (the numbers of the last update, as in ``metrics.jsonl``), ``means`` (over the last
-    episodes, as on the screen) and ``evaluations`` (the last one's players). Any method may return
-    False: the training ends there, and the run is saved and evaluated as at its end.
+    A session has ``steps`` and ``updates`` done, ``net``, ``config``, ``run.path``
+    (the run folder), ``metrics`` (numbers of the last update, as in ``metrics.jsonl``), ``means``
+    (over the last episodes, as on the screen) and ``evaluations`` (players of the last evaluation).
+    If a method returns False, the training ends, and the run is saved and evaluated as at its end.
     """
 
     def on_start(self, session: Session) -> bool | None:
-        """Run before the first update, also that of a resumed run."""
+        """Run before the first update, also of a resumed run."""
 
     def on_update(self, session: Session) -> bool | None:
-        """Run after each update, whose numbers have been written."""
+        """Run after each update, when its numbers have been written."""
 
     def on_evaluation(self, session: Session) -> bool | None:
         """Run after each evaluation: before ``on_update``, and at the end of the run."""
@@ -42,7 +42,7 @@ class Callback:
 
 
 CallbackLike: TypeAlias = "Callback | Callable[[Session], Any]"
-"""A plain function is an ``on_update``."""
+"""A callback; a function stands for one with this function as ``on_update``."""
 
 _EVENTS = tuple(name for name in vars(Callback) if name.startswith("on_"))
 
@@ -51,13 +51,13 @@ class Callbacks:
     """The callbacks of a training.
 
     Args:
-        callbacks: Called in this order.
+        callbacks: Callbacks, in the order in which they are called.
 
     Attributes:
-        ended: True if one of them has ended the training.
+        ended: True if a callback has ended the training.
 
     Raises:
-        ConfigError: One is neither a ``Callback`` with a method of its own nor a function.
+        ConfigError: An entry is neither a ``Callback`` with a method of its own nor a function.
     """
 
     def __init__(self, callbacks: Iterable[CallbackLike] | CallbackLike | None) -> None:
@@ -73,10 +73,10 @@ class Callbacks:
             self._add(callback, f"callbacks[{index}]")
 
     def call(self, event: str, session: Session) -> None:
-        """Call all that have a method for this event.
+        """Call all callbacks that have a method for this event.
 
         Raises:
-            CallbackError: One has failed; the run has been saved.
+            CallbackError: A callback raised an exception; the run has been saved.
         """
         for method in self._called[event]:
             try:
@@ -87,7 +87,7 @@ class Callbacks:
                     f"callback {_name(method)} failed: {type(error).__name__}: {error}",
                     hint=f"the run is saved at step {session.steps:,}",
                 ) from error
-            # Comparisons of NumPy return no ``bool``.
+            # Comparisons of NumPy return np.bool_.
             self.ended |= isinstance(goes_on, bool | np.bool_) and not goes_on
 
     def _add(self, callback: Any, where: str) -> None:

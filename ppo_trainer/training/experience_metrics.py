@@ -1,4 +1,4 @@
-"""The numbers of an update that are about its experience, of all processes that learn together."""
+"""Numbers about the experience of an update, over all processes of the training."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["about_rollout", "of_all", "staleness", "with_episodes"]
 
 
 def about_rollout(ranks: Ranks, rollout: Rollout) -> dict[str, float]:
-    """Return how much of the returns the values explained, and the mean size of a frame."""
+    """Return the explained variance of the returns and the mean size of a frame."""
     values, returns = (torch.cat(ranks.gathered(own)) for own in (rollout.values, rollout.returns))
     sizes = torch.tensor([rollout.batch.num_entities, len(rollout)])
     entities, frames = ranks.stacked(sizes).sum(0).tolist()
@@ -30,7 +30,7 @@ def about_rollout(ranks: Ranks, rollout: Rollout) -> dict[str, float]:
 
 
 def staleness(ranks: Ranks, trajectories: Trajectories) -> dict[str, float]:
-    """Return by how many updates the networks that decided were older, of all processes."""
+    """Return the staleness of the decisions of all processes, in updates, for the log."""
     own = trajectories.decisions.staleness
     every = ranks.stacked(torch.tensor([own.sum(), len(own), own.max(initial=0)]))
     total, count, _ = every.sum(0).tolist()
@@ -40,7 +40,7 @@ def staleness(ranks: Ranks, trajectories: Trajectories) -> dict[str, float]:
 def of_all(
     ranks: Ranks, rollouts: list[Rollout], collected: Collected
 ) -> tuple[int, dict[str, Metric], int]:
-    """Return the frames, the ended episodes and the truncated ones of all processes."""
+    """Return the numbers of frames, ended episodes and truncated episodes of all processes."""
     frames, ended = sum(map(len, rollouts)), collected.metrics
     if ranks.is_alone:
         return frames, dict(ended), collected.truncated

@@ -1,4 +1,4 @@
-"""Goals for means over the last episodes, which end a training."""
+"""Goals for means over the last episodes, which end a training when they are reached."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ __all__ = ["check_metrics", "goals_reached"]
 
 
 def goals_reached(config: TrainConfig, means: Mapping[str, float], is_full: bool) -> str | None:
-    """Return a text on the goals that have ended the training.
+    """Return a text on the goals that end the training, or None if one is not reached.
 
     Args:
-        config: Says what the goals are.
-        means: The means over the last episodes, by metric.
-        is_full: True if enough episodes have ended for a mean.
+        config: Settings with the goals.
+        means: Means over the last episodes, by metric.
+        is_full: True if enough episodes have ended for means.
 
     Returns:
-        None while there are goals that are not reached.
+        The text, or None.
     """
     at_least, at_most = config.stop_at or {}, config.stop_below or {}
     if not (at_least or at_most):
         return None
     reached = [name in means and means[name] >= goal for name, goal in at_least.items()]
     reached += [name in means and means[name] <= goal for name, goal in at_most.items()]
-    # Evaluations have all of their episodes.
+    # Evaluations always have enough episodes.
     played = [name for name in (*at_least, *at_most) if not name.startswith("eval/")]
     if not all(reached) or (played and not is_full):
         return None
@@ -35,15 +35,14 @@ def goals_reached(config: TrainConfig, means: Mapping[str, float], is_full: bool
 
 
 def check_metrics(config: TrainConfig, means: Mapping[str, float]) -> None:
-    """Check the names of metrics, once enough episodes have ended to know all.
+    """Check that the metrics in settings exist, once enough episodes have ended to know all.
 
     Args:
-        config: Names metrics.
-        means: The means over the last episodes, of all metrics.
+        config: Settings that name metrics.
+        means: Means over the last episodes, of all metrics.
 
     Raises:
-        ConfigError: A metric of ``stop_at``, ``stop_below`` or ``checkpoint.best`` that there is
-            not.
+        ConfigError: ``stop_at``, ``stop_below`` or ``checkpoint.best`` names an unknown metric.
     """
     for setting, names in _wanted(config).items():
         for name in names:

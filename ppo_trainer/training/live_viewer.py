@@ -1,4 +1,4 @@
-"""The viewer of a run that trains, in a process of its own."""
+"""The viewer of a run that trains, in a separate process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _START = "from ppo_trainer.play.viewer_process import main; main()"
 
 @contextlib.contextmanager
 def open_viewer(session: Session) -> Iterator[None]:
-    """Start the viewer if the settings ask for it; it ends with the block, and stops nothing."""
+    """Start the viewer if the settings ask for it; errors of it are printed, not raised."""
     if not session.config.viewer:
         yield
         return
@@ -27,7 +27,7 @@ def open_viewer(session: Session) -> Iterator[None]:
             "the game to be shown", ViewerTask(session.run.path.absolute(), session.game)
         )
         process = start_helper(_START, task, errors=None, output=None)
-    except Exception as error:  # of a game that cannot be sent, or no room for a process
+    except Exception as error:  # the game cannot be sent, or the process cannot be started
         complain(f"the viewer cannot be started: {error}")
         yield
         return

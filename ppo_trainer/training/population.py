@@ -1,6 +1,7 @@
 """The other policies of a population: each has a network, optimizers and random numbers.
 
-Policy 0 is the run itself. Policy i is kept in ``<run>/policy_<i>``, a run folder to play with.
+Policy 0 is the run itself. Policy i is saved in ``<run>/policy_<i>``, a run folder for playing
+only.
 """
 
 from __future__ import annotations
@@ -45,18 +46,18 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Learner:
-    """A network that learns.
+    """One of the networks that are trained.
 
     Args:
-        state: The network, and all else that its training changes.
-        buffer: The memory of its rollouts.
+        state: The network, and everything else that its training changes.
+        buffer: Rollout buffer.
     """
 
     state: TrainState
     buffer: RolloutBuffer
 
     def collector(self) -> Collector:
-        """Return the part of it that plays."""
+        """Return the collector of this network."""
         own = self.state
         assert own.memory is not None
         return Collector(
@@ -65,10 +66,10 @@ class Learner:
 
 
 def policy_folder(run: RunFolder, number: int) -> RunFolder:
-    """Return the folder of policy ``number``; that of 0 is the run itself.
+    """Return the folder of policy ``number``; that of policy 0 is the run folder.
 
     Raises:
-        RunFolderError: There is a link of its name.
+        RunFolderError: The folder is a link.
     """
     if not number:
         return run
@@ -80,13 +81,13 @@ def policy_folder(run: RunFolder, number: int) -> RunFolder:
 def make_others(
     first: RaggedNet, config: TrainConfig, num_rows: int, device: torch.device
 ) -> tuple[Learner, ...]:
-    """Return the policies from 1 on, none for a run with one network.
+    """Return the policies from 1 on; none for a run with one network.
 
     Args:
-        first: The network of policy 0, whose embedding may be that of all.
-        config: The settings of the run.
-        num_rows: The number of rows R.
-        device: The device of the networks.
+        first: Network of policy 0, whose embedding may be shared by all.
+        config: Settings of the run.
+        num_rows: Number of rows R.
+        device: Device of the networks.
     """
     others = []
     for number in range(1, config.selfplay.policies):
@@ -124,9 +125,9 @@ def save_others(
     keep: int,
     name: str | None,
 ) -> None:
-    """Save all policies but the first, whose checkpoint is written after theirs.
+    """Save all policies except the first, whose checkpoint is written after theirs.
 
-    One more than ``keep`` stays: a kill in between leaves the run with its older checkpoint.
+    Each keeps ``keep + 1`` checkpoints, so that a kill before the first one's leaves the older set.
     """
     for number, learner in enumerate(others, start=1):
         learner.state.update, learner.state.steps = first.update, first.steps
@@ -134,16 +135,16 @@ def save_others(
 
 
 def load_others(run: RunFolder, others: Sequence[Learner], steps: int, *, goes_on: bool) -> None:
-    """Load all policies but the first as they were after ``steps``.
+    """Load all policies except the first, as they were at ``steps``.
 
     Args:
-        run: The run.
+        run: Run folder.
         others: Changed in place.
-        steps: Those of the checkpoint of policy 0. What the others saved later is removed.
-        goes_on: True if the rows go on where they were, with decisions that wait for an outcome.
+        steps: Steps of the checkpoint of policy 0. Later checkpoints of the others are removed.
+        goes_on: True if the rows continue, with decisions whose outcome is open.
 
     Raises:
-        CheckpointError: It is gone or damaged.
+        CheckpointError: A checkpoint is missing or damaged.
     """
     for number, learner in enumerate(others, start=1):
         own = policy_folder(run, number)
@@ -164,7 +165,7 @@ def load_others(run: RunFolder, others: Sequence[Learner], steps: int, *, goes_o
 
 
 def forget_outcomes(others: Sequence[Learner]) -> None:
-    """Drop the decisions that wait for an outcome, as the rows begin anew."""
+    """Drop the decisions whose outcome is open, because the rows start fresh episodes."""
     for learner in others:
         learner.state.pending = None
 
@@ -173,7 +174,7 @@ def refuse_single_policy(run: RunFolder) -> None:
     """Raise RunFolderError for the folder of one policy, which cannot be resumed alone."""
     if is_one_policy(run.path):
         raise RunFolderError(
-            f"{str(run.path)!r} is one policy of a population, to play with",
-            expected="the run that it is of",
+            f"{str(run.path)!r} is one policy of a population, which cannot be trained alone",
+            expected="the run of the population",
             hint=f"resume={run.path.parent}",
         )

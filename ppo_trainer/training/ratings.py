@@ -1,4 +1,4 @@
-"""Ratings of a run while it trains: it saves versions, and another process rates them."""
+"""Ratings of a run while it trains: this process saves versions, and another one rates them."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ __all__ = ["RunRatings", "open_ratings"]
 
 _START = "from ppo_trainer.play.rating_process import main; main()"
 _LAST_WAIT = 60.0
-"""Seconds that the end of a run waits for the ratings of its last version."""
+"""Seconds that the end of a run waits for the rating of its last version."""
 
 
 class RunRatings:
-    """The ratings of a run; errors of the process that rates are shown, and stop nothing.
+    """The ratings of a run; errors of the rating process are printed and do not stop the training.
 
     Args:
         session: The run.
@@ -42,7 +42,7 @@ class RunRatings:
             self._start()
 
     def after_update(self) -> dict[str, float]:
-        """Save a version if it is time, and return the newest rating as numbers to log."""
+        """Save a version if it is time; return the newest rating as numbers to log."""
         if self._process is None:
             return {}
         own = self._session
@@ -56,7 +56,7 @@ class RunRatings:
     def close(self, *, finished: bool) -> None:
         """End the process; if the run is over, wait until it has rated the last version.
 
-        The wait is bounded; the screen says which version has no rating, and why.
+        The time is limited; a message names the versions without a rating, and the reason.
         """
         if self._process is None:
             return
@@ -82,7 +82,7 @@ class RunRatings:
             )
 
     def _wait(self) -> None:
-        """Wait a bounded time for the versions that are not rated yet."""
+        """Wait a limited time for the versions that are not rated yet."""
         assert self._process is not None
         end, is_said = time.monotonic() + _LAST_WAIT, False
         while time.monotonic() < end and self._process.poll() is None and self._unrated():
@@ -100,7 +100,7 @@ class RunRatings:
         content = pickled("the game to be rated", task)
         with contextlib.ExitStack() as stack:
             stack.enter_context(writing(self._log))
-            write_file(self._log, b"")  # not through a link
+            write_file(self._log, b"")  # replaces a link, if there is one
             log = stack.enter_context(open_to_append(self._log))
             self._process = start_helper(_START, content, log)
 
@@ -112,7 +112,7 @@ class RunRatings:
                 save_network(self._run.rated / name, learner.state.acting.state_dict(), facts)
 
     def _unrated(self) -> list[str]:
-        """Return the names of versions that wait to be rated."""
+        """Return the names of versions that are not rated yet."""
         with contextlib.suppress(RunFolderError):
             rated = {own.player for own in read_ratings(self._run)}
             return sorted({own.name for own in self._run.rated.glob("step_*")} - rated)
@@ -135,7 +135,7 @@ class RunRatings:
         return {}
 
     def _complain(self) -> None:
-        """Print once what ended the process."""
+        """Print the error that ended the process, once."""
         assert self._process is not None
         status = self._process.returncode
         self._process.communicate()
@@ -143,14 +143,14 @@ class RunRatings:
         text = self._log.read_text(errors="replace").strip() if self._log.is_file() else ""
         last = "\n".join(text.splitlines()[-6:])
         complain(
-            f"the ratings have failed (exit status {status}); the training goes on without them. "
-            f"{self._log} holds:\n{last}"
+            f"the rating process failed (exit status {status}); the training continues without it. "
+            f"{self._log} contains:\n{last}"
         )
 
 
 @contextlib.contextmanager
 def open_ratings(session: Session) -> Iterator[RunRatings]:
-    """Start the ratings of a run, whose process ends with the block.
+    """Start the rating process of a run, which ends with the block.
 
     Raises:
         ConfigError: The game is for one player.

@@ -46,11 +46,11 @@ def evaluate_now(session: Session) -> dict[str, float]:
 
 
 def warn_halfway(session: Session, before: int) -> None:
-    """Say what the numbers suggest is wrong when half of the steps are done.
+    """Print possible problems when half of the steps are done.
 
     Args:
         session: The run after an update.
-        before: The steps before it.
+        before: Number of steps before the update.
     """
     config = session.config
     if before < config.total_timesteps / 2 <= session.steps and not session.game.has_seats:
@@ -84,24 +84,24 @@ def conclude(
 def finish(
     session: Session, interrupted: bool, trained: bool = True, played: bool = True
 ) -> list[Evaluation]:
-    """Draw the curves; evaluate a run that is over; say what to type next.
+    """Draw the curves, evaluate a run that is over, and print the commands to continue with.
 
-    Where nothing was ``trained``, an evaluation that the run has already is shown again. Where
-    nothing was ``played``, the network has learned from recordings.
+    If nothing was ``trained``, an existing evaluation is shown again. If nothing was ``played``,
+    the network was trained on recordings.
     """
     run, state, config = session.run, session.state, session.config
-    if interrupted:  # first of all: whoever is impatient may interrupt the drawing, too
+    if interrupted:  # printed first, because drawing may be interrupted, too
         say(f"stopped at step {state.steps:,}, saved; to go on:")
         say(f"  {session.resume_command()}")
     try:
         curve = draw_curve(run)
-    except RunFolderError as error:  # a picture is not worth an evaluation
+    except RunFolderError as error:  # a missing picture does not stop the evaluation
         curve = None
         complain(f"\nno learning curve: {error}")
     if interrupted:
         return []
     if (reached := session.goals_reached()) is not None:
-        say(f"\nthe training has reached what it should, at step {state.steps:,}: {reached}")
+        say(f"\nthe training has reached its goals at step {state.steps:,}: {reached}")
     say(f"\ncheckpoint      {latest_checkpoint(run)}")
     if config.checkpoint.best is not None and (best := read_best(run)) is not None:
         say(f"best            {run.best}: {best.metric} {best.value:.3f} at step {best.steps:,}")
@@ -111,13 +111,14 @@ def finish(
     if trained and played and reached is None:
         records = read_metrics(run)
         equals = session.game.has_seats and config.selfplay.meets_equals
-        # Against earlier versions the mean return is no 0, and tells nothing of the game.
+        # Against earlier versions the mean return is not 0, so that it does not show a zero-sum
+        # game.
         equals = equals and (not config.selfplay.plays_itself or is_zero_sum(records))
         lines = diagnose(records, results, config.rollout.num_envs, meets_equals=equals)
         if lines:
             say("\n".join(["\nWhat the numbers suggest:", *(f"  {line}" for line in lines)]))
             if len(lines) > 1 and (command := _tune_command(session)):
-                say(f"  or let other settings be searched: {command}")
+                say(f"  or search for better settings: {command}")
     say("\nWhat next:")
     for what, command in ([] if played else _improve(session)) + _next_steps(session):
         say(f"  {what:<18}  {command}")
@@ -130,13 +131,13 @@ def _evaluate(session: Session, trained: bool, played: bool) -> list[Evaluation]
     facts = describe(run.path, state.steps, config, episodes, [])
     known = None if trained else read_same(run, facts)
     if known is not None:
-        say(f"\nnothing was trained; as evaluated before, after {state.steps:,} steps:")
+        say(f"\nnothing was trained; the saved evaluation, after {state.steps:,} steps:")
         _say_results(session, known)
         return []
     if played and not any(record.get("episodes") for record in read_metrics(run)):
         limit = f" or {seconds:g} seconds" if seconds else ""
         say(
-            "\nno episode has ended so far; if the game never ends, what follows plays "
+            "\nno episode has ended so far; if the game never ends, this evaluation plays "
             f"eval.max_steps={config.eval.max_steps} steps of each{limit} (Ctrl-C skips it)"
         )
     say(f"\nplaying {episodes:,} fresh episodes with each player ...")
@@ -164,7 +165,7 @@ def _say_results(session: Session, results: Sequence[Evaluation | Summary]) -> N
 
 
 def _tune_command(session: Session) -> str | None:
-    """Return the command that searches settings for the run's environment, if one can."""
+    """Return the command that searches settings for the run's environment, or None."""
     target, *settings = session.config.env["_target_"], *game_words(session.config.env)[1]
     if target.startswith(UNIMPORTABLE):
         return None
@@ -173,7 +174,7 @@ def _tune_command(session: Session) -> str | None:
 
 
 def _improve(session: Session) -> list[tuple[str, str]]:
-    """Return how to go on from a network that has learned from recordings."""
+    """Return the command that trains on from a network that was trained on recordings."""
     path, target = str(session.run.path), session.config.env["_target_"]
     if target.startswith(UNIMPORTABLE):
         env = name_in_script(session.config)

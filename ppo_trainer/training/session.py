@@ -71,21 +71,21 @@ __all__ = ["Session", "open_session"]
 
 @dataclass(frozen=True)
 class Session:
-    """The parts of a training; callbacks get it.
+    """The parts of a training, which callbacks get.
 
     Args:
         config: The settings.
-        game: The game, for evaluations.
-        vec_env: The rows to train on.
-        device: The device of the network.
+        game: Game, for evaluations.
+        vec_env: Rows to train on.
+        device: Device of the network.
         state: Everything that the training changes.
-        run: The run folder.
-        recent: The last episodes.
-        buffer: The rollout buffer.
-        best: The best network, if ``checkpoint.best`` is set.
-        players: The self-play, if there is any.
-        others: The policies of a population from 1 on; ``state`` is that of policy 0.
-        ranks: The processes that learn together; the first one writes the run.
+        run: Run folder.
+        recent: Means over the last episodes.
+        buffer: Rollout buffer.
+        best: Best network, if ``checkpoint.best`` is set.
+        players: Self-play, if there is any.
+        others: Policies of a population from 1 on; ``state`` is that of policy 0.
+        ranks: Processes that train together; the first one writes the run folder.
     """
 
     config: TrainConfig
@@ -103,12 +103,12 @@ class Session:
 
     @property
     def learners(self) -> tuple[Learner, ...]:
-        """All networks that learn: one, or those of a population."""
+        """All networks that are trained: one, or those of a population."""
         return Learner(self.state, self.buffer), *self.others
 
     @property
     def others_at_seats(self) -> list[RaggedNet]:
-        """The networks of the policies from 1 on that play, where each has seats of its own."""
+        """The networks of the policies from 1 on that play, if each policy has its own seats."""
         others = self.others if self.config.selfplay.populations else ()
         return [own.state.acting for own in others]
 
@@ -136,7 +136,7 @@ class Session:
     def means(self) -> dict[str, float]:
         """Means over the last episodes, and those of the last evaluation as ``eval/<metric>``.
 
-        Those that the screen calls by another name are there under both names.
+        Metrics that have another name on the screen have both names here.
         """
         return with_screen_names(self.recent.means | self.state.evaluated)
 
@@ -146,14 +146,14 @@ class Session:
         return self.state.evaluations
 
     def goals_reached(self) -> str | None:
-        """Return a text on the goals that have ended the training, or None."""
+        """Return a text on the goals that end the training, or None."""
         return goals_reached(self.config, self.means, self.recent.is_full)
 
     def note(self, metrics: dict[str, float]) -> None:
         """Store the numbers of an update, and its network if it is the best.
 
         Raises:
-            ConfigError: The settings name a metric that there is not; the run has been saved.
+            ConfigError: The settings name an unknown metric; the run has been saved.
         """
         self.state.metrics = metrics
         if self.recent.is_full:
@@ -167,7 +167,7 @@ class Session:
 
     @contextmanager
     def explained_errors(self) -> Iterator[None]:
-        """Add to errors how to go on; after divergence save the state before it."""
+        """Add the resume command to errors; after divergence save the state before it."""
         if not self.ranks.is_first:
             yield
             return
@@ -175,30 +175,30 @@ class Session:
             yield
         except LearnerLostError as error:
             self.save(midway=True)
-            error.hint = f"{error.hint}; by hand go on with resume={self.run.path}"
+            error.hint = f"{error.hint}; to resume by hand: resume={self.run.path}"
             raise
-        except BrokenPipeError:  # of our own messages, which come between two updates
+        except BrokenPipeError:  # raised between two updates, by this package's own output
             self.save()
             raise TrainerError(
-                "the training stops, since nobody reads what it prints; it is saved",
-                hint=f"to go on: {self.resume_command()}; to train unseen, append > log.txt",
+                "the training stops, because nobody reads its output; it is saved",
+                hint=f"to resume: {self.resume_command()}; to need no reader, append > log.txt",
             ) from None
         except KeyboardInterrupt:
-            with suppress(CheckpointError):  # there is nothing to go on with
+            with suppress(CheckpointError):  # there is no checkpoint to resume from
                 folder = latest_checkpoint(self.run)
-                say(f"\nnot saved: what came after {folder}; to go on: {self.resume_command()}")
+                say(f"\nnot saved: what came after {folder}; to resume: {self.resume_command()}")
             raise
         except NonFiniteError as error:
             folder = self.save(f"before_nonfinite_{self.state.steps:012d}")
             error.hint = (
-                f"the state before it is in {folder}, to look into; rewards far from 1 are better "
-                "scaled in the environment; to go on from the last good checkpoint with smaller "
+                f"the state before it is in {folder}; scale rewards that are far from 1 in the "
+                "environment; to resume from the last good checkpoint with smaller "
                 f"steps: {self.resume_command('optim.lr=...')}"
             )
             raise
         except EntityEnvError as error:
             if not self.run.config_file.exists():
-                raise  # there is nothing to go on with
+                raise  # there is no checkpoint to resume from
             resume = (
                 f"when it is mended, to go on from the last checkpoint: {self.resume_command()}"
             )
@@ -206,7 +206,7 @@ class Session:
             raise
 
     def resume_command(self, change: str = "") -> str:
-        """Return the command that goes on, with a changed setting if given."""
+        """Return the command that resumes the run, with a changed setting if given."""
         path = str(self.run.path)
         if self.config.env["_target_"].startswith(UNIMPORTABLE):
             # A command cannot import a class that lives in a script or notebook.
@@ -216,18 +216,18 @@ class Session:
         return f"{python_command()} -m ppo_trainer resume={shlex.quote(path)} {change}".rstrip()
 
     def final_steps(self) -> int:
-        """Return the steps at the end: ``total_timesteps``, rounded up to whole rollouts."""
+        """Return the steps of the whole run: ``total_timesteps``, rounded up to whole rollouts."""
         left = max(self.config.total_timesteps - self.state.steps, 0)
         return self.state.steps + math.ceil(left / self.config.frames_per_update) * (
             self.config.frames_per_update
         )
 
     def save(self, name: str | None = None, *, midway: bool = False) -> Path:
-        """Write a checkpoint, under a ``name`` of its own if it is not one to resume from.
+        """Write a checkpoint; with a ``name`` it is one that the run does not resume from.
 
-        In the middle of an update (``midway``) the environments may be in the middle of a step:
-        what was learned is saved, and a resume starts fresh episodes. So does one where several
-        processes learn together, and the first saves by itself (see ``save_together``).
+        In the middle of an update (``midway``) the environments may be in the middle of a step: the
+        network is saved, and a resume starts fresh episodes. So does a resume of a checkpoint that
+        the first of several processes saves alone (see ``save_together``).
         """
         if not self.ranks.is_first:
             return self.run.path
@@ -244,7 +244,7 @@ class Session:
         return self._write(self.state, envs, name)
 
     def save_together(self) -> None:
-        """Write a checkpoint with the rows of all processes, which call this at the same time."""
+        """Write a checkpoint with the rows of all processes; all must call this together."""
         if self.ranks.is_alone:
             self.save()
             return
@@ -268,9 +268,9 @@ class Session:
 def open_session(
     config: TrainConfig, game: Game, vec_env: VecEnv, device: torch.device, ranks: Ranks = LONE
 ) -> Iterator[tuple[Session, VecObs]]:
-    """Begin a run, or go on with ``config.resume``; give the session and the first observation.
+    """Begin a run, or resume ``config.resume``; give the session and the first observation.
 
-    Within, no other process can train the run but those that learn together with this one.
+    Within the block no other process can train the run, except those of the same training.
     """
     if not ranks.is_alone or config.scale.mode != "local":
         _check_alone(config, ranks)
@@ -282,10 +282,10 @@ def open_session(
             if config.init is not None:
                 _take_over(net, config.init)
             players = SelfPlay.of(config, game, net, device)
-            run = RunFolder(Path())  # which the first process names
+            run = RunFolder(Path())  # the first process sends its path
             if ranks.is_first:
                 run = RunFolder.draft(config)
-                # If anything ends this before the run has its name, nothing is left behind.
+                # Removes the draft if an error occurs before it is renamed.
                 stack.callback(shutil.rmtree, run.path, ignore_errors=True)
                 stack.enter_context(run.held())
         else:
@@ -318,7 +318,7 @@ def open_session(
 
 
 def _check_alone(config: TrainConfig, ranks: Ranks) -> None:
-    """Raise ConfigError for settings of which several processes would have to agree on more."""
+    """Raise ConfigError for settings that several processes of one training do not support."""
     if config.scale.mode != "local" and config.rollout.processes:
         raise ConfigError(
             f"scale.mode={config.scale.mode} has processes of its own",
@@ -344,8 +344,8 @@ def _check_alone(config: TrainConfig, ranks: Ranks) -> None:
 def _groups(config: TrainConfig, vec_env: VecEnv, players: SelfPlay | None) -> GroupReturns | None:
     if config.ppo.baseline != "value" and players is not None:
         raise ConfigError(
-            f"ppo.baseline={config.ppo.baseline} does not go together with self-play",
-            expected="ppo.baseline=value: the seats of a game have different returns",
+            f"ppo.baseline={config.ppo.baseline} is not supported in self-play",
+            expected="ppo.baseline=value, because the seats of a game have different returns",
         )
     return GroupReturns.of(config.ppo, len(vec_env), config.env.get("copies", 1))
 
@@ -353,7 +353,7 @@ def _groups(config: TrainConfig, vec_env: VecEnv, players: SelfPlay | None) -> G
 def _begin(session: Session) -> tuple[Session, VecObs]:
     """Begin a run: save its first checkpoint, and give its folder its name."""
     obs = session.vec_env.reset()
-    # Unscaled features of 1,000 would drown the first rollouts.
+    # Features in the thousands would saturate the network in the first rollouts.
     for learner in session.learners:
         batch = to_batch(obs, session.device)
         learner.state.net.update_statistics(batch, session.ranks.gathered)
@@ -372,12 +372,12 @@ def _begin(session: Session) -> tuple[Session, VecObs]:
     session.ranks.remember_run(str(run.path.absolute()))
     say(f"run folder: {run.path}")
     if reason := why_consent_will_be_needed(session.config, session.game.factory):
-        say(f"whoever opens it will be asked for --trust, since it is not signed: {reason}")
+        say(f"opening this run will need --trust, because it is not signed: {reason}")
     return replace(session, run=run), obs
 
 
 def _take_over(net: RaggedNet, path: str) -> None:
-    """Copy what the network of a run has learned into a fresh one; say what that one lacks."""
+    """Copy the weights of a run's network into a new one; print which parts that network lacks."""
     adopted = adopt(net, load_net(path, "cpu").net)
     say(f"beginning with the network of {path}")
     if adopted.new or adopted.left:
@@ -388,29 +388,29 @@ def _network_of_run(config: TrainConfig, run: RunFolder, vec_env: VecEnv) -> Rag
     """Return a network for the checkpoint of a resumed run."""
     _check_same_network(config, run)
     _check_same_population(config, run)
-    # The optimizers number their tensors by the order of the run's spaces.
+    # The optimizers number their tensors in the order of the run's spaces.
     spaces = run.read_spaces() or (vec_env.obs_space(), vec_env.action_space())
     return network_of(latest_checkpoint(run), *spaces, config)
 
 
 def _check_same_network(config: TrainConfig, run: RunFolder) -> None:
-    """Raise CheckpointError for other settings of the network, also where all shapes fit."""
+    """Raise CheckpointError for changed settings of the network, even if all shapes fit."""
     saved = run.read_config()
     for name in ("net", "value_net"):
         now, then = (getattr(settings, name) for settings in (config, saved))
         if now is not None and then is not None:
-            now = replace(now, attention=then.attention)  # only how it is computed
+            now = replace(now, attention=then.attention)  # changes the computation only
         if now != then:
             raise CheckpointError(
                 f"{name} describes another network than that of the run",
                 expected=then,
                 received=now,
-                hint="a run keeps its network; for another one, begin another run",
+                hint="a run keeps its network; begin a new run for another one",
             )
 
 
 def _check_same_population(config: TrainConfig, run: RunFolder) -> None:
-    """Raise CheckpointError for another population than that of the run."""
+    """Raise CheckpointError if the population differs from that of the run."""
     saved = run.read_config().selfplay
     if saved.policies != config.selfplay.policies:
         raise CheckpointError(
@@ -418,7 +418,7 @@ def _check_same_population(config: TrainConfig, run: RunFolder) -> None:
             expected=f"selfplay.mode={saved.mode}"
             + (f" selfplay.size={saved.size}" if saved.mode == "population" else ""),
             received=f"selfplay.mode={config.selfplay.mode} selfplay.size={config.selfplay.size}",
-            hint="begin another run",
+            hint="begin a new run for another population",
         )
 
 
@@ -462,7 +462,7 @@ def _resume(session: Session) -> tuple[Session, VecObs]:
     if not session.ranks.is_first:
         return session, obs
     session.ranks.remember_run(str(run.path.absolute()))
-    # A process may have been killed between a checkpoint and the removal of what it replaces.
+    # A process may have been killed between writing a checkpoint and removing old ones.
     remove_old_checkpoints(run, config.checkpoint.keep)
     if session.players is not None:
         session.players.remove_unneeded(run)
@@ -471,9 +471,9 @@ def _resume(session: Session) -> tuple[Session, VecObs]:
     say(f"resuming {run.path} at step {state.steps:,}")
     if state.steps >= config.total_timesteps:
         notes = []
-        say(f"it has its {config.total_timesteps:,} steps; to train further, ask for more")
+        say(f"all {config.total_timesteps:,} steps are done; set total_timesteps to train further")
     else:
-        # Only now: settings that do not fit what was saved must not stay in the folder.
+        # Only now, so that settings that do not fit the checkpoint do not stay in the folder.
         run.write_config(replace(config, resume=None))
         write_settings(run, config, (state.net.obs_space, state.net.action_space))
     for note in notes:

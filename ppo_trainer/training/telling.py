@@ -1,4 +1,4 @@
-"""Everything that is told of an update: log, screen, ratings, evaluations, the best network."""
+"""The output after each update: log, screen, ratings, evaluations, and the best network."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ppo_trainer.training.session import Session
 __all__ = ["Tell", "open_telling"]
 
 Tell: TypeAlias = Callable[[dict[str, float], int], None]
-"""A function of the numbers of an update, and of the steps before it."""
+"""A function of the numbers of an update, and of the number of steps before it."""
 
 
 @contextmanager
@@ -31,16 +31,16 @@ def open_telling(
     *,
     plays: bool = True,
 ) -> Iterator[Tell]:
-    """Open the log, the ratings and the screen, and give the function that tells of an update.
+    """Open the log, the ratings and the screen, and give the function to call after each update.
 
-    Of several processes that learn together only the first tells anything.
+    Of several processes of one training only the first writes and prints.
 
     Args:
         session: The run.
-        hooks: Called after an update.
-        interrupt: Breaks off evaluations.
-        clock: Has measured the update.
-        plays: True if the run learns from its own games.
+        hooks: Callbacks, called after an update.
+        interrupt: Signals, which interrupt evaluations.
+        clock: Stopwatch of the update.
+        plays: True if the run trains on its own games.
     """
     config, state = session.config, session.state
     if not session.ranks.is_first:

@@ -314,10 +314,10 @@ def test_files_of_another_run_are_noticed(run, name):
     ours = save_state(run, trained_state(config, seed=0), None, keep=2)
     theirs = save_state(run, trained_state(config, seed=1), None, keep=2, name="other")
     shutil.copy(theirs / name, ours / name)
-    with pytest.raises(CheckpointError, match=f"{name} is damaged: its bytes are not those"):
+    with pytest.raises(CheckpointError, match=f"{name} is damaged: it has changed since"):
         load_state(ours, fresh_state(config))
     if name == "model.safetensors":
-        with pytest.raises(CheckpointError, match="its bytes are not those"):
+        with pytest.raises(CheckpointError, match="it has changed since it was saved"):
             load_network(ours, fresh_state(config).net)
 
 
@@ -401,7 +401,7 @@ def test_an_error_names_the_newest_checkpoint_that_is_whole(run):
     (old, whole, damaged, newest) = checkpoints(run.path)
     for folder in (damaged, newest):
         garbled(folder / "optimizers.safetensors")
-    with pytest.raises(CheckpointError, match=f"{whole} is whole: .* move {newest.name} away"):
+    with pytest.raises(CheckpointError, match=f"{whole} is complete: .* move {newest.name} away"):
         load_state(latest_checkpoint(run), state)
     for folder in (damaged, newest):  # doing what it says
         folder.rename(folder.with_name(f"{folder.name}_damaged"))
@@ -409,7 +409,7 @@ def test_an_error_names_the_newest_checkpoint_that_is_whole(run):
     assert state.steps == 48
     garbled(whole / "state.json")
     shutil.rmtree(old)
-    with pytest.raises(CheckpointError, match="no older checkpoint is whole"):
+    with pytest.raises(CheckpointError, match="no older checkpoint is complete"):
         load_state(latest_checkpoint(run), state)
 
 
@@ -511,7 +511,7 @@ def test_a_value_network_that_only_one_side_has_is_refused(run, own_value_net):
 def test_no_checkpoint_yet(run):
     with pytest.raises(CheckpointError, match="no checkpoint yet") as caught:
         latest_checkpoint(run)
-    assert "start it again" in str(caught.value)
+    assert "start the run again" in str(caught.value)
 
 
 def test_what_is_not_a_run_folder_is_told_so_with_those_nearby(tmp_path, run):

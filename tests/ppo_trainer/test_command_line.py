@@ -273,7 +273,7 @@ def test_a_run_whose_output_nobody_reads_saves_and_says_how_to_go_on(tmp_path):
         process.stdout.close()  # as head does
         said = process.stderr.read()
     assert process.returncode == 2
-    assert "nobody reads what it prints; it is saved" in said
+    assert "nobody reads its output; it is saved" in said
     assert "-m ppo_trainer resume=runs/unread" in said
     assert "Traceback (most" not in said
     assert "Exception ignored" not in said

@@ -48,7 +48,7 @@ def test_a_damaged_line_is_named_and_the_others_are_read(run, line, capsys):
     lines[2] = line
     run.metrics_file.write_bytes(b"\n".join(lines))
     assert updates(run) == [1, 2, 4, 5]
-    assert "metrics.jsonl: line 3 is no record, and left out" in capsys.readouterr().err
+    assert "metrics.jsonl: line 3 is not a record and left out" in capsys.readouterr().err
 
 
 def test_a_resume_keeps_the_damaged_file_and_goes_on(run, capsys):

@@ -202,7 +202,7 @@ def test_a_crash_of_the_ratings_is_shown_and_the_training_goes_on(tmp_path, monk
     result = train(config(tmp_path), callbacks=wait)
     assert result.steps >= 128
     shown = capsys.readouterr().err
-    assert shown.count("the ratings have failed") == 1
+    assert shown.count("the rating process failed") == 1
     assert "ValueError: no ratings today" in shown
 
 

@@ -194,7 +194,7 @@ def test_asking_a_run_for_fewer_steps_than_it_has_changes_nothing(config, capsys
     result = ppo_trainer.resume(done, env=SavedForaging, total_timesteps=24)
     assert not result.interrupted
     assert (done / "config.yaml").read_bytes() == before
-    assert "to train further, ask for more" in capsys.readouterr().out
+    assert "set total_timesteps to train further" in capsys.readouterr().out
 
 
 # --------------------------------------------------------------------------- names of the records

@@ -118,7 +118,7 @@ def _homeless():
 def test_a_place_that_cannot_be_written_to_is_no_key(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
-    with pytest.raises(KeyUnavailableError, match="cannot be had"):
+    with pytest.raises(KeyUnavailableError, match="is not available"):
         sign(CONFIG)
 
 

@@ -476,7 +476,9 @@ def test_a_user_without_a_place_for_a_key_trains_and_is_asked_later(stranger, mo
     assert not (run / "config.signature").exists()
     said = "it is not signed: the user's key, "
     assert said in capsys.readouterr().out
-    with pytest.raises(UntrustedRunError, match=r"cannot be told: the user's key, .*Not a dir"):
+    with pytest.raises(
+        UntrustedRunError, match=r"cannot be determined: the user's key, .*Not a dir"
+    ):
         watch.watch(run, episodes=1)
     watch.watch(run, episodes=1, trust=True)
     watch.watch(run, SavedForaging, episodes=1)

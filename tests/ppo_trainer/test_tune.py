@@ -92,7 +92,7 @@ def test_a_search_goes_on_where_it_stopped(
     tune.tune(SETTINGS, 1, tmp_path)
     # The length of a trial is known, and the trial that was stopped is trained first.
     assert trained[0].ppo == stopped.ppo
-    with pytest.raises(ConfigError, match="holds another search"):
+    with pytest.raises(ConfigError, match="contains another search"):
         tune.tune([*SETTINGS, "seed=7"], 1, tmp_path)
 
 
@@ -163,7 +163,7 @@ def test_only_named_spaces_are_searched(tmp_path: Path, trained: list[Any]) -> N
     trained.clear()
     tune.tune(settings, 2, tmp_path)  # goes on with it
     assert len((tmp_path / "trials.csv").read_text().splitlines()) > len(lines)
-    with pytest.raises(ConfigError, match="gama is no setting"):
+    with pytest.raises(ConfigError, match="gama is not a setting"):
         tune.tune([*SETTINGS, "ppo.gama=interval(0,1)"], 1, tmp_path / "other")
 
 
