@@ -24,7 +24,8 @@ class EntityHints:
             all lie at 0.
         owner: The feature of the owner, which colours the edge.
         color: The feature whose value, a whole number, chooses among ``colors``.
-        colors: A colour for each value, such as ``#d04040``; an empty text draws nothing.
+        colors: A colour for each value, such as ``#d04040``; an empty text draws nothing. Without
+            ``color`` and ``stack`` the first one is that of all.
         size: The feature that the size of the dots is in proportion to.
         heading: The feature with the direction in radians.
         bar: The feature that is shown as a bar, such as health.
@@ -73,10 +74,12 @@ class ViewerHints:
     Args:
         entities: Those on entity types.
         bounds: What part of the plane is always shown: left, right, bottom, top.
+        owners: The colours of the edges of owner 0, 1, ...; else those of ``entity_env.drawing``.
     """
 
     entities: Mapping[EntityName, EntityHints] = field(default_factory=dict)
     bounds: tuple[float, float, float, float] | None = None
+    owners: Sequence[str] = ()
 
     def check(self, obs_space: ObsSpace) -> None:
         """Check that the names are those of a game.

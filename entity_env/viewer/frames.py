@@ -57,6 +57,7 @@ def spaces_json(
         x, y = places.get(name, (None, None))
         at = {feature: place for place, feature in enumerate(entity.names)}
         named = [f for f in entity.features if isinstance(f, Discrete) and f.names]
+        is_one_color = own.colors and own.color is None and not own.stack
         label = next((feature_name(f) for f in named if feature_name(f) in _KINDS), None)
         types.append(
             {
@@ -78,7 +79,7 @@ def spaces_json(
                 "ground": at.get(own.ground or ""),
                 "grounds": list(own.grounds),
                 "stack": [at[feature] for feature in own.stack if feature in at],
-                "color": _css(color),
+                "color": own.colors[0] if is_one_color else _css(color),
                 "shape": own.shape or shape,
             }
         )
@@ -87,7 +88,7 @@ def spaces_json(
         "types": types,
         "globals": [_feature_json(feature) for feature in obs_space.global_features],
         "actions": {name: _action_json(space) for name, space in action_space.items()},
-        "owners": [_css(color) for color in OWNERS],
+        "owners": list(hints.owners) or ["", *map(_css, OWNERS[1:])],  # the first is the ink
         "y_axis": y_axis,
     }
 

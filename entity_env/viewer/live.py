@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 
 from entity_env.agent import Decision, Proposer
 from entity_env.batching.frame import Frame
-from entity_env.environment import call_environment, y_axis_of
+from entity_env.environment import Playable, call_environment, y_axis_of
 from entity_env.errors import ActionShapeError, SettingError, shorten
 from entity_env.hints import ViewerHints
 from entity_env.kinds.table import answer_forms
@@ -42,10 +43,14 @@ class _Shown:
 
 @dataclass
 class _Game:
-    """One episode: what each seat has seen, who the agents were, and how long it is."""
+    """One episode: what each seat has seen, who the agents were, and how long it is.
+
+    ``pictures`` has those of the steps that have been played since somebody asked for one.
+    """
 
     shown: list[_Shown]
     who: str
+    pictures: dict[int, bytes] = field(default_factory=dict)
     length: int = 0
     is_over: bool = False
     metrics: Mapping[str, float | None] = field(default_factory=dict)
@@ -87,6 +92,7 @@ class LiveSource(Source):
         self._forgotten = self._bytes = 0
         self._decisions: dict[int, Decision] = {}
         self._trackers: list[EpisodeTracker] = []
+        self._draws = False
         self.restart()
 
     def about(self) -> dict[str, Any]:
@@ -97,6 +103,7 @@ class LiveSource(Source):
             "title": self.title,
             "notice": "",
             "has_curves": self._metrics is not None,
+            "has_pictures": self.is_live and _draws_itself(game),
             "seats": [] if self.table.is_alone else self.table.names,
             "people": self._people,
             **spaces_json(*self._spaces, y_axis_of(game), self._hints),
@@ -148,6 +155,22 @@ class LiveSource(Source):
         known = [np.nan if own is None else own for own in shown.value]
         value = np.where(there, np.array([*known, np.nan])[last], np.nan)
         return curve_json(reward, total, value)  # type: ignore[arg-type]
+
+    def picture(self, episode: int, step: int) -> dict[str, Any]:
+        """Return the game's own picture of a step; None of those before the first one asked for.
+
+        Raises:
+            EntityEnvError: The game fails to draw itself.
+        """
+        _, game = self._find(episode)
+        step = max(0, min(step, game.length - 1))
+        if not self._draws:
+            self._draws = True
+            self._draw()
+        if step not in game.pictures:
+            return {"picture": None}
+        picture: dict[str, Any] = from_message(zlib.decompress(game.pictures[step]))
+        return picture
 
     def restart(self) -> dict[str, Any]:
         """Begin another episode."""
@@ -233,18 +256,31 @@ class LiveSource(Source):
             is_person = seat in self._people
             self._keep(seat, frame, _unchosen(decision) if is_person else decision)
         game.length += 1
+        if self._draws:
+            self._draw()
         game.is_over = table.is_over
         if game.is_over:
             game.metrics = self._summary()
         self._forget()
+
+    def _draw(self) -> None:
+        """Keep the picture of the last step."""
+        game = self._games[-1]
+        picture = np.asarray(call_environment("render", self.table.game.render), np.uint8)
+        game.pictures[game.length - 1] = zlib.compress(to_message({"picture": picture}), 1)
+        self._bytes += len(game.pictures[game.length - 1])
 
     def _forget(self) -> None:
         """Drop the oldest episodes, or the first half of the only one, where there are too many."""
         while self._bytes > _MOST_BYTES and len(self._games) > 1:
             first = self._games.pop(0)
             self._bytes -= sum(len(own) for seat in first.shown for own in seat.frames)
+            self._bytes -= sum(map(len, first.pictures.values()))
             self._forgotten += 1
         if self._bytes > _MOST_BYTES:
+            pictures = self._games[0].pictures
+            for step in list(pictures)[: len(pictures) // 2]:
+                self._bytes -= len(pictures.pop(step))
             for seat in self._games[0].shown:
                 for place in range(len(seat.frames) // 2):
                     self._bytes -= len(seat.frames[place])
@@ -306,6 +342,11 @@ def hints_of(game: Any) -> ViewerHints:
         )
     hints.check(inner.obs_space())
     return hints
+
+
+def _draws_itself(game: Any) -> bool:
+    """Return True for a game with a ``render`` of its own."""
+    return type(getattr(game, "unwrapped", game)).render is not Playable.render
 
 
 def _unchosen(decision: Decision | None) -> Decision | None:

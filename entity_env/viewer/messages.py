@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 __all__ = ["from_message", "to_message"]
 
-_KINDS = {"f": np.float32, "b": np.uint8}
-"""The types that are sent by those of NumPy: real numbers, booleans; others are int32."""
+_KINDS = {"f": np.float32, "b": np.uint8, "u": np.uint8}
+"""The types that are sent: of real numbers, booleans, pictures. Others are int32."""
 _ALIGNED = 4
 """Bytes: arrays begin at multiples of it, so that the page reads them where they lie."""
 

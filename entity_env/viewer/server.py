@@ -132,6 +132,9 @@ _READS: dict[str, Callable[[Source, Mapping[str, Any]], Any]] = {
     "frame": lambda source, given: source.frame(
         _whole(given, "episode"), _whole(given, "step"), _whole(given, "seat")
     ),
+    "picture": lambda source, given: source.picture(
+        _whole(given, "episode"), _whole(given, "step")
+    ),
     "visits": lambda source, given: source.visits(_whole(given, "episode"), _whole(given, "seat")),
     "training": lambda source, given: source.training(),
     "curve": lambda source, given: source.curve(_whole(given, "episode"), _whole(given, "seat")),

@@ -85,6 +85,10 @@ class Source(ABC):
         points = np.concatenate(found)
         return {"points": points if len(points) else np.concatenate(anything)}
 
+    def picture(self, episode: int, step: int) -> dict[str, Any]:
+        """Return the game's own ``picture`` of a step, or None. Shape: (H, W, 3), bytes."""
+        return {"picture": None}
+
     def advance(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
         """Play one step of the newest episode; at its end, begin another one.
 

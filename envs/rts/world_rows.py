@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from entity_env.environment import YAxis
 from entity_env.errors import ResetNeededError
+from entity_env.hints import EntityHints, ViewerHints
 from entity_env.rows.compiled import CompiledRows
 from entity_env.rows.single_game import CompiledEnvironment, CompiledPlayers
 
@@ -17,12 +19,32 @@ from .view import MapView, draw_map, write_map
 
 __all__ = ["StrategyEnvironment", "StrategyPlayers", "WorldRows"]
 
+_BLUE, _RED, _GOLD = "#2158be", "#c82d28", "#e0b228"
+_LOOKS = {
+    "Own": EntityHints(colors=(_BLUE,)),
+    "Enemy": EntityHints(colors=(_RED,)),
+    "Remembered": EntityHints(colors=("#e3a09d",), shape="square"),
+    "Resource": EntityHints(colors=(_GOLD,), shape="diamond"),
+    "Base": EntityHints(colors=("#9aa7bd",), shape="square"),
+    "Flag": EntityHints(colors=(_GOLD,), shape="diamond"),
+    "Cell": EntityHints(tile="square", ground="is", grounds=("#f0ede2", "#a9a294", "#a9a294")),
+    "Attacker": EntityHints(colors=(_RED,)),
+    "Tower": EntityHints(colors=(_BLUE,), shape="square", range=3.0),
+}
+"""Hints on the entity types that the games have: the learner is blue, the enemy red."""
+
 
 class WorldRows(CompiledRows):
     """Rows of games whose state is a ``World``; a subclass sets ``rules``."""
 
     rules: Rules
     """The rules of the games."""
+
+    def viewer_hints(self) -> ViewerHints:
+        """Return the colours of the players, and the whole map."""
+        entities = {name: _LOOKS[name] for name in self.obs_space().entities if name in _LOOKS}
+        last = self.rules.size - 1
+        return ViewerHints(entities, bounds=(0, last, 0, last), owners=(_RED, _BLUE))
 
     def world_arrays(self) -> World:
         """Return the arrays of all G games, which a search copies. Shape of each: (G, ...)."""
@@ -60,7 +82,12 @@ class WorldRows(CompiledRows):
 class StrategyEnvironment(CompiledEnvironment):
     """One strategy game for one player."""
 
+    y_axis: YAxis = "down"
     _rows: WorldRows
+
+    def viewer_hints(self) -> ViewerHints:
+        """Return the colours of the players, and the whole map."""
+        return self._rows.viewer_hints()
 
     def render_text(self) -> str:
         """Return the map in characters, as the player sees it."""
@@ -70,7 +97,12 @@ class StrategyEnvironment(CompiledEnvironment):
 class StrategyPlayers(CompiledPlayers):
     """One strategy game for two players, 0 and 1."""
 
+    y_axis: YAxis = "down"
     _rows: WorldRows
+
+    def viewer_hints(self) -> ViewerHints:
+        """Return the colours of the players, and the whole map."""
+        return self._rows.viewer_hints()
 
     def render_text(self) -> str:
         """Return the map in characters, as the first player who is asked sees it."""

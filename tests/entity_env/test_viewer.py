@@ -244,14 +244,17 @@ def test_hints_say_how_a_game_looks():
     assert player["x"] is None
 
     class Hinted(Walkers):
-        hints = ViewerHints({"Tree": EntityHints(size="x", range=2.5)}, bounds=(0, 9, 0, 9))
+        green = EntityHints(size="x", range=2.5, colors=("#00ff00",))
+        hints = ViewerHints({"Tree": green}, bounds=(0, 9, 0, 9), owners=("red", "blue"))
 
         def viewer_hints(self):
             return self.hints
 
     about = live_source(Hinted(), "hinted", seed=1).about()
     assert about["bounds"] == (0, 9, 0, 9)
-    assert (about["types"][1]["size"], about["types"][1]["circle"]) == (0, 2.5)
+    assert about["owners"] == ["red", "blue"]
+    tree = about["types"][1]
+    assert (tree["size"], tree["circle"], tree["color"]) == (0, 2.5, "#00ff00")
     for wrong in (
         ViewerHints({"Trees": EntityHints()}),
         ViewerHints({"Tree": EntityHints(stack=["x", "hight"])}),
@@ -260,6 +263,30 @@ def test_hints_say_how_a_game_looks():
         Hinted.hints = wrong
         with pytest.raises(SettingError, match="viewer_hints"):
             live_source(Hinted(), "hinted", seed=1)
+
+
+def test_a_picture_is_drawn_of_each_step_from_the_first_that_is_asked_for(monkeypatch):
+    class Drawn(Walkers):
+        def render(self, **kwargs):
+            return np.full((4, 2, 3), self.step, np.uint8)
+
+    assert not live_source(Walkers(), "walkers", seed=1).about()["has_pictures"]
+    source = live_source(Drawn(length=5), "drawn", seed=1)
+    assert source.about()["has_pictures"]
+    source.advance({})
+    source.advance({})
+    assert source.picture(0, 1)["picture"] is None
+    source.advance({})
+    before = source._bytes
+    assert source.picture(-1, 2)["picture"].tolist() == [[[2] * 3] * 2] * 4
+    assert source.picture(0, 99)["picture"][0, 0, 0] == 3
+    # They are forgotten with their episode.
+    monkeypatch.setattr("entity_env.viewer.live._MOST_BYTES", before)
+    for _ in range(4):
+        source.advance({})
+    assert source.picture(-1, 0)["picture"][0, 0, 0] == 0
+    kept = [*source._games[0].shown[0].frames, *source._games[0].pictures.values()]
+    assert source._bytes == sum(map(len, kept))
 
 
 # Recordings

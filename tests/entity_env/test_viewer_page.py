@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 
+import numpy as np
 import pytest
 from support.walkers import EVIL, Walkers
 
@@ -167,6 +168,26 @@ def test_ten_thousand_entities_are_drawn(show):
     page.run("viewer.forward()")
     page.wait("document.body.dataset.step === '1'")
     assert page.run("return document.querySelector('#plane').dataset.drawn") == "10002"
+
+
+def test_the_own_picture_of_a_game_has_a_view(show):
+    class Drawn(Walkers):
+        def render(self, **kwargs):
+            picture = np.zeros((4, 2, 3), np.uint8)
+            picture[3, 1] = 10 * self.step, 20, 30
+            return picture
+
+    page = show(live_source(Drawn(), "drawn", seed=1))
+    page.run("document.querySelectorAll('#views button')[1].click()")
+    page.wait("document.querySelector('#picture').dataset.step === '0'")
+    page.run("viewer.forward()")
+    page.wait("document.querySelector('#picture').dataset.step === '1'")
+    corner = "document.querySelector('#picture').getContext('2d').getImageData(1, 3, 1, 1)"
+    assert page.run(f"return [...{corner}.data]") == [10, 20, 30, 255]
+    assert not page.find("#plane").is_displayed()
+    page.run("document.querySelectorAll('#views button')[0].click()")
+    assert page.find("#plane").is_displayed()
+    assert not page.find("#picture").is_displayed()
 
 
 def test_an_error_of_the_game_is_shown(show):

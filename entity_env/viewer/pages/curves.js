@@ -111,12 +111,13 @@ function drawCurve(canvas, steps, values) {
   c.stroke();
 }
 
-export function showViews(has, onView) {
-  if (!has) return;
-  const tabs = ["game", "training"].map((name) => {
+/** Tabs for the views that there are, of which the first one is shown. */
+export function showViews(names, onView) {
+  if (names.length < 2) return;
+  const tabs = names.map((name) => {
     const tab = make("button", name);
     tab.setAttribute("role", "tab");
-    tab.setAttribute("aria-selected", name === "game");
+    tab.setAttribute("aria-selected", name === names[0]);
     tab.addEventListener("click", () => {
       for (const own of tabs) own.setAttribute("aria-selected", own === tab);
       onView(name);

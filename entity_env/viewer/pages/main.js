@@ -107,6 +107,7 @@ function redraw() {
   $("where").replaceChildren("step ", make("b", String(state.step)), ` of ${length - 1}`);
   document.body.dataset.step = frame.step;
   showEnd(frame);
+  showPicture();
 }
 
 function showEnd(frame) {
@@ -125,6 +126,24 @@ function showEnd(frame) {
     parts.push(again);
   }
   $("over").replaceChildren(...parts);
+}
+
+/** The game's own picture of the step, where that is looked at. */
+async function showPicture() {
+  if (document.body.dataset.view !== "picture") return;
+  const { step, episode: { number } } = state;
+  const given = await guarded(() => ask("picture", { episode: number, step }));
+  if (!given || step !== state.step || number !== state.episode.number) return;
+  const canvas = $("picture");
+  canvas.hidden = !given.picture;
+  $("unseen").hidden = !canvas.hidden;
+  if (canvas.hidden) return;
+  const [height, width] = given.picture.shape;
+  const image = new ImageData(width, height);
+  for (let i = 0, j = 0; i < image.data.length; i++) image.data[i] = i % 4 === 3 ? 255 : given.picture[j++];
+  [canvas.width, canvas.height] = [width, height];
+  canvas.getContext("2d").putImageData(image, 0, 0);
+  canvas.dataset.step = step;
 }
 
 async function showOverlay() {
@@ -445,15 +464,16 @@ $("title").textContent = about.title;
 if (!isLive) $("kind").textContent = about.kind;
 showSeats();
 const curves = about.has_curves ? new Curves($("training")) : null;
-showViews(about.has_curves, (name) => {
-  const trains = name === "training";
-  $("training").hidden = !trains;
-  document.querySelector("main").hidden = trains;
-  if (trains) {
+const views = ["game", about.has_pictures && "picture", about.has_curves && "training"];
+showViews(views.filter(Boolean), (name) => {
+  document.body.dataset.view = name;
+  $("training").hidden = name !== "training";
+  document.querySelector("main").hidden = name === "training";
+  if (name === "training") {
     pause();
     curves.start();
   } else {
-    curves.stop();
+    curves?.stop();
     redraw();
   }
 });

@@ -128,7 +128,7 @@ function owners(about) {
   const feature = type.features[type.owner];
   return Array.from({ length: feature.n }, (_, value) => {
     const ring = make("span.sign");
-    ring.style.border = `2.5px solid ${value ? about.owners[value] : "var(--ink)"}`;
+    ring.style.border = `2.5px solid ${about.owners[value] || "var(--ink)"}`;
     const text = `${feature.name} ${featureText(feature, value)}`;
     return make("div.pair", make("span.named", ring, text), make("span", ""));
   });

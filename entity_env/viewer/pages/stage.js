@@ -36,6 +36,13 @@ const isDark = (color) => {
   return 0.299 * r + 0.587 * g + 0.114 * b < 150;
 };
 
+/** The first letters of a name, as many of three as tell it from the other names. */
+const initials = (names, name) => {
+  const clashes = (length) => names.some((own) => own !== name && own.slice(0, length) === name.slice(0, length));
+  const length = [1, 2].find((own) => !clashes(own)) ?? 3;
+  return name.slice(0, 1).toUpperCase() + name.slice(1, length);
+};
+
 // Okabe and Ito (2008): told apart with any kind of colour vision.
 export const PALETTE = [
   "#545a66", "#0072b2", "#d55e00", "#009e73", "#e69f00", "#cc79a7", "#56b4e9", "#d6c828",
@@ -135,7 +142,8 @@ export class Stage {
     this.bounds = [left, right, low, high];
     const side = Math.min(width, height);
     const even = Math.min(side / 20, (0.3 * side) / Math.sqrt(this.most));
-    const free = Math.max(Math.min(even, 0.62 * this.between * scale), Math.min(even, 6.5));
+    const cell = this.about.bounds ? 0.42 * scale : 0; // games that know their size count in cells
+    const free = Math.max(Math.min(even, 0.62 * this.between * scale), Math.min(even, 6.5), cell);
     const radius = this.isGrid ? Math.min(even * 1.35, 0.4 * scale) : free;
     this.radius = Math.max(1.5, radius * (this.isGrid ? this.zoom : Math.sqrt(this.zoom)));
   }
@@ -401,7 +409,7 @@ export class Stage {
       c.fillStyle = hidden ? colors.ground : color;
       c.fill();
       if (this.radius < 3 && !hidden && owner < 0) continue;
-      const edge = owner > 0 ? this.about.owners[owner] : owner === 0 ? colors.ink : colors.card;
+      const edge = owner < 0 ? colors.card : this.about.owners[owner] || colors.ink;
       c.strokeStyle = hidden ? color : edge;
       c.lineWidth = owner >= 0 ? Math.max(1.5, 0.16 * this.radius) : Math.max(1, 0.08 * this.radius);
       c.stroke();
@@ -440,7 +448,7 @@ export class Stage {
     const { label, features, name } = group.type;
     if (label !== null) {
       const text = featureText(features[label], group.at(row, label));
-      return features[label].names?.length ? text.slice(0, 1).toUpperCase() : text.slice(0, 3);
+      return features[label].names?.length ? initials(features[label].names, text) : text.slice(0, 3);
     }
     const initial = name.slice(0, 1).toUpperCase();
     if (!group.ids) return initial;
