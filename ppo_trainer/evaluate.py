@@ -46,6 +46,7 @@ def evaluate_run(
     against: Sequence[str] = (),
     replays: str | Path | None = None,
     search: int | None = None,
+    temperature: float = 1.0,
 ) -> list[Evaluation]:
     """Evaluate the newest checkpoint of a run.
 
@@ -66,11 +67,13 @@ def evaluate_run(
         replays: Folder for replays of all these games; see ``entity_env.replay``.
         search: Number of visits of a search tree for each decision of the agent, in compiled games
             for one player; 0 for no search. See ``RowsSearch``.
+        temperature: Divisor of the logits from which the agent draws, as in ``load_agent``.
     """
     own = {f"env.{name}": value for name, value in (settings or {}).items()}
     changes = own | _changes(seed, scripted, greedy, seconds)
     loaded = load_policy(path, env, trust=trust, scripted=True, changes=changes)
-    return _play(loaded.writing_replays(replays), episodes, greedy, against, search)
+    loaded = loaded.writing_replays(replays)
+    return _play(loaded, episodes, greedy, against, search, temperature)
 
 
 def _changes(
@@ -86,7 +89,12 @@ def _changes(
 
 
 def _play(
-    loaded: LoadedRun, episodes: int, greedy: bool, against: Sequence[str], search: int | None
+    loaded: LoadedRun,
+    episodes: int,
+    greedy: bool,
+    against: Sequence[str],
+    search: int | None,
+    temperature: float,
 ) -> list[Evaluation]:
     use_threads(loaded.config, loaded.device)
     if against and search is not None:
@@ -97,9 +105,13 @@ def _play(
         )
     own = loaded.net, loaded.game, loaded.config, episodes
     if against:
-        return evaluate_against(*own, against, greedy=greedy, others=loaded.others)
+        return evaluate_against(
+            *own, against, greedy=greedy, temperature=temperature, others=loaded.others
+        )
     ahead = [evaluate_searched(loaded, episodes, search)] if search is not None else []
-    return ahead + evaluate_all(*own, only_greedy=greedy, others=loaded.others)
+    return ahead + evaluate_all(
+        *own, only_greedy=greedy, temperature=temperature, others=loaded.others
+    )
 
 
 def _facts(loaded: LoadedRun, episodes: int, results: list[Evaluation]) -> dict[str, Any]:
@@ -125,6 +137,13 @@ def main(arguments: list[str] | None = None) -> None:
     )
     parser.add_argument(
         "--greedy", action="store_true", help="only the agent, with its most probable choices"
+    )
+    parser.add_argument(
+        "--temperature",
+        type=float,
+        default=1.0,
+        metavar="T",
+        help="divide the logits from which the agent draws, as load_agent(run, temperature=T) does",
     )
     parser.add_argument(
         "--metric",
@@ -166,7 +185,14 @@ def main(arguments: list[str] | None = None) -> None:
         run = options.run or newest_run()
         loaded = load_policy(run, trust=options.trust, scripted=True, changes=changes)
         loaded = loaded.writing_replays(options.replays)
-        results = _play(loaded, options.episodes, options.greedy, options.against, options.search)
+        results = _play(
+            loaded,
+            options.episodes,
+            options.greedy,
+            options.against,
+            options.search,
+            options.temperature,
+        )
     if options.json:
         deliver(json.dumps(_facts(loaded, options.episodes, results), indent=1))
         return

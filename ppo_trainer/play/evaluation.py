@@ -46,6 +46,7 @@ def evaluate(
     episodes: int,
     *,
     greedy: bool,
+    temperature: float = 1.0,
     number: int = 0,
     budget: PlayBudget | None = None,
     others: Sequence[RaggedNet] = (),
@@ -55,8 +56,10 @@ def evaluate(
     ``others`` are the other policies of a population, each of which plays its own seats.
     """
     seed = derived_seed(config.seed, "evaluation", number)
-    agent = agent_of((net, *others), game, config, seed=seed, greedy=greedy)
-    name, budget = _player(greedy), PlayBudget() if budget is None else budget
+    agent = agent_of(
+        (net, *others), game, config, seed=seed, greedy=greedy, temperature=temperature
+    )
+    name, budget = _player(greedy, temperature), PlayBudget() if budget is None else budget
     return _evaluate(name, agent, game, config, episodes, seed, budget=budget)
 
 
@@ -68,6 +71,7 @@ def evaluate_all(
     *,
     only_greedy: bool = False,
     others: Sequence[RaggedNet] = (),
+    temperature: float = 1.0,
 ) -> list[Evaluation]:
     """Evaluate the agent, greedy and sampled, the scripted player if there is one, and random play.
 
@@ -78,12 +82,20 @@ def evaluate_all(
         episodes: Number of episodes of each player.
         only_greedy: True to leave out the sampled agent and random play.
         others: Other policies, each of which plays its own seats.
+        temperature: The divisor of the sampled agent's logits.
     """
     seed = derived_seed(config.seed, "evaluation")
     players: dict[str, Callable[..., Evaluation | None]] = {}
     for greedy in (True,) if only_greedy else (True, False):
-        players[_player(greedy)] = partial(
-            evaluate, net, game, config, episodes, greedy=greedy, others=others
+        players[_player(greedy, temperature)] = partial(
+            evaluate,
+            net,
+            game,
+            config,
+            episodes,
+            greedy=greedy,
+            temperature=temperature,
+            others=others,
         )
     if config.eval.scripted is not None:
         scripted = load_script(config.eval.scripted, "eval.scripted", ConfigError)
@@ -113,6 +125,7 @@ def evaluate_against(
     *,
     greedy: bool = False,
     others: Sequence[RaggedNet] = (),
+    temperature: float = 1.0,
 ) -> list[Evaluation]:
     """Evaluate the network against each opponent; opponents draw their choices.
 
@@ -125,6 +138,7 @@ def evaluate_against(
         opponents: Names of opponents, as in ``selfplay.opponents``.
         greedy: True to let the network take the most probable choices.
         others: Other policies, each of which plays its own seats.
+        temperature: The divisor of the logits from which it draws otherwise.
 
     Raises:
         ConfigError: The game is for one player, or an opponent does not exist or does not fit.
@@ -137,15 +151,19 @@ def evaluate_against(
         made[name] = make_opponent(name, net.obs_space, net.action_space, seed=seed, device=device)
     results, seed = [], derived_seed(config.seed, "against")
     for name, label in opponent_labels(made).items():
-        agent = agent_of((net, *others), game, config, seed=seed, greedy=greedy)
+        agent = agent_of(
+            (net, *others), game, config, seed=seed, greedy=greedy, temperature=temperature
+        )
         budget = PlayBudget(config.eval.seconds / len(made))
         played = play_sides(agent, game, config, episodes, made[name], seed=seed, budget=budget)
         results.append(Evaluation(f"against {label}", played))
     return results
 
 
-def _player(greedy: bool) -> str:
-    return "agent, greedy" if greedy else "agent, sampled"
+def _player(greedy: bool, temperature: float) -> str:
+    if greedy:
+        return "agent, greedy"
+    return "agent, sampled" if temperature == 1.0 else f"agent, temperature {temperature:g}"
 
 
 def _evaluate_script(

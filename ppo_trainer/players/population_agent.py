@@ -21,7 +21,13 @@ __all__ = ["PopulationAgent", "agent_of", "owners_of_seats"]
 
 
 def agent_of(
-    nets: Sequence[RaggedNet], game: Game, config: TrainConfig, *, seed: int, greedy: bool = False
+    nets: Sequence[RaggedNet],
+    game: Game,
+    config: TrainConfig,
+    *,
+    seed: int,
+    greedy: bool = False,
+    temperature: float = 1.0,
 ) -> SpacedAgent:
     """Return what plays all rows of a game with one network, or with one for each population.
 
@@ -31,9 +37,16 @@ def agent_of(
         config: Its precision is used.
         seed: Seeds the draws.
         greedy: Take the likeliest choices instead of drawing.
+        temperature: Divides the logits before anything is drawn.
     """
     agents = [
-        NetworkAgent(net, seed=seed + number, greedy=greedy, precision=config.precision)
+        NetworkAgent(
+            net,
+            seed=seed + number,
+            greedy=greedy,
+            temperature=temperature,
+            precision=config.precision,
+        )
         for number, net in enumerate(nets)
     ]
     return agents[0] if len(agents) == 1 else PopulationAgent(agents, seats=game.whole(1))

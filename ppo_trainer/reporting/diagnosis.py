@@ -81,7 +81,7 @@ def compare_greedy(evaluations: Sequence[Evaluation]) -> str | None:
         return None
     return (
         "it plays better with sampled choices, the default of load_agent, than with greedy ones; "
-        "load_agent(run, temperature=0.5) samples less randomly"
+        "evaluate --temperature 0.5 measures play between the two"
     )
 
 

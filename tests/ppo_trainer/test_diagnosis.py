@@ -105,7 +105,7 @@ def test_without_an_evaluation_the_curve_says_whether_it_has_learned():
 
 def test_a_policy_as_random_as_at_first():
     _, line = diagnose(run(FLAT, **{"policy/entropy": 1.39}), played(0.05, 0.05))
-    assert "entropy 1.39, then 1.39" in line
+    assert "entropy 1.39, at first 1.39" in line
     assert "ppo.entropy_coef" in line
     falling = [1.4 - 0.02 * i for i in range(20)]  # 1.05 at the end: three quarters
     assert len(diagnose(run(FLAT, **{"policy/entropy": falling}), played(0.05, 0.05))) == 1
@@ -250,7 +250,7 @@ def test_greedy_play_that_is_worse_than_sampled():
     better = replace(evaluations[1], metrics=played(0.4, 0.05)[1].metrics)
     line = compare_greedy([evaluations[0], better])
     assert line is not None
-    assert "temperature=0.5" in line
+    assert "--temperature 0.5" in line
     # 0.26 against 0.2 of 200 is luck: 2 * sqrt((0.2 * 0.8 + 0.26 * 0.74) / 200) = 0.084.
     luck = replace(evaluations[1], metrics=played(0.26, 0.05)[1].metrics)
     assert compare_greedy([evaluations[0], luck]) is None

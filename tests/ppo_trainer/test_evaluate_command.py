@@ -17,6 +17,7 @@ from ppo_trainer.evaluate import evaluate_run, main
 from ppo_trainer.reporting.evaluation import Evaluation, left_out
 from ppo_trainer.reporting.progress import EvaluationProgress
 from ppo_trainer.settings.changes import env_changes
+from ragged_net.errors import NetConfigError
 
 
 class Talking(Truncated):
@@ -85,6 +86,16 @@ def test_greedy_leaves_out_all_but_the_greedy_agent_and_a_script_that_is_asked_f
     assert players(evaluate_run(run, episodes=2, greedy=True)) == ["agent, greedy"]
     both = evaluate_run(run, episodes=2, greedy=True, scripted=SCRIPT)
     assert players(both) == ["agent, greedy", "scripted player"]
+
+
+def test_the_agent_draws_at_a_temperature_that_the_table_names(run):
+    greedy, cold, _ = evaluate_run(run, episodes=2, temperature=1e-6)
+    assert players([greedy, cold]) == ["agent, greedy", "agent, temperature 1e-06"]
+    # So cold that the likeliest choice is all that is drawn.
+    same = greedy.metrics["episodic_reward"], cold.metrics["episodic_reward"]
+    assert same[0].tolist() == same[1].tolist()
+    with pytest.raises(NetConfigError, match="temperature"):
+        evaluate_run(run, episodes=2, temperature=0.0)
 
 
 def test_a_script_of_ones_own_plays_beside_the_agent(run, capsys):
