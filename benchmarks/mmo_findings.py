@@ -30,7 +30,13 @@ from typing import Any
 import matplotlib.image
 import numpy as np
 import numpy.typing as npt
-from ragged_envs.mmo.overlays import draw_map, values_over_map, with_heat, with_populations
+from ragged_envs.mmo.overlays import (
+    draw_map,
+    values_over_map,
+    with_heat,
+    with_populations,
+    with_visits,
+)
 from ragged_envs.mmo.terrain import FOREST, GRASS, SCRUB
 from ragged_envs.mmo.world import MmoRows
 
@@ -272,7 +278,5 @@ def draw_visits(visits: Visits, tiles: npt.NDArray[Any], populations: int, path:
     """Write a map of visits, and one of the populations whose visits they are."""
     counts = np.zeros((populations, *tiles.shape))
     np.add.at(counts, (visits.seats % populations, *visits.places.T), 1)
-    total = counts.sum(0)
-    often = np.where(total, np.log1p(total), np.nan)
-    matplotlib.image.imsave(f"{path}_visits.png", with_heat(draw_map(tiles), often))
+    matplotlib.image.imsave(f"{path}_visits.png", with_visits(draw_map(tiles), counts))
     matplotlib.image.imsave(f"{path}_populations.png", with_populations(draw_map(tiles), counts))

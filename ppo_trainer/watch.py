@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from csv import DictWriter
 from io import StringIO
 from pathlib import Path
@@ -21,7 +21,9 @@ from entity_env import Environment, MaskedEnvironment
 from entity_env.drawing import Caption, Drawer, check_labels, chosen_lines, label_lines
 from entity_env.drawing.canvas import Picture
 from entity_env.environment import YAxis, y_axis_of
+from entity_env.errors import SettingError
 from entity_env.registry import Factory
+from entity_env.rows.vec_env import check_count
 from entity_env.spaces import ObsSpace
 from entity_env.storage.files import write_file
 from entity_env.wrappers.feature_filter import FeatureFilter
@@ -29,10 +31,12 @@ from entity_env.wrappers.wrapper import Wrapper
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.machine.commands import command_parser, run_main
 from ppo_trainer.machine.screen import Screen, say
+from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.machine.torch_state import usual_torch
 from ppo_trainer.play.playing import Step, play
 from ppo_trainer.play.video import check_picture, write_video
 from ppo_trainer.players.opponents import make_opponent
+from ppo_trainer.players.population_agent import agent_of
 from ppo_trainer.runs.folder import newest_run
 from ppo_trainer.runs.load_run import LoadedRun, load_policy
 from ppo_trainer.settings.changes import env_changes
@@ -129,8 +133,12 @@ def film(
     changes: Mapping[str, Any] | None = None,
     trust: bool = False,
     against: str | None = None,
+    steps: int = 200,
 ) -> Path:
     """Write episodes as a video.
+
+    A world that never ends, such as that of ``mmo``, is filmed as a whole, and the agent plays all
+    of its seats.
 
     Args:
         run: See ``watch``.
@@ -147,16 +155,19 @@ def film(
         changes: See ``watch``.
         trust: See ``watch``.
         against: See ``watch``.
+        steps: Number of steps of a world that never ends.
     """
     loaded = load_policy(run, env, trust=trust, changes=changes)
+    if loaded.game.is_endless and not against:
+        return write_video(Path(path), list(_world(loaded, steps, greedy, seed)), fps)
     obs_space = loaded.net.obs_space
     labels = check_labels(obs_space, label)
     game = _against(loaded, against) if against else loaded.game()
     with contextlib.closing(game) as played:
         drawer = Drawer(obs_space, y_axis=y_axis or y_axis_of(played), labels=labels)
-        moments = play(loaded, episodes=episodes, greedy=greedy, seed=seed, draw=True, env=played)
-        steps = list(moments)
-    for step in steps:  # before drawing, so that all pictures show the same part of the plane
+        found = play(loaded, episodes=episodes, greedy=greedy, seed=seed, draw=True, env=played)
+        moments = list(found)
+    for step in moments:  # before drawing, so that all pictures show the same part of the plane
         drawer.include_frame(step.frame)
     is_labelled = bool(labels) and drawer.has_places
     pictures = _one_size(
@@ -164,15 +175,30 @@ def film(
             drawer.draw_frame(step.frame, step.chosen)
             if step.picture is None or is_labelled
             else check_picture(step.picture)
-            for step in steps
+            for step in moments
         ]
     )
     if captions:
-        pictures = _captioned(pictures, steps, obs_space)
+        pictures = _captioned(pictures, moments, obs_space)
     # The end of an episode is shown for a second.
-    times = [max(1, round(fps)) if step.done else 1 for step in steps]
+    times = [max(1, round(fps)) if step.done else 1 for step in moments]
     every = [picture for picture, n in zip(pictures, times, strict=True) for _ in range(n)]
     return write_video(Path(path), every, fps)
+
+
+def _world(loaded: LoadedRun, steps: int, greedy: bool, seed: int | None) -> Iterator[Picture]:
+    """Yield pictures of a world that never ends, in which the agent plays all seats."""
+    if seed is None:
+        seed = derived_seed(loaded.config.seed, "watch")
+    game = loaded.game
+    agent = agent_of(loaded.nets, game, loaded.config, seed=seed, greedy=greedy)
+    count = check_count("number of steps", steps, error=SettingError)
+    with game.rows(game.whole(1), seed) as rows:
+        drawn: Any = getattr(rows, "env", rows)  # what shows a part of the game draws nothing
+        obs = rows.reset()
+        for _ in range(count):
+            yield drawn.draw_row(0)
+            obs = rows.act(agent.act_rows(obs))
 
 
 def _against(loaded: LoadedRun, against: str) -> Environment:
@@ -247,19 +273,26 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument(
         "--y-axis", choices=("up", "down"), help="of videos (default: that of the environment)"
     )
+    parser.add_argument(
+        "--steps",
+        type=int,
+        default=200,
+        help="steps in videos of a world that never ends, such as mmo",
+    )
     parser.add_argument("--no-captions", action="store_true", help="videos without text")
     options = vars(parser.parse_intermixed_args(arguments))
     if not 0 < options["fps"] <= _MOST_FPS:
         parser.error(f"--fps must be more than 0 and at most {_MOST_FPS}, not {options['fps']:g}")
     options["run"] = options["run"] or newest_run()
     options["changes"] = env_changes(options.pop("settings"))
-    video, y_axis, plain = (options.pop(name) for name in ("video", "y_axis", "no_captions"))
+    names = ("video", "y_axis", "no_captions", "steps")
+    video, y_axis, plain, steps = (options.pop(name) for name in names)
     if video is None:
         watch(**options)
     elif options.pop("csv") is not None:
         parser.error("--csv and --video cannot be combined: run the command for each")
     else:
-        say(str(film(path=video, y_axis=y_axis, captions=not plain, **options)))
+        say(str(film(path=video, y_axis=y_axis, captions=not plain, steps=steps, **options)))
 
 
 if __name__ == "__main__":

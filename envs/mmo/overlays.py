@@ -23,7 +23,14 @@ from .safety import protect
 from .settings import numbers
 from .terrain import FOREST, GRASS, SCRUB
 
-__all__ = ["draw_map", "population_colours", "values_over_map", "with_heat", "with_populations"]
+__all__ = [
+    "draw_map",
+    "population_colours",
+    "values_over_map",
+    "with_heat",
+    "with_populations",
+    "with_visits",
+]
 
 Picture = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float64]
@@ -57,6 +64,17 @@ def with_heat(picture: Picture, amounts: npt.ArrayLike) -> Picture:
     least, most = (own[known].min(), own[known].max()) if known.any() else (0.0, 0.0)
     shares = np.where(known, (own - least) / max(most - least, 1e-12), 0.0)[..., np.newaxis]
     return _blended(picture, _COLD + shares * (_HOT - _COLD), np.where(known, _MOST_TINT, 0.0))
+
+
+def with_visits(picture: Picture, visits: npt.ArrayLike) -> Picture:
+    """Return the picture with the number of visits of each tile, on a scale of logarithms.
+
+    Args:
+        picture: Of a map, as ``draw_map`` makes it.
+        visits: How often each population was on each tile. Shape: (populations, height, width).
+    """
+    total = np.asarray(visits, np.float64).sum(0)
+    return with_heat(picture, np.where(total > 0, np.log1p(total), np.nan))
 
 
 def with_populations(picture: Picture, visits: npt.ArrayLike) -> Picture:

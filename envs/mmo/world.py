@@ -8,13 +8,14 @@ obs = rows.reset()        # obs.rows are the seats of living agents
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from entity_env import VecObs
 from entity_env.errors import nearest
 from entity_env.rows.compiled import CompiledGame, CompiledRows, Field, random_int
 from entity_env.rows.jit import called, inlined, interpreted
@@ -39,7 +40,15 @@ from .body import (
 from .combat import Combat, fight
 from .foraging import Foraging, forage, regrow
 from .observation import Observing, choose, choose_move
-from .overlays import draw_map, population_colours
+from .overlays import (
+    Picture,
+    draw_map,
+    population_colours,
+    values_over_map,
+    with_heat,
+    with_populations,
+    with_visits,
+)
 from .progression import Progression
 from .safety import Safety, protect
 from .settings import check_settings, numbers
@@ -48,6 +57,8 @@ from .terrain import FOREST, LAKE, LAVA, SCRUB, STONE, TILES, Terrain
 
 __all__ = ["Mmo", "MmoRows", "MmoSettings", "mmo_game"]
 
+_ALONE = 64
+"""Worlds at once in which values are asked for."""
 _STEPS = np.array([(-1, 0), (1, 0), (0, 1), (0, -1), (0, 0)])  # of MOVES
 
 
@@ -269,7 +280,9 @@ class MmoRows(CompiledRows):
         agents = self._fields["agents"].reshape(len(self), -1)
         return agents[np.asarray(rows)][:, [ROW, COLUMN]].astype(np.int64)
 
-    def draw_row(self, row: int, cell: int = 8, **_: Any) -> npt.NDArray[np.uint8]:
+    def draw_row(
+        self, row: int, cell: int = 8, over: Callable[[Picture], Picture] | None = None, **_: Any
+    ) -> Picture:
         """Return a picture of the world of a row: its tiles, and agents by their population.
 
         Shape: (H, W, 3), uint8.
@@ -277,10 +290,12 @@ class MmoRows(CompiledRows):
         Args:
             row: The number of the row.
             cell: The size of a tile in pixels.
+            over: Changes the map before agents are drawn, such as an overlay.
         """
         self._check_begun()
         game = self.save_game(row // self._seats)
         picture, rim = draw_map(game["tiles"], cell), max(cell // 4, 1)
+        picture = picture if over is None else over(picture)
         colours = population_colours(self.settings.populations)
         for seat in game["order"][: game["alive"]]:
             y, x = (game["agents"][seat][place] * cell for place in (ROW, COLUMN))
@@ -342,6 +357,64 @@ class Mmo(CompiledPlayers):
     """
 
     rows = MmoRows
+    overlays = ("visits", "populations", "values")
+    _visits: npt.NDArray[np.float64] | None = None
+
+    def render(
+        self,
+        overlay: str = "",
+        value: Callable[[VecObs], npt.ArrayLike] | None = None,
+        **kwargs: Any,
+    ) -> Picture:
+        """Return a picture of the world. Shape: (H, W, 3), uint8.
+
+        Args:
+            overlay: One of ``overlays``: where agents have been since the reset; of which
+                populations they were; what a place is worth to a newcomer. Empty: none.
+            value: Returns the value of each frame, for ``values``.
+            kwargs: Those of ``MmoRows.draw_row``.
+
+        Raises:
+            EnvConfigError: An unknown overlay, or values without a function.
+        """
+        self._begun()
+        if overlay not in ("", *self.overlays) or (overlay == "values" and value is None):
+            raise EnvConfigError(
+                "there is no such overlay",
+                options=self.overlays,
+                received=overlay or value,
+                hint="values are those of a policy: render('values', value)",
+            )
+        visits = self._visits
+        if visits is not None and overlay == "visits":
+            kwargs["over"] = lambda picture: with_visits(picture, visits)
+        elif visits is not None and overlay == "populations":
+            kwargs["over"] = lambda picture: with_populations(picture, visits)
+        elif value is not None and overlay:
+            kwargs["over"] = lambda picture: with_heat(picture, self._values(value))
+        return self._rows.draw_row(0, **kwargs)
+
+    def _values(self, value: Callable[[VecObs], npt.ArrayLike]) -> npt.NDArray[np.float64]:
+        """Return what each tile is worth as the map is now, in worlds of a single agent."""
+        rows: Any = self._rows
+        own = {field.name: getattr(rows.settings, field.name) for field in fields(rows.settings)}
+        now = rows.copy_games([0]).fields
+        own |= {"tiles": now["tiles"][0], "spawns": now["spawns"][0], "agents": own["populations"]}
+        alone = self.rows(_ALONE * own["populations"], **own)
+        alone.interpret()
+        return values_over_map(alone, value)
+
+    def _reset(self) -> VecObs:
+        self._visits = None
+        return super()._reset()
+
+    def _show(self, obs: VecObs) -> VecObs:
+        rows: Any = self._rows
+        count = rows.settings.populations
+        if self._visits is None:
+            self._visits = np.zeros((count, *rows.copy_games([0]).fields["tiles"][0].shape))
+        np.add.at(self._visits, (obs.rows % count, *rows.places(obs.rows).T), 1)
+        return super()._show(obs)
 
 
 MmoRows.environment = Mmo

@@ -5,16 +5,20 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pytest
 from mmo_support import SMALL_WORLD
+from ragged_envs.errors import EnvConfigError
+from ragged_envs.mmo.body import LIVING
 from ragged_envs.mmo.overlays import (
     draw_map,
     population_colours,
     values_over_map,
     with_heat,
     with_populations,
+    with_visits,
 )
-from ragged_envs.mmo.terrain import FOREST, GRASS, LAKE, LAVA, STONE
-from ragged_envs.mmo.world import MmoRows
+from ragged_envs.mmo.terrain import FOREST, GRASS, LAKE, LAVA, SCRUB, STONE
+from ragged_envs.mmo.world import Mmo, MmoRows
 
 from benchmarks.mmo_findings import (
     Visits,
@@ -26,6 +30,7 @@ from benchmarks.mmo_findings import (
     watch,
 )
 from entity_env.play import random_policy
+from entity_env.seats.table_rows import TableRows
 
 
 def test_values_are_those_of_a_newcomer_on_each_tile():
@@ -47,6 +52,34 @@ def test_values_are_those_of_a_newcomer_on_each_tile():
     is_open = np.isin(tiles, (GRASS, FOREST))
     assert np.array_equal(found[is_open], tiles[is_open])
     assert np.isnan(found[~is_open]).all()
+
+
+def test_a_world_is_drawn_with_overlays():
+    world = Mmo(**SMALL_WORLD)
+    table, policy, visits = TableRows(world, 0), random_policy(0), np.zeros((2, 12, 14))
+    obs = table.reset()
+    for tick in range(21):
+        obs = table.act(policy(obs)) if tick else obs
+        seats = np.flatnonzero(np.array(world.fields()["agents"])[:, LIVING])
+        np.add.at(visits, (seats % 2, *world._rows.places(seats).T), 1)
+    tiles = draw_map(world.fields()["tiles"])
+    free = np.ones(visits[0].shape, bool)
+    free[tuple(world._rows.places(seats).T)] = False
+    free = free.repeat(8, axis=0).repeat(8, axis=1)
+    for overlay, expected in (
+        ("", tiles),
+        ("visits", with_visits(tiles, visits)),
+        ("populations", with_populations(tiles, visits)),
+    ):
+        assert np.array_equal(world.render(overlay)[free], expected[free])
+    land = np.isin(world.fields()["tiles"], (GRASS, SCRUB, FOREST))
+
+    worth = world.render("values", lambda obs: np.arange(obs.num_frames))
+    changed = (worth != tiles).any(axis=2)[free].reshape(-1)
+    assert np.array_equal(changed, land.repeat(8, axis=0).repeat(8, axis=1)[free])
+    for wrong in ({"overlay": "visit"}, {"overlay": "values"}):
+        with pytest.raises(EnvConfigError, match="no such overlay"):
+            world.render(**wrong)
 
 
 def test_colours_of_amounts_and_populations():

@@ -11,6 +11,7 @@ import pytest
 import torch
 import yaml
 from mmo_support import SMALL_WORLD
+from PIL import Image
 from ragged_envs.mmo.terrain import GRASS
 from ragged_envs.mmo.world import Mmo, MmoRows
 from support.broken import ragged
@@ -29,6 +30,7 @@ from ppo_trainer.experience.tensors import to_batch
 from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.players.population_rows import SeatPopulationRows
 from ppo_trainer.runs.load_run import load_policy
+from ppo_trainer.watch import film
 from ragged_net import NetConfig, RaggedNet
 
 CONF = Path(ppo_trainer.__file__).parent / "conf"
@@ -133,6 +135,10 @@ def test_each_policy_plays_its_own_seats(tmp_path, monkeypatch):
     asked.clear()
     evaluate_run(f"{run}:1", episodes=20, greedy=True)
     assert asked == {1: set(range(12))}
+    asked.clear()
+    with Image.open(film(run, tmp_path / "world.gif", steps=9)) as video:
+        assert (video.n_frames, video.size) == (9, (14 * 8, 12 * 8))
+    assert len(asked) > 1, "all seats play"
     agents, game = load_agent(run), Mmo(**SMALL_WORLD)
     seated = at_each_seat(agents, game, (game.obs_space(), game.action_space()), seed=0)
     nets = [own.loaded.net for own in seated]
