@@ -1,7 +1,7 @@
 """Cloning a script from few recorded games, and PPO that goes on from the clone.
 
 python -m benchmarks.imitation --seeds 1 2 3
-python -m benchmarks.imitation --ppo 0.95            frames until PPO wins so many games, too
+python -m benchmarks.imitation --ppo 0.95 0.99       frames until PPO wins so many games, too
 python -m benchmarks.imitation --games 50 net.dim=64 imitation.epochs=200
 
 For each seed the script plays other games; each clone plays 1,000 fresh ones. About 20 seconds a
@@ -24,6 +24,7 @@ from ppo_trainer.play.evaluation import evaluate
 from ppo_trainer.record import record_agent
 from ppo_trainer.runs.folder import RunFolder
 from ppo_trainer.runs.logger import read_metrics
+from ppo_trainer.training.session import Session
 
 EPISODES = 1000
 
@@ -50,10 +51,20 @@ def clone(env: str, seed: int, games: int, settings: list[str], folder: Path) ->
     return result.run, "  ".join(cells)
 
 
-def frames_to_goal(env: str, seed: int, goal: float, folder: Path, *settings: str) -> int:
-    """Train until so many of the last games are won; returns the frames."""
-    stop = (f"seed={seed}", f"run_dir={folder}", "eval.episodes=0", f"stop_at.win={goal}")
-    return train(recipe(env, *stop, *settings)).steps
+def frames_to_goals(
+    env: str, seed: int, goals: list[float], folder: Path, *settings: str
+) -> list[int | None]:
+    """Train until so many of the last games are won; returns the frames of each goal."""
+    stop = (f"seed={seed}", f"run_dir={folder}", "eval.episodes=0", f"stop_at.win={max(goals)}")
+    reached: dict[float, int] = {}
+
+    def note(session: Session) -> None:
+        for goal in goals:
+            if session.recent.is_full and session.means["win"] >= goal:
+                reached.setdefault(goal, session.steps)
+
+    train(recipe(env, *stop, *settings), callbacks=note)
+    return [reached.get(goal) for goal in goals]
 
 
 def main() -> None:
@@ -63,10 +74,10 @@ def main() -> None:
     parser.add_argument("--env", default="minesweeper")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--games", type=int, default=200)
-    parser.add_argument("--ppo", type=float, help="share of games to win")
+    parser.add_argument("--ppo", type=float, nargs="+", default=[], help="shares of games to win")
     given = parser.parse_intermixed_args()
     print("seed  games  frames  passes  seconds  held out  accuracy  greedy  sampled", end="")
-    print("  PPO from it  with clone_kl=0.1  from nothing" if given.ppo else "")
+    print("  PPO from it | with clone_kl=0.1 | from nothing" if given.ppo else "")
     for seed in given.seeds:
         with tempfile.TemporaryDirectory() as name, contextlib.redirect_stdout(io.StringIO()):
             folder = Path(name)
@@ -75,8 +86,9 @@ def main() -> None:
                 start = f"init={run}"
                 for own in ([start], [start, "ppo.clone_kl=0.1"], []):
                     settings = [*given.settings, *own]
-                    frames = frames_to_goal(given.env, seed, given.ppo, folder, *settings)
-                    text += f"  {frames:11,}"
+                    frames = frames_to_goals(given.env, seed, given.ppo, folder, *settings)
+                    cells = [f"{one:,}" if one else "not reached" for one in frames]
+                    text += "  |  " + " ".join(cells)
         print(f"{seed:4d}  {text}", flush=True)
 
 

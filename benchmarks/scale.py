@@ -2,8 +2,9 @@
 
 ``python -m benchmarks.scale`` measures what each part of a run with ``scale=rapid`` costs,
 simulates more workers than there are here, event by event, and draws ``scale.png``. ``--real`` also
-trains with 1, 2 and 4 workers of Ray and compares. Costs are CPU seconds; real runs are wall time,
-which other work on the machine shows in.
+trains with 1, 2 and 4 workers of Ray and compares. ``--kills 50`` does nothing but train with two
+workers, of which one is killed at random so many times, and says what was lost. Costs are CPU
+seconds; real runs are wall time, which other work on the machine shows in.
 
 Each worker has 64 rows and plays 16 steps for an update, so that more workers make larger updates.
 The second simulation is the synchronisation of Neural MMO's Ascend (Suarez et al. 2020, figure 5):
@@ -12,9 +13,11 @@ a gradient over 4,096 decisions in each of N servers, which a cluster adds up.
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import io
 import pickle
+import random
 import statistics
 import sys
 import tempfile
@@ -37,6 +40,8 @@ from ppo_trainer.experience.collect import Collected
 from ppo_trainer.experience.trajectories import Trajectories
 from ppo_trainer.machine.device import cores
 from ppo_trainer.machine.stopwatch import Stopwatch
+from ppo_trainer.runs.folder import RunFolder
+from ppo_trainer.runs.logger import read_metrics
 from ppo_trainer.scale.rollout_worker import Played, RolloutWorker
 from ppo_trainer.train import train_once
 from ppo_trainer.training.session import Session
@@ -229,6 +234,50 @@ def real(workers: int, updates: int = 30) -> float:
     return (len(moments) - half) * workers * ROWS * STEPS / (moments[-1] - moments[half - 1])
 
 
+def kills(number: int) -> list[Row]:
+    """Train with two workers, kill one of them at random so many times, and count what is lost."""
+    import psutil
+
+    rng, lost, own = random.Random(1), list[float](), psutil.Process()
+    config = replace(
+        make_config(2),
+        total_timesteps=(number + 10) * 2 * ROWS * STEPS,
+        scale=ScaleConfig(mode="rapid", worlds=2, networks=2, cpus=0.1),
+        algorithm="vtrace",
+    )
+
+    def workers() -> list[psutil.Process]:
+        found = []
+        for child in own.children(recursive=True):
+            with contextlib.suppress(psutil.Error):
+                if "ray::RolloutWorker" in " ".join(child.cmdline()):
+                    found.append(child)
+        return found
+
+    killed = 0
+
+    def kill_one(session: Session) -> None:
+        nonlocal killed
+        lost.append(session.metrics["scale/lost_frames"])
+        if killed < number:
+            time.sleep(rng.uniform(0.0, 0.2))  # anywhere in a rollout
+            while not (there := workers()):
+                time.sleep(0.1)
+            rng.choice(there).kill()
+            killed += 1
+
+    with tempfile.TemporaryDirectory() as folder:
+        result = train(replace(config, run_dir=folder), callbacks=kill_one)
+        last = read_metrics(RunFolder(result.run))[-1]
+    each = np.diff(lost)
+    return [
+        Row("workers killed, and cells made anew", f"{killed}, {last['scale/lost']:.0f}"),
+        Row("frames learned from", f"{result.steps:,} of {config.total_timesteps:,}"),
+        Row("frames lost", f"{lost[-1]:,.0f}, at most {each.max():,.0f} between two updates"),
+        Row("frames of a rollout of a worker", f"{ROWS * STEPS:,}"),
+    ]
+
+
 def draw(costs: Costs, path: str = "scale.png") -> None:
     """Draw both simulations."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -294,5 +343,8 @@ def rows(with_real: bool = False) -> list[Row]:
 
 
 if __name__ == "__main__":
-    print_rows(rows("--real" in sys.argv))
-    print("scale.png")
+    if "--kills" in sys.argv:
+        print_rows(kills(int(sys.argv[sys.argv.index("--kills") + 1])))
+    else:
+        print_rows(rows("--real" in sys.argv))
+        print("scale.png")

@@ -98,7 +98,7 @@ class Fleet:
         own = self._config.scale
         self._plan = cells(own.worlds, own.networks)
         self._seeds = count(session.steps)  # a resumed run plays other episodes
-        self._lost = self._lost_in_a_row = self._dropped = 0
+        self._lost = self._lost_in_a_row = self._lost_frames = self._dropped = 0
         self._weights: Any = None
         self._version = 0
         self._waiting: deque[Played] = deque()
@@ -154,7 +154,11 @@ class Fleet:
             )
             for played in taken
         ]
-        numbers = {"scale/lost": self._lost, "scale/dropped": self._dropped}
+        numbers = {
+            "scale/lost": self._lost,
+            "scale/lost_frames": self._lost_frames,
+            "scale/dropped": self._dropped,
+        }
         return Collected(
             Trajectories.cat(parts),
             None,
@@ -181,7 +185,9 @@ class Fleet:
         done, _ = self._ray.wait(self._busy(), num_returns=1, timeout=timeout)
         if not done:
             cell = min(self._cells, key=lambda own: own.since)
-            self._replace(cell, f"nothing was heard for scale.timeout={timeout:g} s")
+            self._replace(
+                cell, len(cell.busy), f"nothing was heard for scale.timeout={timeout:g} s"
+            )
             return
         (ref,) = done
         cell = next(own for own in self._cells if ref in own.busy)
@@ -193,18 +199,20 @@ class Fleet:
                 "a process that plays for the run has failed", received=why_lost(self._ray, error)
             ) from error
         except self._ray.exceptions.RayError as error:
-            self._replace(cell, why_lost(self._ray, error))
+            self._replace(cell, 1 + len(cell.busy), why_lost(self._ray, error))
         else:
             self._lost_in_a_row = 0
             cell.idle.append(network)
 
-    def _replace(self, cell: _Cell, why: str) -> None:
-        """Make a cell anew.
+    def _replace(self, cell: _Cell, rollouts: int, why: str) -> None:
+        """Make a cell anew, whose networks were in the middle of some rollouts.
 
         Raises:
             TrainerError: It is the last one of many in a row.
         """
         self._lost, self._lost_in_a_row = self._lost + 1, self._lost_in_a_row + 1
+        each = self._config.frames_per_update // self._config.scale.networks
+        self._lost_frames += rollouts * each
         if self._lost_in_a_row > _MOST_LOSSES:
             raise TrainerError(
                 f"{_MOST_LOSSES} processes were lost one after the other", received=why

@@ -13,6 +13,10 @@ from ppo_trainer.errors import ConfigError
 
 __all__ = ["open_ray", "why_lost"]
 
+_LESS_MEMORY = "lower scale.networks or rollout.num_envs"
+_NO_MEMORY = ("MemoryError", "allocate memory", "bad_alloc")
+"""Parts of the errors of Python, torch and C++."""
+
 
 @contextmanager
 def open_ray(scale: ScaleConfig, processes: int, address: str | None = None) -> Iterator[Any]:
@@ -58,9 +62,13 @@ def open_ray(scale: ScaleConfig, processes: int, address: str | None = None) -> 
 
 
 def why_lost(ray: Any, error: Exception) -> str:
-    """Return why a process of Ray is lost, or has failed, in a line."""
-    if isinstance(error, ray.exceptions.RayTaskError):
-        return f"{type(error.cause).__name__}: {error.cause}"
+    """Return why a process of Ray is lost, or has failed, and what helps if it is the memory."""
     if isinstance(error, ray.exceptions.OutOfMemoryError):
-        return "its machine is out of memory: lower scale.networks or rollout.num_envs"
-    return str(error).strip().splitlines()[0]
+        return f"its machine is out of memory: {_LESS_MEMORY}"
+    if isinstance(error, ray.exceptions.RayTaskError):
+        text = f"{type(error.cause).__name__}: {error.cause}"
+        is_memory = any(sign in text for sign in _NO_MEMORY)
+        return f"{text}; it is out of memory: {_LESS_MEMORY}" if is_memory else text
+    reason = str(error).strip().splitlines()[0]
+    # The kernel says nothing to a process that it kills, nor to Ray.
+    return f"{reason} If nobody has ended it, its machine may be out of memory: {_LESS_MEMORY}"

@@ -14,6 +14,7 @@ from support.turn_rows import TurnRows
 from entity_env import ListEnv
 from ppo_trainer import RolloutConfig, ScaleConfig, train
 from ppo_trainer.errors import ConfigError, TrainerError
+from ppo_trainer.scale.ray_cluster import why_lost
 from ppo_trainer.scale.topology import WorldShare, cells
 from ppo_trainer.scale.worlds import part_of
 
@@ -110,6 +111,9 @@ def test_a_run_whose_processes_end_at_random_goes_on(config, monkeypatch, worlds
     assert result.steps == 480
     assert ray.killed > 5
     assert records[-1]["scale/lost"] >= ray.killed / 2  # of two in a cell at once one is counted
+    # A rollout of a network has 12 frames; a cell has one or two networks, each in one rollout.
+    lost = records[-1]["scale/lost_frames"] / records[-1]["scale/lost"]
+    assert lost == 12 if worlds == 2 else 12 <= lost <= 24
     assert all(np.isfinite(list(record.values())).all() for record in records)
 
 
@@ -121,6 +125,23 @@ def test_an_environment_that_fails_ends_the_run(config, monkeypatch):
     with_ray(monkeypatch)
     with pytest.raises(TrainerError, match="the cat has eaten the food"):
         train(replace(config, scale=ScaleConfig(mode="rapid")), Failing)
+
+
+def test_errors_say_what_helps_where_the_memory_is_full():
+    class Died(FakeRay.exceptions.RayError):
+        pass
+
+    def why(error):
+        return why_lost(FakeRay, error)
+
+    errors = FakeRay.exceptions
+    assert "out of memory: lower scale.networks" in why(errors.OutOfMemoryError("x"))
+    full = errors.RayTaskError(MemoryError("Unable to allocate 8.00 GiB"))
+    assert why(full).startswith("MemoryError: Unable to allocate 8.00 GiB; it is out of memory")
+    full = errors.RayTaskError(RuntimeError("DefaultCPUAllocator: can't allocate memory"))
+    assert "lower scale.networks" in why(full)
+    assert why(errors.RayTaskError(ValueError("a cat"))) == "ValueError: a cat"
+    assert "may be out of memory" in why(Died("The actor died.\nSIGKILL"))
 
 
 def test_rows_that_wait_keep_their_decisions(config, monkeypatch):
@@ -158,6 +179,23 @@ def test_workers_of_its_own_are_refused(config, monkeypatch):
     config = replace(config, scale=ScaleConfig(mode="rapid"), rollout=rollout)
     with pytest.raises(ConfigError, match=r"rollout\.processes=0"):
         train(config, SavedForaging)
+
+
+@pytest.mark.platforms
+@pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="needs Ray")
+def test_a_memory_limit_ends_the_run_with_a_clear_error(config):
+    resource = pytest.importorskip("resource")
+
+    class Hungry(SavedForaging):
+        def act(self, actions):
+            _, hard = resource.getrlimit(resource.RLIMIT_AS)
+            resource.setrlimit(resource.RLIMIT_AS, (1 << 36, hard))
+            self.food = np.ones(1 << 35)  # 256 GiB, where 64 are allowed
+            return super().act(actions)
+
+    scale = ScaleConfig(mode="rapid", worlds=1, networks=1, cpus=0.1, timeout=600)
+    with pytest.raises(TrainerError, match=r"Unable to allocate 256[\s\S]*lower scale.networks"):
+        train(replace(config, scale=scale), Hungry)
 
 
 @pytest.mark.platforms
