@@ -5,9 +5,11 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from entity_env.agent import Decision, Proposer
 from entity_env.batching.frame import Frame
@@ -104,6 +106,7 @@ class LiveSource(Source):
             "notice": "",
             "has_curves": self._metrics is not None,
             "has_pictures": self.is_live and _draws_itself(game),
+            "layers": list(getattr(getattr(game, "unwrapped", game), "overlays", ())),
             "seats": [] if self.table.is_alone else self.table.names,
             "people": self._people,
             **spaces_json(*self._spaces, y_axis_of(game), self._hints),
@@ -156,14 +159,19 @@ class LiveSource(Source):
         value = np.where(there, np.array([*known, np.nan])[last], np.nan)
         return curve_json(reward, total, value)  # type: ignore[arg-type]
 
-    def picture(self, episode: int, step: int) -> dict[str, Any]:
+    def picture(self, episode: int, step: int, layer: str = "", seat: int = 0) -> dict[str, Any]:
         """Return the game's own picture of a step; None of those before the first one asked for.
+
+        With a ``layer``, one of the ``overlays`` of the game, only the last step has a picture.
 
         Raises:
             EntityEnvError: The game fails to draw itself.
         """
         _, game = self._find(episode)
         step = max(0, min(step, game.length - 1))
+        if layer:
+            is_now = game is self._games[-1] and step == game.length - 1
+            return {"picture": self._overlaid(layer, seat) if is_now else None}
         if not self._draws:
             self._draws = True
             self._draw()
@@ -269,6 +277,15 @@ class LiveSource(Source):
         picture = np.asarray(call_environment("render", self.table.game.render), np.uint8)
         game.pictures[game.length - 1] = zlib.compress(to_message({"picture": picture}), 1)
         self._bytes += len(game.pictures[game.length - 1])
+
+    def _overlaid(self, layer: str, seat: int) -> npt.NDArray[np.uint8]:
+        """Return the picture of the last step with an overlay, as the agent of a seat sees it."""
+        judge: Any = getattr(self.agents[seat], "decide_rows", None)
+        own: dict[str, Any] = {"overlay": layer, "seat": seat}
+        if judge is not None:
+            own["value"] = lambda obs: [decision.value for decision in judge(obs)]
+        game: Any = self.table.game
+        return np.asarray(call_environment("render", partial(game.render, **own)), np.uint8)
 
     def _forget(self) -> None:
         """Drop the oldest episodes, or the first half of the only one, where there are too many."""

@@ -133,7 +133,10 @@ _READS: dict[str, Callable[[Source, Mapping[str, Any]], Any]] = {
         _whole(given, "episode"), _whole(given, "step"), _whole(given, "seat")
     ),
     "picture": lambda source, given: source.picture(
-        _whole(given, "episode"), _whole(given, "step")
+        _whole(given, "episode"),
+        _whole(given, "step"),
+        str(given.get("layer", "")),
+        _whole(given, "seat"),
     ),
     "visits": lambda source, given: source.visits(_whole(given, "episode"), _whole(given, "seat")),
     "training": lambda source, given: source.training(),

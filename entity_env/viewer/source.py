@@ -85,7 +85,7 @@ class Source(ABC):
         points = np.concatenate(found)
         return {"points": points if len(points) else np.concatenate(anything)}
 
-    def picture(self, episode: int, step: int) -> dict[str, Any]:
+    def picture(self, episode: int, step: int, layer: str = "", seat: int = 0) -> dict[str, Any]:
         """Return the game's own ``picture`` of a step, or None. Shape: (H, W, 3), bytes."""
         return {"picture": None}
 

@@ -364,6 +364,7 @@ class Mmo(CompiledPlayers):
         self,
         overlay: str = "",
         value: Callable[[VecObs], npt.ArrayLike] | None = None,
+        seat: int = 0,
         **kwargs: Any,
     ) -> Picture:
         """Return a picture of the world. Shape: (H, W, 3), uint8.
@@ -372,6 +373,7 @@ class Mmo(CompiledPlayers):
             overlay: One of ``overlays``: where agents have been since the reset; of which
                 populations they were; what a place is worth to a newcomer. Empty: none.
             value: Returns the value of each frame, for ``values``.
+            seat: Whose population it is that values are those of.
             kwargs: Those of ``MmoRows.draw_row``.
 
         Raises:
@@ -391,10 +393,12 @@ class Mmo(CompiledPlayers):
         elif visits is not None and overlay == "populations":
             kwargs["over"] = lambda picture: with_populations(picture, visits)
         elif value is not None and overlay:
-            kwargs["over"] = lambda picture: with_heat(picture, self._values(value))
+            kwargs["over"] = lambda picture: with_heat(picture, self._values(value, seat))
         return self._rows.draw_row(0, **kwargs)
 
-    def _values(self, value: Callable[[VecObs], npt.ArrayLike]) -> npt.NDArray[np.float64]:
+    def _values(
+        self, value: Callable[[VecObs], npt.ArrayLike], seat: int
+    ) -> npt.NDArray[np.float64]:
         """Return what each tile is worth as the map is now, in worlds of a single agent."""
         rows: Any = self._rows
         own = {field.name: getattr(rows.settings, field.name) for field in fields(rows.settings)}
@@ -402,7 +406,7 @@ class Mmo(CompiledPlayers):
         own |= {"tiles": now["tiles"][0], "spawns": now["spawns"][0], "agents": own["populations"]}
         alone = self.rows(_ALONE * own["populations"], **own)
         alone.interpret()
-        return values_over_map(alone, value)
+        return values_over_map(alone, value, seat % own["populations"])
 
     def _reset(self) -> VecObs:
         self._visits = None

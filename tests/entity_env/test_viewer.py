@@ -14,7 +14,7 @@ from support.turn_rows import TurnRows
 from support.walkers import EVIL, Walkers
 
 from entity_env import ListEnv
-from entity_env.agent import RandomAgent, random_policy
+from entity_env.agent import Decision, RandomAgent, random_policy
 from entity_env.errors import (
     ActionShapeError,
     EntityEnvError,
@@ -287,6 +287,27 @@ def test_a_picture_is_drawn_of_each_step_from_the_first_that_is_asked_for(monkey
     assert source.picture(-1, 0)["picture"][0, 0, 0] == 0
     kept = [*source._games[0].shown[0].frames, *source._games[0].pictures.values()]
     assert source._bytes == sum(map(len, kept))
+
+
+def test_overlays_of_the_game_are_drawn_over_the_last_step():
+    class Overlaid(Walkers):
+        overlays = ("rain", "values")
+
+        def render(self, overlay="", value=None, seat=0, **kwargs):
+            if overlay == "values":
+                worth = value(None)
+                return np.full((1, 1, 3), worth, np.uint8)
+            return np.full((1, 1, 3), [len(overlay), seat, value is None], np.uint8)
+
+    source = live_source(Overlaid(length=5), "overlaid", seed=1)
+    assert source.about()["layers"] == ["rain", "values"]
+    assert live_source(Walkers(), "walkers", seed=1).about()["layers"] == []
+    source.advance({})
+    assert source.picture(-1, 1)["picture"].tolist() == [[[0, 0, 1]]]
+    assert source.picture(-1, 1, "rain")["picture"].tolist() == [[[4, 0, 1]]]
+    assert source.picture(-1, 0, "rain")["picture"] is None
+    source.agents[0].decide_rows = lambda obs: [Decision({}, value=v) for v in (7.0, 8.0, 9.0)]
+    assert source.picture(-1, 1, "values")["picture"].tolist() == [[[7, 8, 9]]]
 
 
 # Recordings

@@ -172,9 +172,11 @@ def test_ten_thousand_entities_are_drawn(show):
 
 def test_the_own_picture_of_a_game_has_a_view(show):
     class Drawn(Walkers):
-        def render(self, **kwargs):
+        overlays = ("rain",)
+
+        def render(self, overlay="", **kwargs):
             picture = np.zeros((4, 2, 3), np.uint8)
-            picture[3, 1] = 10 * self.step, 20, 30
+            picture[3, 1] = 10 * self.step, 20 + len(overlay), 30
             return picture
 
     page = show(live_source(Drawn(), "drawn", seed=1))
@@ -183,7 +185,10 @@ def test_the_own_picture_of_a_game_has_a_view(show):
     page.run("viewer.forward()")
     page.wait("document.querySelector('#picture').dataset.step === '1'")
     corner = "document.querySelector('#picture').getContext('2d').getImageData(1, 3, 1, 1)"
-    assert page.run(f"return [...{corner}.data]") == [10, 20, 30, 255]
+    layer = "document.querySelector('#layer')"
+    page.run(f"{layer}.value = 'rain'; {layer}.dispatchEvent(new Event('change'))")
+    page.wait("document.querySelector('#picture').dataset.layer === 'rain'")
+    assert page.run(f"return [...{corner}.data]") == [10, 24, 30, 255]
     assert not page.find("#plane").is_displayed()
     page.run("document.querySelectorAll('#views button')[0].click()")
     assert page.find("#plane").is_displayed()

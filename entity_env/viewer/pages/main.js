@@ -131,9 +131,10 @@ function showEnd(frame) {
 /** The game's own picture of the step, where that is looked at. */
 async function showPicture() {
   if (document.body.dataset.view !== "picture") return;
-  const { step, episode: { number } } = state;
-  const given = await guarded(() => ask("picture", { episode: number, step }));
-  if (!given || step !== state.step || number !== state.episode.number) return;
+  const { step, seat, episode: { number } } = state;
+  const layer = $("layer").value;
+  const given = await guarded(() => ask("picture", { episode: number, step, layer, seat }));
+  if (!given || step !== state.step || number !== state.episode.number || layer !== $("layer").value) return;
   const canvas = $("picture");
   canvas.hidden = !given.picture;
   $("unseen").hidden = !canvas.hidden;
@@ -143,8 +144,11 @@ async function showPicture() {
   for (let i = 0, j = 0; i < image.data.length; i++) image.data[i] = i % 4 === 3 ? 255 : given.picture[j++];
   [canvas.width, canvas.height] = [width, height];
   canvas.getContext("2d").putImageData(image, 0, 0);
-  canvas.dataset.step = step;
+  Object.assign(canvas.dataset, { step, layer });
 }
+$("layer").append(...(about.layers ?? []).map((name) => new Option(name)));
+$("layer").hidden = !about.layers?.length;
+$("layer").addEventListener("change", showPicture);
 
 async function showOverlay() {
   const kind = $("overlay").value;
