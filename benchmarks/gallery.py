@@ -1,16 +1,18 @@
-"""The pictures of ``docs/games.md``: ``python -m benchmarks.gallery [name ...]``, a minute.
+"""The pictures of ``docs/games.md``: ``python -m benchmarks.gallery [name ...]``, two minutes.
 
 Each game is played for some steps by its reference player, else at random, and drawn as ``watch``
-draws it.
+draws it; of some there is a film.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from PIL import Image
+from PIL import Image, ImageChops
+from ragged_envs.mmo.scripts import Player
 
 from entity_env.agent import RandomAgent
 from entity_env.drawing import draw_observation
@@ -31,20 +33,26 @@ STEPS = {
     "king_of_the_hill": 60,
     "minefield": 6,
     "minesweeper": 1,
+    "minesweeper_dark": 1,
     "minirts": 60,
     "move_to_origin": 6,
     "multi_snake": 40,
     "photosynthesis": 40,
     "pick_matching_balls": 3,
     "pursuit": 6,
+    "rock_paper_scissors": 0,
     "snake_arena": 25,
     "tic_tac_toe": 2,
     "tower_defence": 60,
     "treasure_hunt": 12,
     "vehicle_routing": 25,
     "warehouse": 40,
+    "xor": 0,
 }
 """How many steps of each game are played before it is drawn."""
+FILMS = ("leduc_poker", "mmo")
+FORAGED = 120
+"""Steps of the film of ``mmo``, of which every fifth one is drawn."""
 
 
 def picture(name: str, steps: int) -> Image.Image:
@@ -72,17 +80,64 @@ def picture(name: str, steps: int) -> Image.Image:
         drawn = game.render()
     except NotImplementedError:
         drawn = draw_observation(seen, game.obs_space())
+    return small(drawn)
+
+
+def small(drawn: Any) -> Image.Image:
+    """Return a picture of few colours without the empty space around it."""
     image = Image.fromarray(drawn).convert("RGB")
+    empty = Image.new("RGB", image.size, image.getpixel((image.width - 1, image.height - 1)))
+    left, top, right, bottom = ImageChops.difference(image, empty).getbbox() or (0, 0, 1, 1)
+    room = 8
+    box = (max(left - room, 0), max(top - room, 0), right + room, bottom + room)
+    image = image.crop((*box[:2], min(box[2], image.width), min(box[3], image.height)))
     image.thumbnail(MOST, Image.Resampling.LANCZOS)
     return image.quantize(64)
+
+
+def foraging() -> Iterator[Image.Image]:
+    """Yield pictures of a world in which all forage and fight."""
+    rows = resolve("mmo")(num_envs=128, seed=4, agents=128, populations=8)
+    player, obs = Player("forage", attack="melee", seed=1), rows.reset()
+    for step in range(FORAGED):
+        if step % 5 == 0:
+            yield small(rows.draw_row(0, cell=4))
+        obs = rows.act(player(obs))
+
+
+def betting() -> Iterator[Image.Image]:
+    """Yield what the player to move sees, in a game that is played at random."""
+    game = alone(resolve("leduc_poker"))()
+    game.seed(23)
+    seen = game.reset()
+    agent = RandomAgent(game.obs_space(), game.action_space(), seed=2)
+    while not seen.done:
+        yield small(draw_observation(seen, game.obs_space()))
+        seen = game.act(agent.act(seen))
+    yield small(draw_observation(seen, game.obs_space()))
+
+
+def film(path: Path, name: str) -> None:
+    """Write a film."""
+    pictures = list(betting() if name == "leduc_poker" else foraging())
+    size = max(own.width for own in pictures), max(own.height for own in pictures)
+    pages = [Image.new("RGB", size, "white") for _ in pictures]
+    for page, own in zip(pages, pictures, strict=True):
+        page.paste(own.convert("RGB"))
+    pause = 1500 if name == "leduc_poker" else 250
+    first, *others = [page.quantize(64) for page in pages]
+    first.save(path, save_all=True, append_images=others, duration=pause, loop=0)
 
 
 def main() -> None:
     """Draw the games that are named, or all."""
     FOLDER.mkdir(parents=True, exist_ok=True)
-    for name in sys.argv[1:] or STEPS:
-        path = FOLDER / f"{name}.png"
-        picture(name, STEPS[name]).save(path, optimize=True)
+    for name in sys.argv[1:] or [*STEPS, *FILMS]:
+        path = FOLDER / f"{name}.{'gif' if name in FILMS else 'png'}"
+        if name in FILMS:
+            film(path, name)
+        else:
+            picture(name, STEPS[name]).save(path, optimize=True)
         print(f"{path}: {path.stat().st_size:,} bytes")
 
 
