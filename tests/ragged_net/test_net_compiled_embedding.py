@@ -131,12 +131,16 @@ def test_double_precision_is_left_to_torch(ran):
     assert not ran
 
 
-def test_many_features_are_left_to_torch(ran):
-    space = ObsSpace(entities={"Robot": Entity([f"f{i}" for i in range(100)])})
-    values = RaggedTensor.from_lengths(torch.randn(2, 100), [2])
+@pytest.mark.parametrize(("count", "compiled"), [(32, True), (33, False)])
+def test_many_features_are_left_to_torch(ran, monkeypatch, count, compiled):
+    space = ObsSpace(entities={"Robot": Entity([f"f{i}" for i in range(count)])})
+    values = RaggedTensor.from_lengths(torch.randn(2, count), [2])
     batch = EntityBatch({"Robot": values}, torch.zeros(1, 0))
-    EntityEmbedding(space, 32, with_global=False)(batch, Layout.of(batch))
-    assert not ran
+    embed = EntityEmbedding(space, 32, with_global=False)
+    rows = embed(batch, Layout.of(batch))
+    assert bool(ran) == compiled
+    in_torch(monkeypatch)
+    assert_close(rows, embed(batch, Layout.of(batch)), rtol=1e-5, atol=1e-5)
 
 
 def test_the_gradient_is_that_of_the_statistics_of_the_forward_pass():
