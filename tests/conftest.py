@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import cloudpickle
 import pytest
 
 # The tests of entity_env also run on interpreters that have no torch.
@@ -43,6 +44,14 @@ def _kept_bytecode() -> Iterator[None]:
             kept = Path(__file__).parents[1] / ".pytest_cache" / "bytecode"
             patch.setenv("PYTHONPYCACHEPREFIX", str(kept))
         yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _light_workers(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Workers get the classes of a test's file by value: importing it would load torch, too."""
+    cloudpickle.register_pickle_by_value(request.module)
+    yield
+    cloudpickle.unregister_pickle_by_value(request.module)
 
 
 @pytest.fixture(scope="module", autouse=True)

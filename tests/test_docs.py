@@ -55,6 +55,8 @@ def shortened(command: str) -> list[str]:
     words = shlex.split(command)
     trains = "ppo_trainer" in words and not {"--help", "--cfg"} & set(words)
     words = [re.sub(r"(total_timesteps=\d+)0_000", r"\g<1>00", word) for word in words]
+    if "--minutes" in words:
+        words[words.index("--minutes") + 1] = "0.03"
     return words + (SHORT if trains else [])
 
 

@@ -331,7 +331,7 @@ def assert_sound(frame):
 
 @pytest.mark.slow
 @given(st.lists(st.tuples(st.sampled_from(PLACES), junk), min_size=1, max_size=3))
-@settings(max_examples=1000, deadline=None, derandomize=True)
+@settings(max_examples=500, deadline=None, derandomize=True)
 def test_random_damage_to_an_observation_raises_our_errors_or_gives_a_sound_frame(damage):
     parts = valid_parts()
     for path, new in damage:
@@ -371,7 +371,7 @@ def outcome_of(read):
 @given(
     st.lists(st.tuples(st.sampled_from(PLACES), junk), min_size=1, max_size=2), st.integers(0, 2)
 )
-@settings(max_examples=1000, deadline=None, derandomize=True)
+@settings(max_examples=500, deadline=None, derandomize=True)
 def test_random_damage_to_one_row_is_read_as_if_each_row_were_read_alone(damage, bad_row):
     reader = RowReader(OBS_SPACE, ACTION_SPACE)
     with warnings.catch_warnings():

@@ -736,12 +736,14 @@ def not_a_number(g, game, add, point, shout):
 def test_a_game_that_is_wrong_is_told():
     crowded = {"Die": Entities("dice", count=many_dice), "Hand": dice_game().entities["Hand"]}
     rows = CompiledRows(dice_game(entities=crowded), 2)
+    rows.interpret()
     obs = rows.reset()
     with pytest.raises(errors.ObservationError, match=r"environment 0.* 4 entities of type 'Die'"):
         rows.act(random_policy(0)(obs))
     with pytest.raises(errors.ResetNeededError):
         rows.act(random_policy(0)(obs))
     rows = CompiledRows(dice_game(step=not_a_number), 2)
+    rows.interpret()
     with pytest.raises(errors.RewardError):
         rows.act(random_policy(0)(rows.reset()))
     rows = CompiledRows(dice_game(step=unknown_field), 2)

@@ -35,7 +35,7 @@ from entity_env import (
     make,
 )
 from entity_env.player.episodes import play_episodes, play_scripted, random_policy
-from entity_env.workers.channel import _HEAD, Channel
+from entity_env.workers import channel
 from entity_env.workers.worker import revive
 
 
@@ -471,11 +471,11 @@ class DiesWhileSending(Switch):
         if self.fails:
 
             def send(self, kind, content):
-                message = _HEAD.pack(kind, len(content)) + content
+                message = channel._HEAD.pack(kind, len(content)) + content
                 assert os.write(self.fileno(), message[: len(message) // 2])
                 os.kill(os.getpid(), signal.SIGKILL)
 
-            Channel.send = send
+            channel.Channel.send = send
         # More than one read of a socket.
         return {"time": self.time, "much": "x" * 100_000}
 

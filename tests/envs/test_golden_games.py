@@ -97,20 +97,20 @@ SCENES = {
     "minirts of hit and run": (
         "minirts",
         1,
-        12,
+        7,
         {"opponent": "hit_n_run", "curriculum": 5000, "shaping": 0.5, "fog": False},
     ),
     "minirts of mixed players": (
         "minirts",
         2,
-        20,
+        12,
         {"opponent": "mixed", "curriculum": 2000, "max_tick": 2500, "draw": -0.5},
     ),
     "minirts of two": ("minirts_duel", 1, 12, {}),
     "minirts of two by units": (
         "minirts_duel",
         1,
-        60,
+        45,
         {"interface": "units", "max_tick": 700, "frame_skip": 20, "opponent_skip": 30},
     ),
     "minirts of two, without fog": (

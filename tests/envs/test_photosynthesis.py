@@ -326,7 +326,7 @@ def test_whole_games_keep_their_pieces(players):
 
 
 def test_it_is_an_environment_like_any_other_and_goes_on_elsewhere():
-    check_env(lambda: MaskedEnvironment(Photosynthesis, players=2, rounds=2), episodes=2)
+    check_env(lambda: MaskedEnvironment(Photosynthesis, players=2, rounds=2), episodes=1)
     env, other = Photosynthesis(players=2), Photosynthesis(players=2)
     told = env.reset()
     for _ in range(12):

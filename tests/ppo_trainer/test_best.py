@@ -15,7 +15,7 @@ from support.trainer_runs import (
     small_config,
 )
 
-from ppo_trainer import CheckpointConfig, EvalConfig, TrainConfig, train
+from ppo_trainer import CheckpointConfig, EvalConfig, PPOConfig, RolloutConfig, TrainConfig, train
 from ppo_trainer.errors import ConfigError, RunFolderError
 from ppo_trainer.evaluate import evaluate_run
 from ppo_trainer.play.agent import load_agent
@@ -24,9 +24,14 @@ from ppo_trainer.runs.load_run import load_policy
 
 
 def config_for(folder, best="episodic_reward", steps=960, **changes):
-    """40 updates of 24 frames; 100 episodes of 5 steps have ended after 21 or 22 of them."""
-    kept = CheckpointConfig(every=4, keep=2, best=best, **changes)
-    return small_config(total_timesteps=steps, run_dir=str(folder), checkpoint=kept)
+    """20 updates of 48 frames; 100 episodes of 5 steps have ended after 11 of them."""
+    return small_config(
+        total_timesteps=steps,
+        run_dir=str(folder),
+        rollout=RolloutConfig(num_envs=8, steps=6, stagger=False),
+        ppo=PPOConfig(epochs=1, minibatch_size=24),
+        checkpoint=CheckpointConfig(every=4, keep=2, best=best, **changes),
+    )
 
 
 class Networks:
@@ -41,7 +46,7 @@ class Networks:
 
 def best_update(run, choose, name="episodic_reward"):
     """The update after which the mean over enough episodes was the best, and that mean."""
-    recent, means = RecentEpisodes(4), {}
+    recent, means = RecentEpisodes(8), {}
     for record in metrics(run):
         value = recent.add(record).get(name)
         if recent.is_full:
@@ -57,12 +62,12 @@ def test_the_network_with_the_best_mean_is_kept(tmp_path, mode):
     run = train(config, env=SavedForaging, callbacks=[networks]).run
     update, value = best_update(run, {"max": max, "min": min}[mode])
     facts = json.loads((run / "best" / "state.json").read_text())
-    assert (facts["update"], facts["steps"]) == (update, update * 24)
+    assert (facts["update"], facts["steps"]) == (update, update * 48)
     assert (facts["metric"], facts["mode"], facts["value"]) == ("episodic_reward", mode, value)
     assert_same(load_file(run / "best" / "model.safetensors"), networks.after[update])
     # It is none of the checkpoints that the run resumes from.
     assert [folder.name for folder in checkpoints(run)] == [
-        "step_000000000864",
+        "step_000000000768",
         "step_000000000960",
     ]
 
@@ -84,7 +89,7 @@ def test_whoever_plays_a_run_can_be_pointed_at_its_best(tmp_path, monkeypatch):
 def test_a_killed_and_resumed_run_keeps_the_same_best_as_one_that_never_stopped(tmp_path):
     whole = train(config_for(tmp_path / "whole", best_mode="min"), env=SavedForaging).run
     config = config_for(tmp_path / "part", best_mode="min")
-    part = train(config, env=SavedForaging, stop=lambda update: update == 27).run
+    part = train(config, env=SavedForaging, stop=lambda update: update == 14).run
     train(resuming(config, part), env=SavedForaging)
     for file in ("model.safetensors", "state.json"):
         assert (part / "best" / file).read_bytes() == (whole / "best" / file).read_bytes(), file
@@ -109,13 +114,16 @@ def test_a_run_of_few_episodes_keeps_its_last_network(tmp_path):
     # Means over a handful of episodes are luck: none is better than the next.
     networks = Networks()
     run = train(config_for(tmp_path, steps=144), env=SavedForaging, callbacks=[networks]).run
-    assert_same(load_file(run / "best" / "model.safetensors"), networks.after[6])
+    assert_same(load_file(run / "best" / "model.safetensors"), networks.after[3])
     assert not json.loads((run / "best" / "state.json").read_text())["is_sure"]
 
 
 @pytest.mark.parametrize("best", ["eval/episodic_reward", "eval/reward"])
 def test_evaluations_may_say_which_is_the_best(tmp_path, best):
-    values = {**vars(config_for(tmp_path)), "eval": EvalConfig(episodes=0, every=7)}
+    values = {
+        **vars(config_for(tmp_path)),
+        "eval": EvalConfig(episodes=0, every=4, every_episodes=20),
+    }
     values["checkpoint"] = CheckpointConfig(every=4, best=best)
     config = TrainConfig(**values)
     run = train(config, env=SavedForaging).run
@@ -127,8 +135,8 @@ def test_evaluations_may_say_which_is_the_best(tmp_path, best):
 
 
 def test_an_evaluation_is_sure_before_many_games_were_trained_on(tmp_path):
-    """100 games are over after 21 updates or 22; here are 10."""
-    values = {**vars(config_for(tmp_path, steps=240))}
+    """100 games are over after 11 updates; here are 10."""
+    values = {**vars(config_for(tmp_path, steps=480))}
     values["eval"] = EvalConfig(episodes=0, every=1, every_episodes=20)
     values["checkpoint"] = CheckpointConfig(every=4, best="eval/episodic_reward")
     run = train(TrainConfig(**values), env=SavedForaging).run

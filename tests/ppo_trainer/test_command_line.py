@@ -201,7 +201,8 @@ def test_an_environment_of_one_s_own_trains_by_its_path_with_workers(tmp_path):
         "from support.trainer_envs import SavedForaging\nclass MyGame(SavedForaging):\n    pass\n"
     )
     own = [a for a in TINY if not a.startswith("env")]
-    done = trainer(
+    done = run_here(
+        "ppo_trainer",
         "env._target_=my_game.MyGame",
         "env.length=4",
         *own,
@@ -246,7 +247,7 @@ def test_ctrl_c_saves_says_how_to_go_on_and_the_run_goes_on(tmp_path):
     before = load_file(saved / "model.safetensors")
 
     longer = f"total_timesteps={48 * (done + 2)}"
-    resumed = trainer("resume=runs/run", longer, "checkpoint.keep=9", cwd=tmp_path)
+    resumed = run_here("ppo_trainer", "resume=runs/run", longer, "checkpoint.keep=9", cwd=tmp_path)
     assert resumed.returncode == 0, resumed.stderr
     assert f"at step {48 * done:,}" in resumed.stdout
     records = metrics(tmp_path / "runs" / "run")

@@ -4,17 +4,11 @@ import pytest
 from support.trainer_envs import Foraging, SavedForaging, Truncated
 from support.trainer_runs import checkpoints, metrics, resuming, small_config
 
-from ppo_trainer import EvalConfig, TrainConfig, resume, train
+from ppo_trainer import EvalConfig, PPOConfig, RolloutConfig, TrainConfig, resume, train
 from ppo_trainer.config import config_from_dict
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.reporting.recent_episodes import RecentEpisodes
 from ppo_trainer.reporting.shown_metrics import with_screen_names
-
-
-def last_means(run, rows=4):
-    """The means over the last episodes after each update."""
-    recent = RecentEpisodes(rows)
-    return [recent.add(record) for record in metrics(run)]
 
 
 def test_a_training_ends_when_the_mean_over_the_last_episodes_is_reached(tmp_path, capsys):
@@ -45,23 +39,31 @@ def test_metrics_go_by_their_names_on_the_screen(tmp_path):
 
 
 def test_all_goals_have_to_be_reached_and_some_from_above(tmp_path):
-    config = small_config(total_timesteps=480, run_dir=str(tmp_path))
+    config = small_config(total_timesteps=336, run_dir=str(tmp_path))
     goals = {"stop_at": {"episodic_reward": 6}, "stop_below": {"episodic_length": 3}}
     assert train(TrainConfig(**{**vars(config), **goals}), env=Truncated).steps == 312
     for unmet in ({"stop_below": {"episodic_length": 2}}, {"stop_at": {"episodic_reward": 6.001}}):
         values = {**vars(config), **goals, **unmet}
-        assert train(TrainConfig(**values), env=Truncated).steps == 480
+        assert train(TrainConfig(**values), env=Truncated).steps == 336
 
 
 def test_the_mean_that_ends_a_training_is_the_first_that_does(tmp_path):
-    free = small_config(total_timesteps=1440, run_dir=str(tmp_path))
-    means = [m["episodic_reward"] for m in last_means(train(free, env=SavedForaging).run)]
-    full = next(i for i in range(len(means)) if 5 * (i + 1) * 4 > 500)  # surely 100 episodes
-    goal = sorted(means[full:])[-3]
-    first = next(i for i, mean in enumerate(means) if mean >= goal and i >= 20)
+    free = small_config(
+        total_timesteps=960,
+        run_dir=str(tmp_path),
+        rollout=RolloutConfig(num_envs=8, steps=6, stagger=False),
+        ppo=PPOConfig(epochs=1, minibatch_size=24),
+    )
+    recent, means = RecentEpisodes(8), {}
+    for record in metrics(train(free, env=SavedForaging).run):
+        mean = recent.add(record).get("episodic_reward")
+        if recent.is_full:
+            means[record["steps"]] = mean
+    assert len(means) > 5
+    goal = sorted(means.values())[-3]
     values = {**vars(free), "stop_at": {"episodic_reward": goal}}
     stopped = train(TrainConfig(**values), env=SavedForaging)
-    assert stopped.steps == 24 * (first + 1)
+    assert stopped.steps == next(steps for steps, mean in means.items() if mean >= goal)
 
 
 def test_a_run_that_has_reached_its_goal_trains_on_when_asked_without(tmp_path):

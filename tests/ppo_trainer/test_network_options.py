@@ -71,7 +71,7 @@ def test_values_of_the_agent_are_in_the_unit_of_the_rewards(tmp_path):
             seen = super().act(actions)
             return dataclasses.replace(seen, reward=1000 * seen.reward + 500)
 
-    config = small_config(run_dir=str(tmp_path), net=NET, total_timesteps=2000)
+    config = small_config(run_dir=str(tmp_path), net=NET, total_timesteps=480)
     net = train(config, env=Rich).net
     env = Rich()
     env.seed(0)

@@ -173,8 +173,8 @@ def test_rows_that_cannot_be_searched_are_refused():
 def test_a_run_is_evaluated_with_a_search(tmp_path):
     config = small_config(run_dir=str(tmp_path), total_timesteps=24)
     run = train(config, env=LineRows).run
-    ahead, _, sampled, _ = evaluate_run(run, LineRows, episodes=8, search=400)
-    assert ahead.player == "agent, 400 visits"
+    ahead, _, sampled, _ = evaluate_run(run, LineRows, episodes=8, search=200)
+    assert ahead.player == "agent, 200 visits"
     assert ahead.mean("episodic_reward") == 1.0
     assert sampled.mean("episodic_reward") < 1.0
 

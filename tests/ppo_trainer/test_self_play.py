@@ -11,7 +11,7 @@ from support.trainer_runs import assert_same, metrics, parameters, small_config
 
 from entity_env.recording import Recording
 from ppo_trainer import resume, train
-from ppo_trainer.config import EvalConfig, RolloutConfig
+from ppo_trainer.config import EvalConfig, PPOConfig, RolloutConfig
 from ppo_trainer.environments import make_factory, with_env, with_whole_games
 from ppo_trainer.record import record_run
 from ppo_trainer.watch import film, watch
@@ -21,6 +21,7 @@ def test_both_seats_are_trained_and_random_players_are_the_measure(tmp_path):
     config = small_config(
         total_timesteps=1024,
         rollout=RolloutConfig(num_envs=32, steps=16),
+        ppo=PPOConfig(epochs=1, minibatch_size=256),
         run_dir=str(tmp_path),
         eval=EvalConfig(episodes=40),
     )
@@ -35,6 +36,7 @@ def seat_config(tmp_path, name, **rollout):
     return small_config(
         total_timesteps=1024,
         rollout=RolloutConfig(num_envs=8, steps=16, **rollout),
+        ppo=PPOConfig(epochs=1, minibatch_size=64),
         run_dir=str(tmp_path),
         run_name=name,
         eval=EvalConfig(episodes=0),

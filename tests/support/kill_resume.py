@@ -46,7 +46,7 @@ from ppo_trainer import (
 )
 from ragged_net import NetConfig
 
-UPDATES = 40
+UPDATES = 20
 
 
 class Failure(Exception):
