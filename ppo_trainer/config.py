@@ -405,93 +405,10 @@ class TrainConfig:
             object.__setattr__(self, name, _goals(getattr(self, name), name) or None)
         _check_evaluated(self)
         _check_baseline(self)
-        frames = self.rollout.num_envs * self.rollout.steps
-        if self.ppo.minibatch_size > frames:
-            raise ConfigError(
-                "ppo.minibatch_size is larger than a rollout",
-                expected=f"at most rollout.num_envs * rollout.steps = {frames}",
-                received=self.ppo.minibatch_size,
-            )
-        if self.net.memory != "none" and self.ppo.minibatch_size < self.rollout.steps:
-            raise ConfigError(
-                "ppo.minibatch_size is smaller than the sequence of a row, which must stay whole "
-                "if the network has a memory",
-                expected=f"at least rollout.steps = {self.rollout.steps}",
-                received=self.ppo.minibatch_size,
-            )
-        if self.value_net is not None and self.value_net.memory != "none":
-            raise ConfigError(
-                "value_net.memory is set, but a separate value network has no memory of its own",
-                expected="none: the value network reads the memory of the policy's network",
-                received=self.value_net.memory,
-            )
-        if self.ppo.microbatch_size > self.ppo.minibatch_size:
-            raise ConfigError(
-                "ppo.microbatch_size is larger than ppo.minibatch_size",
-                expected=f"0, or at most {self.ppo.minibatch_size}",
-                received=self.ppo.microbatch_size,
-            )
-        if self.rollout.processes > self.rollout.num_envs:
-            raise ConfigError(
-                "rollout.processes is larger than rollout.num_envs",
-                expected=f"at most {self.rollout.num_envs}",
-                received=self.rollout.processes,
-            )
-        if self.rollout.asynchronous and not self.rollout.processes:
-            raise ConfigError(
-                "rollout.asynchronous needs worker processes",
-                expected="rollout.processes=2 or more",
-                received=self.rollout.processes,
-            )
-        if self.rollout.batch_size > self.rollout.num_envs:
-            raise ConfigError(
-                "rollout.batch_size is larger than rollout.num_envs",
-                expected=f"0, or at most {self.rollout.num_envs}",
-                received=self.rollout.batch_size,
-            )
-        if self.value_optim is not None and self.value_net is None:
-            raise ConfigError(
-                "value_optim is set, but the value function has no network of its own",
-                hint="set value_net as well, or leave out value_optim",
-            )
-        if self.init is not None and self.selfplay.policies > 1:
-            raise ConfigError(
-                "init names one network, but selfplay.mode=population trains several",
-                expected="init=null, or another selfplay.mode",
-            )
-        if self.ppo.clone_kl and self.init is None:
-            raise ConfigError(
-                "ppo.clone_kl is set, but the run begins with random weights",
-                expected="init=<run>, the network that the policy should stay close to",
-            )
-        if self.ppo.clone_kl and self.net.memory != "none":
-            raise ConfigError(
-                "ppo.clone_kl is not supported for a network with a memory",
-                expected="net.memory=none, or ppo.clone_kl=0",
-                received=f"net.memory={self.net.memory}",
-            )
-        for name in ("run_dir", "run_name", "resume", "init"):
-            if "\0" in (getattr(self, name) or ""):
-                raise ConfigError(f"{name} contains a null byte, which a path must not contain")
-        if self.run_name == ".." or Path(self.run_name or "").name != (self.run_name or ""):
-            raise ConfigError(
-                "run_name is not the name of a folder",
-                expected="a name without slashes; run_dir is the folder that contains run folders",
-                received=shorten(self.run_name),
-            )
-        if not isinstance(self.env, Mapping) or not isinstance(self.env.get("_target_"), str):
-            raise ConfigError(
-                "env has no _target_",
-                expected="env._target_=minesweeper, or a dotted path such as my_pkg.my_env.MyEnv",
-                received=shorten(self.env),
-            )
-
-        if "_target_" in self.eval.env:
-            raise ConfigError(
-                "eval.env has a _target_, but an evaluation plays the environment of the training",
-                expected="settings of that environment, such as eval.env.curriculum=0",
-                received=shorten(dict(self.eval.env)),
-            )
+        _check_sizes(self)
+        _check_memory(self)
+        _check_what_others_need(self)
+        _check_names(self)
 
     @property
     def frames_per_update(self) -> int:
@@ -546,6 +463,94 @@ def _check_baseline(config: TrainConfig) -> None:
             f"ppo.baseline={config.ppo.baseline} needs groups of rows that play the same instances",
             expected="env.copies=2 or more, for an environment that has this setting",
             received=f"env.copies={shorten(copies)}",
+        )
+
+
+def _check_sizes(config: TrainConfig) -> None:
+    """Check that no part is larger than its whole."""
+    ppo, rollout, frames = config.ppo, config.rollout, "rollout.num_envs * rollout.steps = "
+    for name, size, whole, most, formula in (
+        ("ppo.minibatch_size", ppo.minibatch_size, "a rollout", config.frames_per_update, frames),
+        ("ppo.microbatch_size", ppo.microbatch_size, "ppo.minibatch_size", ppo.minibatch_size, ""),
+        ("rollout.processes", rollout.processes, "rollout.num_envs", rollout.num_envs, ""),
+        ("rollout.batch_size", rollout.batch_size, "rollout.num_envs", rollout.num_envs, ""),
+    ):
+        if size > most:
+            raise ConfigError(
+                f"{name} is larger than {whole}", expected=f"at most {formula}{most}", received=size
+            )
+
+
+def _check_memory(config: TrainConfig) -> None:
+    """Check the settings that a memory restricts."""
+    if config.net.memory != "none" and config.ppo.minibatch_size < config.rollout.steps:
+        raise ConfigError(
+            "ppo.minibatch_size is smaller than the sequence of a row, which must stay whole "
+            "if the network has a memory",
+            expected=f"at least rollout.steps = {config.rollout.steps}",
+            received=config.ppo.minibatch_size,
+        )
+    if config.value_net is not None and config.value_net.memory != "none":
+        raise ConfigError(
+            "value_net.memory is set, but a separate value network has no memory of its own",
+            expected="none: the value network reads the memory of the policy's network",
+            received=config.value_net.memory,
+        )
+    if config.ppo.clone_kl and config.net.memory != "none":
+        raise ConfigError(
+            "ppo.clone_kl is not supported for a network with a memory",
+            expected="net.memory=none, or ppo.clone_kl=0",
+            received=f"net.memory={config.net.memory}",
+        )
+
+
+def _check_what_others_need(config: TrainConfig) -> None:
+    """Check that settings which need others come with them."""
+    if config.rollout.asynchronous and not config.rollout.processes:
+        raise ConfigError(
+            "rollout.asynchronous needs worker processes",
+            expected="rollout.processes=2 or more",
+            received=config.rollout.processes,
+        )
+    if config.value_optim is not None and config.value_net is None:
+        raise ConfigError(
+            "value_optim is set, but the value function has no network of its own",
+            hint="set value_net as well, or leave out value_optim",
+        )
+    if config.init is not None and config.selfplay.policies > 1:
+        raise ConfigError(
+            "init names one network, but selfplay.mode=population trains several",
+            expected="init=null, or another selfplay.mode",
+        )
+    if config.ppo.clone_kl and config.init is None:
+        raise ConfigError(
+            "ppo.clone_kl is set, but the run begins with random weights",
+            expected="init=<run>, the network that the policy should stay close to",
+        )
+
+
+def _check_names(config: TrainConfig) -> None:
+    """Check the names of folders and of the environment."""
+    for name in ("run_dir", "run_name", "resume", "init"):
+        if "\0" in (getattr(config, name) or ""):
+            raise ConfigError(f"{name} contains a null byte, which a path must not contain")
+    if config.run_name == ".." or Path(config.run_name or "").name != (config.run_name or ""):
+        raise ConfigError(
+            "run_name is not the name of a folder",
+            expected="a name without slashes; run_dir is the folder that contains run folders",
+            received=shorten(config.run_name),
+        )
+    if not isinstance(config.env, Mapping) or not isinstance(config.env.get("_target_"), str):
+        raise ConfigError(
+            "env has no _target_",
+            expected="env._target_=minesweeper, or a dotted path such as my_pkg.my_env.MyEnv",
+            received=shorten(config.env),
+        )
+    if "_target_" in config.eval.env:
+        raise ConfigError(
+            "eval.env has a _target_, but an evaluation plays the environment of the training",
+            expected="settings of that environment, such as eval.env.curriculum=0",
+            received=shorten(dict(config.eval.env)),
         )
 
 

@@ -78,6 +78,7 @@ __all__ = [
 
 _FORMAT = "replay of ragged-rl"
 _FROM_RESET, _FROM_STATE = 1, 2  # versions
+_KINDS = {"env": str, "settings": dict, "seed": int, "rows": int, "start": int}
 _MOST_BYTES = 1 << 30
 _MOST_VALUES = 1 << 20  # of one line
 _MOST_IDLE_ROWS, _MOST_SEATS = 1024, 64
@@ -163,36 +164,10 @@ class Replay:
         first = next(lines, (1, b""))[1]
         if not first:
             raise RecordingError(f"{where} is empty", expected="a file that RecordReplay wrote")
-        head = _parse(first, where, 1)
-        if head.get("format") != _FORMAT:
-            raise RecordingError(
-                f"{where} is no replay",
-                expected=f'a first line with "format": "{_FORMAT}"',
-                received=shorten(first[:200].decode(errors="replace")),
-            )
-        version = head.get("version")
-        if version not in (_FROM_RESET, _FROM_STATE):
-            raise RecordingError(
-                f"{where} has another version",
-                expected=f"{_FROM_RESET} or {_FROM_STATE}",
-                received=version,
-            )
-        kinds = {"env": str, "settings": dict, "seed": int, "rows": int, "start": int}
-        for name, kind in kinds.items():
-            if type(head.get(name)) is not kind:
-                raise _damaged(where, 1, f"a {kind.__name__} called {name}", head.get(name))
-        known = {name: head[name] for name in kinds}
-        if known["seed"] < 0 or known["rows"] < 0:
-            raise _damaged(where, 1, "seed and rows >= 0", head)
-        state = None
-        if version == _FROM_STATE:
-            saved = [
-                _parse(line, where, number)
-                for number, line in islice(lines, min(known["rows"], len(data)))
-            ]
-            if len(saved) < known["rows"] or any(set(own) != {"saved"} for own in saved):
-                raise _damaged(where, 2, f"the saved states of {known['rows']} rows", len(saved))
-            state = [own["saved"] for own in saved]
+        head = _read_head(first, where)
+        rows, state = head["rows"], None
+        if head["version"] == _FROM_STATE:
+            state = _read_states(islice(lines, min(rows, len(data))), where, rows)
         steps: list[tuple[tuple[RecordedCommand, ...], int]] = []
         try:
             _read_steps(lines, where, steps)
@@ -209,17 +184,12 @@ class Replay:
                 stacklevel=2,
             )
         acting = {command.row for commands, _ in steps for command in commands}
-        if known["rows"] > _MOST_IDLE_ROWS + _MOST_SEATS * len(acting):
+        if rows > _MOST_IDLE_ROWS + _MOST_SEATS * len(acting):
             raise RecordingError(
-                f"{where} asks for {known['rows']:,} rows, of which {len(acting):,} ever decide"
+                f"{where} asks for {rows:,} rows, of which {len(acting):,} ever decide"
             )
-        shown = None
-        if "shown" in head:
-            try:
-                shown = spaces_from_json(head["shown"])[0]
-            except SpaceError as error:
-                raise _damaged(where, 1, "an observation space called shown", error.what) from error
-        table = head.get("table") is True
+        known = {name: head[name] for name in _KINDS}
+        table, shown = head.get("table") is True, _read_shown(head, where)
         return cls(**known, steps=tuple(steps), state=state, table=table, shown=shown)
 
     def commands(self) -> Iterator[RecordedCommand]:
@@ -447,6 +417,47 @@ def _sum_of(obs: VecObs) -> int:
     for part in parts:
         total = zlib.crc32(np.ascontiguousarray(part).tobytes(), total)
     return total
+
+
+def _read_head(line: bytes, where: str) -> dict[str, Any]:
+    """Return the first line of a replay, with all that ``_KINDS`` names."""
+    head = _parse(line, where, 1)
+    if head.get("format") != _FORMAT:
+        raise RecordingError(
+            f"{where} is no replay",
+            expected=f'a first line with "format": "{_FORMAT}"',
+            received=shorten(line[:200].decode(errors="replace")),
+        )
+    if head.get("version") not in (_FROM_RESET, _FROM_STATE):
+        raise RecordingError(
+            f"{where} has another version",
+            expected=f"{_FROM_RESET} or {_FROM_STATE}",
+            received=head.get("version"),
+        )
+    for name, kind in _KINDS.items():
+        if type(head.get(name)) is not kind:
+            raise _damaged(where, 1, f"a {kind.__name__} called {name}", head.get(name))
+    if head["seed"] < 0 or head["rows"] < 0:
+        raise _damaged(where, 1, "seed and rows >= 0", head)
+    return head
+
+
+def _read_states(lines: Iterable[tuple[int, bytes]], where: str, rows: int) -> list[Any]:
+    """Return the saved states of all rows, a line each."""
+    saved = [_parse(line, where, number) for number, line in lines]
+    if len(saved) < rows or any(set(own) != {"saved"} for own in saved):
+        raise _damaged(where, 2, f"the saved states of {rows} rows", len(saved))
+    return [own["saved"] for own in saved]
+
+
+def _read_shown(head: Mapping[str, Any], where: str) -> ObsSpace | None:
+    """Return the observation space that the games were shown in, if it was another one."""
+    if "shown" not in head:
+        return None
+    try:
+        return spaces_from_json(head["shown"])[0]
+    except SpaceError as error:
+        raise _damaged(where, 1, "an observation space called shown", error.what) from error
 
 
 def _read_steps(

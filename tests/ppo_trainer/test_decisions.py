@@ -182,10 +182,10 @@ def played(env, net, decisions, rollouts):
 
 def test_any_interleaving_gives_each_row_what_it_would_get_alone():
     net = network(TurnRows(1), small_config())
-    together, carried = played(TurnRows(6, seed=3, slow=0.4), net, 40, 4)
+    together, carried = played(TurnRows(6, seed=3, slow=0.4), net, 60, 4)
     assert carried > 4, "no decision was carried from one rollout into the next"
     for stream in range(6):
-        alone, _ = played(TurnRows(1, seed=3, streams=[stream]), net, 50, 2)
+        alone, _ = played(TurnRows(1, seed=3, streams=[stream]), net, 80, 2)
         shared = min(len(alone[stream]), len(together[stream]))
         assert shared > 20
         a, b = np.array(alone[stream][:shared]), np.array(together[stream][:shared])

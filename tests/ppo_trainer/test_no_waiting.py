@@ -125,7 +125,7 @@ def test_what_waits_is_noticed():
 @pytest.mark.parametrize("value_net", [None, SMALL_NET], ids=["shared", "value_net"])
 @pytest.mark.parametrize("create_env", [Foraging, Farm])
 def test_an_update_asks_the_device_for_no_number(monkeypatch, create_env, value_net, name):
-    config = small_config(ppo=PPOConfig(epochs=2, minibatch_size=12, **SETTINGS[name]))
+    config = small_config(ppo=PPOConfig(epochs=1, minibatch_size=12, **SETTINGS[name]))
     config = replace(config, value_net=value_net)
     net = network(create_env(), config)
     rollout = rollout_of(create_env, config, net)
@@ -136,7 +136,7 @@ def test_an_update_asks_the_device_for_no_number(monkeypatch, create_env, value_
     monkeypatch.setattr(StepMetrics, "read", lambda self: readings.append(self) or [{"loss": 0.0}])
     with NoWaiting():
         run_update(net, optimizers, rollout, config)
-    assert len(readings[0]._steps) == 2 * (24 // 12)
+    assert len(readings[0]._steps) == 24 // 12
     assert not readings[0].at_once
     assert sum(p.grad is not None for p in net.parameters()) > len(learnt) // 2
 
