@@ -37,8 +37,9 @@ from entity_env.registry import (
     with_defaults,
 )
 from entity_env.seats.table import seats_of
-from entity_env.wrappers import StaggeredStart, VecFeatureFilter
+from entity_env.wrappers import VecFeatureFilter
 from entity_env.wrappers.feature_filter import filtered
+from entity_env.wrappers.staggered_start import staggered
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.errors import ConfigError, RunFolderError
 from ppo_trainer.machine.ranks import Share
@@ -195,17 +196,11 @@ class Game:
         """A function that makes one environment, or one game of several players, in a worker."""
         if has_seats(self.factory):
             return functools.partial(self.factory, **self.settings)
-        return functools.partial(_staggered, self.alone) if self.staggered else self.alone
+        return functools.partial(staggered, self.alone) if self.staggered else self.alone
 
     def seen(self, rows: VecEnv) -> VecEnv:
         """Return rows of the game that show only the entities and features of ``shown``."""
         return rows if self.shown is None else VecFeatureFilter(rows, self.shown)
-
-
-def _staggered(create_env: Callable[[], Environment]) -> Environment:
-    env = create_env()
-    # The rows report an object that is not an environment.
-    return StaggeredStart(env) if isinstance(env, Environment) else env
 
 
 def check_env_class(env: object) -> None:

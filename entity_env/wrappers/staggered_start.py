@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from entity_env.observation import Observation
 from entity_env.spaces import ActionName
 from entity_env.wrappers.wrapper import Wrapper
 
-__all__ = ["STAGGERED", "StaggeredStart"]
+__all__ = ["STAGGERED", "StaggeredStart", "staggered"]
 
 STAGGERED = "cut_off_to_stagger"
 """The metric of an episode that a ``StaggeredStart`` cut off, with the value 1."""
@@ -61,3 +61,10 @@ class StaggeredStart(Wrapper):
 
     def _set_own_state(self, own: Mapping[str, Any]) -> None:
         self._steps, self._is_over = int(own["steps"]), bool(own["is_over"])
+
+
+def staggered(create_env: Callable[[], Environment]) -> Environment:
+    """Return the environment that ``create_env`` makes, in a ``StaggeredStart``."""
+    env = create_env()
+    # The rows report an object that is not an environment.
+    return StaggeredStart(env) if isinstance(env, Environment) else env

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib import import_module
 from types import SimpleNamespace
 
 import numpy as np
@@ -325,7 +326,9 @@ def test_whole_games_keep_their_pieces(players):
     )
 
 
-def test_it_is_an_environment_like_any_other_and_goes_on_elsewhere():
+def test_it_is_an_environment_like_any_other_and_goes_on_elsewhere(monkeypatch):
+    module = import_module("entity_env.checking.check_env")
+    monkeypatch.setattr(module, "_LEAST_STEPS", 60)  # an episode or two instead of seven
     check_env(lambda: MaskedEnvironment(Photosynthesis, players=2, rounds=2), episodes=1)
     env, other = Photosynthesis(players=2), Photosynthesis(players=2)
     told = env.reset()

@@ -1,8 +1,12 @@
 import subprocess
 import sys
+from dataclasses import replace
 
+import cloudpickle
 import pytest
 
+from ppo_trainer.config import TrainConfig
+from ppo_trainer.environments import make_factory
 from ppo_trainer.machine import malloc as memory
 
 MEASURE = """
@@ -39,3 +43,11 @@ def test_other_systems_go_without(monkeypatch):
     monkeypatch.setattr(memory.sys, "platform", "linux")
     monkeypatch.setattr(memory.ctypes, "CDLL", lambda name: object())  # such as musl
     assert not memory.keep_freed_memory()
+
+
+@pytest.mark.parametrize("target", ["support.trainer_envs.Foraging", "tic_tac_toe"])
+def test_workers_load_neither_torch_nor_this_package(target):
+    """A worker would take two seconds and 150 MB for them."""
+    game = make_factory(TrainConfig(env={"_target_": target}), None)
+    for one in (game, replace(game, staggered=True), replace(game, shown=game.alone().obs_space())):
+        assert b"ppo_trainer" not in cloudpickle.dumps(one.one)

@@ -46,7 +46,7 @@ from ppo_trainer import (
 )
 from ragged_net import NetConfig
 
-UPDATES = 20
+UPDATES = 12
 
 
 class Failure(Exception):
