@@ -1,4 +1,4 @@
-"""The actors of a batch and the choices of each of them, as tensors."""
+"""The actors of a batch and their choices, as tensors."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ __all__ = ["Actors", "CategoricalActors", "ContinuousActors", "SelectActors"]
 class CategoricalActors:
     """Actors that pick one of C choices, with a mask of the choices of each actor.
 
-    Serves global actions too: their actor is the global entity, which comes last in its frame, so
-    its index is the number of entities of the frame.
+    For a global action the actor is the global entity, the last one of its frame, so that its index
+    is the number of entities of the frame.
 
     Args:
-        actors: (A,) int64 entity index within the frame.
-        mask: (A, C) bool, True where the choice is allowed; each row has at least one True.
+        actors: Entity index within the frame. Shape: (A,), int64.
+        mask: True for allowed choices, at least one for each actor. Shape: (A, C), bool.
     """
 
     actors: RaggedTensor
@@ -35,7 +35,7 @@ class CategoricalActors:
         self.check()
 
     def check(self, where: str = "a categorical action") -> None:
-        """Check again what may have changed since; an error speaks of ``where``."""
+        """Check the actors, which may have changed since; errors call the action ``where``."""
         _check_indices(f"the actors of {where}", self.actors)
         check_array(f"the mask of {where}", self.mask, torch.bool)
         check_device(f"the mask of {where}", self.mask, self.actors.values, "the actors")
@@ -61,13 +61,13 @@ class SelectActors:
     """Actors that select an entity, with the entities that can be selected.
 
     Args:
-        actors: (A,) int64 entity index within the frame.
-        actees: (E,) int64 entity index within the frame, each entity at most once.
-        mask: (P,) bool over the pairs of each frame, actor-major: frame b has ``A_b * E_b`` values
-            and ``mask[a * E_b + e]`` says whether its actor a may select its actee e. None allows
-            all pairs. Each actor has at least one actee that it may select.
-        room: At least P, where only the device knows the lengths; the last actor and the last actee
-            must then be nobody's. None: P follows from lengths that the CPU knows.
+        actors: Entity index within the frame. Shape: (A,), int64.
+        actees: Entity index within the frame, each entity at most once. Shape: (E,), int64.
+        mask: True for pairs in which the actor may select the actee, actor-major: frame b has
+            ``A_b * E_b`` values, and ``mask[a * E_b + e]`` belongs to its actor a and actee e. None
+            allows all pairs. Each actor needs at least one True. Shape: (P,), bool.
+        room: Upper bound of P, if only the device knows the lengths; the last actor and the last
+            actee must then be slack. None computes P from lengths on the CPU.
     """
 
     actors: RaggedTensor
@@ -76,7 +76,7 @@ class SelectActors:
     room: int | None = None
 
     def __post_init__(self) -> None:
-        """Check shapes and dtypes; the lengths of the mask only on the CPU, where they are free."""
+        """Check shapes and dtypes, and on the CPU the lengths of the mask."""
         self.check()
         if self.mask is None or self.mask.values.device.type != "cpu" or self.room is not None:
             return
@@ -89,7 +89,7 @@ class SelectActors:
             )
 
     def check(self, where: str = "a select-entity action") -> None:
-        """Check again what may have changed since; an error speaks of ``where``."""
+        """Check the actors, which may have changed since; errors call the action ``where``."""
         _check_indices(f"the actors of {where}", self.actors)
         _check_indices(f"the actees of {where}", self.actees)
         check_device(f"the actees of {where}", self.actees.values, self.actors.values, "the actors")
@@ -112,7 +112,7 @@ class SelectActors:
 
     @property
     def num_pairs(self) -> int:
-        """The number of pairs, P, or the room for them."""
+        """The number of pairs P, or its upper bound ``room``."""
         return int(self.pair_lengths().sum()) if self.room is None else self.room
 
     def select(self, frames: Tensor | FrameNumbers) -> SelectActors:
@@ -122,7 +122,7 @@ class SelectActors:
         return SelectActors(self.actors.select(frames), self.actees.select(frames), mask)
 
     def full_mask(self) -> RaggedTensor:
-        """Return the mask (P,), all True where there is none."""
+        """Return the mask (P,); all True if the action has none."""
         if self.mask is not None:
             return self.mask
         lengths, device = self.pair_lengths(), self.actors.values.device
@@ -137,10 +137,10 @@ class SelectActors:
 
 @dataclass(frozen=True, eq=False)
 class ContinuousActors:
-    """Actors that set real numbers; for a global action the global entity.
+    """Actors that choose real numbers; for a global action the global entity.
 
     Args:
-        actors: (A,) int64 entity index within the frame.
+        actors: Entity index within the frame. Shape: (A,), int64.
     """
 
     actors: RaggedTensor
@@ -150,7 +150,7 @@ class ContinuousActors:
         self.check()
 
     def check(self, where: str = "a continuous action") -> None:
-        """Check again what may have changed since; an error speaks of ``where``."""
+        """Check the actors, which may have changed since; errors call the action ``where``."""
         _check_indices(f"the actors of {where}", self.actors)
 
     def select(self, frames: Tensor | FrameNumbers) -> ContinuousActors:

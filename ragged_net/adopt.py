@@ -1,10 +1,10 @@
-"""Copy learned weights into a network for larger spaces: more types, features, choices.
+"""Copying of learned weights into a network for larger spaces: more types, features, choices.
 
     grown = RaggedNet(larger_space, actions, old.config)
-    print(adopt(grown, old))  # names what is new, and what was left behind
+    print(adopt(grown, old))  # lists the new parts, and those that were not copied
 
-Whatever has the same name in both is copied. New features are read with weights of zero: until the
-first gradient step, a frame that shows nothing of a new type means to the network what it meant.
+Everything with the same name in both networks is copied. New features begin with weights of zero:
+until the first gradient step, they do not change the output for known entities.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ragged_net.network import RaggedNet
 __all__ = ["Adopted", "adopt"]
 
 KNOWN_ROWS = 4096.0
-"""So many rows the past counts for, at most, in the statistics of a type with a new feature."""
+"""Maximum weight of the past, in rows, in the statistics of a type with a new feature."""
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,9 @@ class Adopted:
     """The result of ``adopt``.
 
     Args:
-        new: What the network has and the other had not, such as ``feature 'hp' of 'Robot'``: it
-            begins as in a fresh network, features with weights of zero.
-        left: What only the other has: nothing became of it.
+        new: Parts that only the new network has, such as ``feature 'hp' of 'Robot'``. They keep
+            their initial weights, which are zero for features.
+        left: Parts that only the old network has, which are not copied.
     """
 
     new: tuple[str, ...]
@@ -50,15 +50,15 @@ class Adopted:
 
 @torch.no_grad()
 def adopt(net: RaggedNet, old: RaggedNet) -> Adopted:
-    """Copy what ``old`` has learned into ``net``; the two may be on different devices.
+    """Copy the weights of ``old`` into ``net``; the two may be on different devices.
 
     Args:
-        net: A network for other spaces; its weights and input statistics are overwritten.
-        old: One of the same sizes; it stays as it is.
+        net: Network for other spaces, whose weights and input statistics are overwritten.
+        old: Network with the same sizes, which is not changed.
 
     Raises:
-        AdoptionError: Networks of other sizes or kinds; a feature or action that has the same name
-            and is of another kind. ``net`` may then be partly overwritten.
+        AdoptionError: The networks differ in sizes or kinds, or a feature or action with the same
+            name has another kind. ``net`` may then be partly overwritten.
     """
     for where, one in (("the network", net), ("the network to learn from", old)):
         check_kind(where, one, RaggedNet)
@@ -79,7 +79,7 @@ def _seen(net: RaggedNet) -> ObsSpace:
 
 
 class _Found:
-    """The parts that only one network has, and the tensors that have been handled."""
+    """The parts that only one network has, and the tensors that have been copied."""
 
     def __init__(self) -> None:
         self.new: list[str] = []
@@ -87,7 +87,7 @@ class _Found:
         self.done: set[int] = set()
 
     def compare(self, what: str, mine: Sequence[str], theirs: Sequence[str]) -> list[str]:
-        """Return the names that both have; the others are noted as ``what``."""
+        """Return the names that both have; record the others as ``what``."""
         self.new += [what.format(name) for name in mine if name not in theirs]
         self.left += [what.format(name) for name in theirs if name not in mine]
         return [name for name in mine if name in theirs]
@@ -160,7 +160,7 @@ def _adopt_type(
         own, other = features[names.index(name)], old_features[old_names.index(name)]
         if isinstance(own, Discrete) != isinstance(other, Discrete):
             raise AdoptionError(
-                f"feature {name!r} {where} is of another kind",
+                f"feature {name!r} {where} has another kind",
                 expected=repr(other),
                 received=repr(own),
             )
@@ -191,7 +191,7 @@ def _adopt_type(
 
 
 def _adopt_waves(mine: TypeEmbedding, theirs: TypeEmbedding) -> None:
-    """Copy the projection of the sines and cosines of features that both know."""
+    """Copy the projection of the sines and cosines of features that both networks have."""
     assert mine.waves is not None  # for the type checker
     weight = mine.waves.project.weight.detach().view(
         len(mine.type_vector), mine.norm.num_columns, -1
@@ -204,16 +204,16 @@ def _adopt_waves(mine: TypeEmbedding, theirs: TypeEmbedding) -> None:
 
 
 def _columns(mine: InputNorm, theirs: InputNorm) -> list[tuple[int, int]]:
-    """Return the places of the continuous features that both know."""
+    """Return the columns of the continuous features that both networks have."""
     places = {name: k for k, name in enumerate(theirs.names)}
     return [(k, places[name]) for k, name in enumerate(mine.names) if name in places]
 
 
 def _adopt_statistics(mine: InputNorm, theirs: InputNorm) -> None:
-    """Adopt means and deviations; those of a new feature are 0 and 1 until rows come.
+    """Copy means and deviations; those of a new feature start at 0 and 1.
 
-    One count stands for all columns. Where some are new, the past counts for fewer rows, so that
-    soon these have statistics of their own.
+    All columns share one count. If some are new, the past gets a smaller weight, so that new
+    columns soon have statistics of their own.
     """
     pairs = _columns(mine, theirs)
     count = theirs.count.to(mine.count.device)
@@ -232,7 +232,7 @@ def _adopt_statistics(mine: InputNorm, theirs: InputNorm) -> None:
 
 
 def _adopt_heads(net: RaggedNet, old: RaggedNet, found: _Found) -> None:
-    """Adopt the heads of actions by name, and their choices by label."""
+    """Copy the heads of actions by name, and their choices by label."""
     shared = found.compare("action {!r}", list(net.action_space), list(old.action_space))
     heads = [dict(zip(one.action_space, one.heads, strict=True)) for one in (net, old)]
     for name, module in heads[0].items():
@@ -244,7 +244,7 @@ def _adopt_heads(net: RaggedNet, old: RaggedNet, found: _Found) -> None:
         other: Any = heads[1][name]
         if type(space) is not type(old_space):
             raise AdoptionError(
-                f"action {name!r} is of another kind",
+                f"action {name!r} has another kind",
                 expected=type(old_space).__name__,
                 received=type(space).__name__,
             )

@@ -31,19 +31,21 @@ __all__ = ["BatchReading", "EntityBatch", "GrowingBatch"]
 
 @dataclass(frozen=True, eq=False)
 class EntityBatch:
-    """B frames: what they show, and who may do what.
+    """B frames with their entities and actors.
 
     Args:
-        entities: For each entity type, in the order of the observation space, its rows
-            (N_k, F_k) float32. All types are present; any of them may be empty.
-        global_features: (B, G) float32; G is 0 where there are none. Its rows count the frames.
-        visible: For an entity type, (N_k,) bool: False hides the entity from the policy, not from
-            the value function. A type that is absent is wholly visible.
-        actions: The actors of every action of the action space.
+        entities: Rows of each entity type, in the order of the observation space. All types are
+            present; any may be empty. Shape of each: (N_k, F_k), float32.
+        global_features: Global features of each frame; G is 0 without any. Its rows determine B.
+            Shape: (B, G), float32.
+        visible: Masks by entity type; False hides the entity from the policy, but not from the
+            value function. All entities of a type without a mask are visible. Shape of each:
+            (N_k,), bool.
+        actions: Actors of every action of the action space.
 
     Raises:
-        WrongTypeError, ShapeError, DtypeError, DeviceError, UnknownNameError: Parts that do not fit
-            together.
+        WrongTypeError, ShapeError, DtypeError, DeviceError, UnknownNameError: Parts do not fit
+        together.
     """
 
     entities: Mapping[str, RaggedTensor]
@@ -52,22 +54,22 @@ class EntityBatch:
     actions: Mapping[str, Actors] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Copy the mappings, and check that all parts speak of the same frames, on one device."""
+        """Copy the mappings, and check that all parts have the same frames and device."""
         for name in ("entities", "visible", "actions"):
             parts = getattr(self, name)
-            if type(parts) is not dict:  # a look at an abstract class takes longer
+            if type(parts) is not dict:  # a check for an abstract class takes longer
                 check_kind(f"{name} of an EntityBatch", parts, Mapping, hint=_BY_NAME)
             object.__setattr__(self, name, dict(parts))
         self.check()
 
     def check(self) -> None:
-        """Check again all that may have changed since, but for what only numbers can tell.
+        """Check everything that may have changed since, except numbers.
 
-        Tensors can be resized, and parts of the mappings replaced. The cost is that of a few
+        Tensors can be resized, and entries of the mappings replaced. It takes as long as a few
         operations on small tensors.
         """
         features = self.global_features
-        shape = "(B, G), with G = 0 where there are none"
+        shape = "(B, G), with G = 0 without global features"
         check_array("the global features", features, torch.float32, 2, shape)
         for name, rows in self.entities.items():
             where = f"entity type {name!r}"
@@ -83,11 +85,11 @@ class EntityBatch:
             _check_frames(where, action.actors, features)
 
     def check_memory(self) -> None:
-        """Check that all tensors, on the CPU, have the memory that their shapes speak of."""
+        """Check that all tensors on the CPU have as much memory as their shapes need."""
         if self.device.type != "cpu" or not kernels.available() or torch.compiler.is_compiling():
             return
         for where, tensor in self._tensors():
-            # All there is to look at, but for views of parts of a storage.
+            # Nothing else needs a check, except for views of a part of a storage.
             if tensor.untyped_storage().nbytes() < tensor.nbytes or tensor.storage_offset():
                 check_memory(where, tensor)
 
@@ -130,20 +132,20 @@ class EntityBatch:
         actions: Mapping[str, Actors] | None = None,
         obs_space: ObsSpace | None = None,
     ) -> EntityBatch:
-        """Make a batch from lists: for each entity type and frame, its feature rows.
+        """Make a batch from lists of feature rows, for each entity type and frame.
 
-        ``EntityBatch.from_lists({"Mine": [[[0, 1], [2, 3]], []]})`` are two frames, the first with
-        two mines. A frame's rows may be a tensor or an array (n, F), too.
+        ``EntityBatch.from_lists({"Mine": [[[0, 1], [2, 3]], []]})`` has two frames, the first with
+        two mines. The rows of a frame may also be a tensor or an array (n, F).
 
         Args:
-            entities: By name, for each of B frames the rows.
-            global_features: (B, G) float32; None for none.
-            actions: The actors of each action.
-            obs_space: Says how wide rows are, where a type may be absent from all frames, and adds
-                types that are not named.
+            entities: Rows of each of B frames, by entity type.
+            global_features: Shape: (B, G), float32; None for no features.
+            actions: Actors of each action.
+            obs_space: Space that determines the width of rows if no frame has any, and adds types
+                that ``entities`` lacks.
 
         Raises:
-            RaggedNetError: Parts that do not fit together.
+            RaggedNetError: Parts do not fit together.
         """
         return _packed(
             {
@@ -164,13 +166,14 @@ class EntityBatch:
         """Make a batch from padded tensors.
 
         Args:
-            entities: By name (B, L, F) float32.
-            lengths: By name (B,) how many of the rows are there; or (B, L) bool, which are.
-            global_features: (B, G) float32; None for none.
-            actions: The actors of each action.
+            entities: Padded rows by entity type. Shape of each: (B, L, F), float32.
+            lengths: Number of rows of each frame, (B,), or mask of existing rows, (B, L) bool, by
+                type.
+            global_features: Shape: (B, G), float32; None for no features.
+            actions: Actors of each action.
 
         Raises:
-            RaggedNetError: Parts that do not fit together.
+            RaggedNetError: Parts do not fit together.
         """
         check_kind("the entities of a batch", entities, Mapping, hint=_BY_NAME)
         check_kind("the lengths of entity types", lengths, Mapping, hint=_BY_NAME)
@@ -195,12 +198,12 @@ class EntityBatch:
         """Make a batch from nested tensors, jagged or strided; gradients flow back to them.
 
         Args:
-            entities: By name (B, n, F) float32, n another for each frame.
-            global_features: (B, G) float32; None for none.
-            actions: The actors of each action.
+            entities: Nested tensors by entity type. Shape of each: (B, n, F), float32, with any n.
+            global_features: Shape: (B, G), float32; None for no features.
+            actions: Actors of each action.
 
         Raises:
-            RaggedNetError: Parts that do not fit together.
+            RaggedNetError: Parts do not fit together.
         """
         check_kind("the entities of a batch", entities, Mapping, hint=_BY_NAME)
         return _packed(
@@ -224,7 +227,7 @@ class EntityBatch:
 
     @staticmethod
     def cat(batches: Sequence[EntityBatch]) -> EntityBatch:
-        """Concatenate batches; what only some of them mask is unmasked in the others."""
+        """Concatenate batches; masks that some of them lack are filled with True."""
         check_kind("the batches to concatenate", batches, Sequence)
         grown = GrowingBatch(max(1, len(batches)))
         for batch in batches:
@@ -232,7 +235,7 @@ class EntityBatch:
         return grown.all()
 
     def to(self, device: torch.device | str) -> EntityBatch:
-        """Return the same batch on ``device``; on the way to a GPU the program goes on."""
+        """Return the same batch on ``device``; copies to a GPU do not wait for it."""
         device = device_named(device)
         if device == self.device:
             return self
@@ -246,13 +249,13 @@ class EntityBatch:
 
 
 class BatchReading:
-    """A context in which a batch is read, as it is: its parts may have changed since it was made.
+    """A context for reading a batch, whose parts may have changed since it was made.
 
-    If something in it fails, the error says what is wrong with the batch, where something is.
-    Looking beforehand would cost as much as a small layer.
+    If reading fails and the batch has a mistake, the error describes the mistake. A check
+    beforehand would take as long as a small layer.
 
     Args:
-        batch: Or something else, which is refused.
+        batch: The batch; anything else raises an error.
     """
 
     def __init__(self, batch: EntityBatch) -> None:
@@ -260,7 +263,7 @@ class BatchReading:
         self.batch = batch
 
     def __enter__(self) -> None:
-        """Check what torch would not survive."""
+        """Check the memory of tensors, without which torch would crash."""
         try:
             self.batch.check_memory()
         except AttributeError:  # parts of another class
@@ -268,7 +271,7 @@ class BatchReading:
             raise
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        """Explain an error."""
+        """Replace an error by one that describes the mistake in the batch, if there is one."""
         if isinstance(error, Exception):
             self.batch.check()
 
@@ -276,7 +279,7 @@ class BatchReading:
 class GrowingBatch:
     """A batch to which frames are added; see ``GrowingTensor``.
 
-    What only some of the parts mask is unmasked in the others.
+    Masks that only some of the parts have are filled with True.
     """
 
     def __init__(self, parts: int = 1) -> None:
@@ -291,7 +294,7 @@ class GrowingBatch:
         """Append the frames of ``batch``, which has the entity types and actions of the others.
 
         Raises:
-            RaggedNetError: A batch that does not fit the others, or no longer fits together.
+            RaggedNetError: The batch does not fit the others, or its parts do not fit together.
         """
         with BatchReading(batch):
             self._add(batch)
@@ -324,7 +327,7 @@ class GrowingBatch:
         )
 
     def clear(self) -> None:
-        """Forget all frames; those to come have the same entity types and actions."""
+        """Remove all frames; new ones must have the same entity types and actions."""
         parts: list[Any] = [self._features, *self._entities.values(), *self._actions.values()]
         for part in parts:
             part.clear()
@@ -343,7 +346,7 @@ def _true(count: int, like: RaggedTensor) -> Tensor:
 
 
 def _all_true(count: int, like: RaggedTensor, parts: int) -> GrowingTensor:
-    """Return the masks of earlier parts, which allow everything."""
+    """Return masks for the earlier parts, which are all True."""
     shown = GrowingTensor(parts)
     shown.add(_true(count, like))
     return shown
@@ -357,7 +360,7 @@ def _packed(
     if global_features is None:
         if not entities:
             raise EmptyBatchError(
-                "nothing says how many frames the batch has",
+                "the number of frames of the batch is unknown",
                 expected="an entity type, or global features (B, G)",
             )
         some = next(iter(entities.values()))
@@ -383,7 +386,7 @@ def _check_frames(where: str, part: RaggedTensor, features: Tensor) -> None:
 
 def _check_visible(visible: Mapping[str, Tensor], entities: Mapping[str, RaggedTensor]) -> None:
     for name, mask in visible.items():
-        # Absent types are fine, so only the names that are there can be wrong.
+        # Types without a mask are valid, so only the present names are checked.
         check_names("entity type", "the visible mask", {**entities, name: None}, entities)
         where = f"the visible mask of entity type {name!r}"
         check_array(where, mask, torch.bool)

@@ -1,4 +1,4 @@
-"""NetConfig: the size and the kind of a network."""
+"""NetConfig: the settings of a network."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KindT = TypeVar("KindT")
 
 _MOST_WAVES = 16
 _WITH_BIAS = ("auto", "grouped")
-"""The attention that can stand for the one with a bias."""
+"""The attention backends that support a bias."""
 
 
 def check_sharpness(temperature: Any, top_k: Any) -> None:
@@ -37,7 +37,7 @@ def check_sharpness(temperature: Any, top_k: Any) -> None:
 
 
 def check_activation(name: object) -> None:
-    """Raise NetConfigError unless ``name`` is that of an activation."""
+    """Raise NetConfigError unless ``name`` is an activation."""
     _ACTIVATION("NetConfig.activation", name)
 
 
@@ -68,8 +68,8 @@ def _order(where: str, order: Any) -> tuple[str, ...]:
     names = () if isinstance(order, str) or not isinstance(order, Sequence) else tuple(order)
     if len(names) < 2 or len(set(names)) < len(names) or not all(type(n) is str for n in names):
         raise NetConfigError(
-            f"{where} is no order",
-            expected="the names of two actions or more, each once, or None",
+            f"{where} is not an order of actions",
+            expected="the names of at least two actions, each once, or None",
             received=repr(order),
         )
     return names
@@ -85,7 +85,7 @@ def _waves(where: str, count: Any) -> int:
     if number > _MOST_WAVES:
         raise NetConfigError(
             f"{where} is out of range",
-            expected=f"0 to {_MOST_WAVES}: higher frequencies tell rounding errors apart",
+            expected=f"0 to {_MOST_WAVES}, because higher frequencies amplify rounding errors",
             received=repr(count),
         )
     return number
@@ -97,38 +97,41 @@ class NetConfig:
     """Settings of a network, or of its separate value network.
 
     Args:
-        dim: D, the width of an entity's vector; a multiple of ``heads``.
+        dim: Width D of the vector of an entity; a multiple of ``heads``.
         layers: Number of transformer blocks.
-        heads: H, attention heads in each block.
+        heads: Number of attention heads H in each block.
         mlp_ratio: Width of the hidden layer of a block's MLP, in multiples of ``dim``.
         activation: ``relu`` or ``gelu`` (exact).
         attention: ``auto`` or the name of an attention backend.
-        action_order: Names of actions, each of which is decided given what those before it have
-            become; None decides all of them independently. See ``heads/conditioning.py``.
-        value_norm: ``popart`` learns values in units of the deviation of past returns, for rewards
-            of any size; ``none`` as they are. See ``heads/popart.py``.
+        action_order: Names of actions, each of which is conditioned on the choices of those before
+            it; None chooses all actions independently. See ``heads/conditioning.py``.
+        value_norm: ``popart`` normalises values by mean and standard deviation of past returns, for
+            rewards of any scale; ``none`` does not. See ``heads/popart.py``.
         memory: ``none``, ``lstm`` or ``gru``: a recurrent cell that reads each frame, and joins it
-            as one more entity.
-        memory_size: H, the width of that cell.
-        relative_position: How entities see each other's positions; None: as features, or where the
-            space declares a ``Position``, with the defaults of ``RelativePosition``.
-        translation: Whose frame positions are moved into before they are embedded; None: nobody's.
-        relations: Features that name the same thing, such as ``[[Job.machine, Machine.index]]``:
-            entities with the same whole number see in attention that it is the same; -1 for none.
-            The numbers themselves are not embedded. See ``model/relations.py``.
-        embedding: ``linear`` adds up what the features of an entity stand for; ``attributes`` lets
-            them attend to each other first. See ``model/attributes.py``.
-        waves: The number of frequencies of sines and cosines of continuous features, which are
-            embedded beside the features themselves, so that a network tells close values apart. Of
-            ``embedding=linear``. See ``model/waves.py``.
-        discrete: ``sum``: each value of a discrete feature has a vector of width D; ``concat``: it
-            has a few numbers, and a linear layer reads those of all features together.
-        tile_summaries: How many entities stand for the cells of a ``Grid``.
-        tile_channels: The width of the convolutions that make them. See ``model/tiles.py``.
+            as an additional entity.
+        memory_size: Width of that cell.
+        relative_position: Use of the relative positions of entities. None uses them with the
+            defaults of ``RelativePosition`` if the space declares a ``Position``; otherwise
+            coordinates are features.
+        translation: Reference entity to which positions are made relative before they are embedded;
+            None for none.
+        relations: Features that contain the same kind of number, such as
+            ``[[Job.machine, Machine.index]]``: attention can tell that two entities have the same
+            whole number; -1 stands for no number. The numbers themselves are not embedded. See
+            ``model/relations.py``.
+        embedding: ``linear`` adds the vectors of the features of an entity; ``attributes`` lets the
+            features attend to each other first. See ``model/attributes.py``.
+        waves: Number of frequencies of sines and cosines of continuous features, which are embedded
+            in addition to the features, so that close values can be distinguished. Used with
+            ``embedding=linear`` only. See ``model/waves.py``.
+        discrete: ``sum`` embeds each value of a discrete feature as a vector of width D; ``concat``
+            embeds it as a few numbers, and a linear layer reads those of all features together.
+        tile_summaries: Number of entities that stand for the cells of a ``Grid``.
+        tile_channels: Width of the convolutions that compute them. See ``model/tiles.py``.
 
     Raises:
-        NetConfigError: A value out of range.
-        UnknownNameError: An attention backend that does not exist.
+        NetConfigError: A value is out of range.
+        UnknownNameError: An attention backend does not exist.
     """
 
     dim: int = checked(whole, 64)
@@ -164,13 +167,13 @@ class NetConfig:
             )
         if self.embedding == "attributes" and self.discrete == "concat":
             raise NetConfigError(
-                "embedding='attributes' and discrete='concat' do not go together",
-                expected="one of them: attributes that attend to each other are not concatenated",
+                "embedding='attributes' and discrete='concat' cannot be combined",
+                expected="embedding='linear', or discrete='sum'",
             )
         setting = self.relative_position
         if setting is not None and setting.kind == "mlp" and self.attention not in _WITH_BIAS:
             raise NetConfigError(
-                "relative_position.kind='mlp' has its own attention in plain torch",
+                "relative_position.kind='mlp' computes attention in plain torch only",
                 expected=f"attention={' or '.join(_WITH_BIAS)}, or kind='waves'",
                 received=f"attention={self.attention!r}",
             )
@@ -178,19 +181,19 @@ class NetConfig:
             for name, off in (("memory", "none"), ("action_order", None)):
                 if getattr(self, name) != off:
                     raise NetConfigError(
-                        f"translation.each_actor and {name} do not go together",
-                        expected="one of them: each actor has a frame of its own",
+                        f"translation.each_actor and {name} cannot be combined",
+                        expected="one of them, because each actor has a frame of its own",
                         received=f"{name}={getattr(self, name)!r}",
                     )
 
     def positions(self, obs_space: ObsSpace) -> dict[str, Position]:
-        """Return the entity types whose relative positions the network sees.
+        """Return the positions of the entity types whose relative positions the network sees.
 
         Raises:
-            NetConfigError: Settings that do not fit the space.
+            NetConfigError: The settings do not fit the space.
         """
         if self.relative_position is None and self.translation is not None:
-            return {}  # declared positions are for the translation
+            return {}  # the translation uses the declared positions
         return positions_of(obs_space, self.relative_position)
 
     def not_embedded(self, obs_space: ObsSpace) -> dict[str, tuple[str, ...]]:
@@ -204,34 +207,33 @@ class NetConfig:
         return found
 
     def relations_in(self, obs_space: ObsSpace) -> list[dict[str, str]]:
-        """Return for each relation the feature of each entity type that is in it.
+        """Return the feature of each entity type in each relation.
 
         Raises:
-            NetConfigError: Settings that do not fit the space, or each other.
+            NetConfigError: The settings do not fit the space, or each other.
         """
         if self.relations is None:
             return []
         if self.positions(obs_space):
             raise NetConfigError(
-                "relations and relative positions do not go together: both turn the same numbers",
-                expected="one of them; net.relative_position.kind=none leaves declared positions "
-                "alone",
+                "relations and relative positions cannot be combined: both rotate the same numbers",
+                expected="one of them; net.relative_position.kind=none ignores declared positions",
             )
         return relations_in(obs_space, tuple(map(tuple, self.relations)))
 
     @property
     def position_bias(self) -> bool:
-        """True if blocks add a bias to their scores, which no kernel does."""
+        """True if blocks add a bias to their attention scores, which no kernel supports."""
         return self.relative_position is not None and self.relative_position.kind == "mlp"
 
     @property
     def fused(self) -> bool:
-        """True if compiled blocks may take over, with their one activation and own attention."""
+        """True if compiled blocks can be used: they have one activation and their own attention."""
         return self.activation == "relu" and self.attention == "auto" and not self.position_bias
 
 
 def _neighbours(dim: int, heads: int) -> str:
-    """Return the nearest valid widths for ``heads`` and numbers of heads for ``dim``."""
+    """Return the nearest valid widths for ``heads``, and numbers of heads for ``dim``."""
     below = dim // heads * heads
     widths = [f"dim={width}" for width in (below, below + heads) if width]
     fitting = [number for number in range(1, min(dim, 1024) + 1) if dim % number == 0]

@@ -1,4 +1,4 @@
-"""One exception class per kind of mistake, and the one format that their messages share."""
+"""One exception class for each kind of mistake, and the format of their messages."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ __all__ = [
 
 
 class RaggedNetError(ValueError):
-    """Base of every error that this package raises for something a user can get wrong.
+    """Base class of all errors of this package about a mistake of the user.
 
     Args:
-        what: Where and what is wrong, with the names of the entity type, feature or action.
-        expected: What would have been valid.
-        received: What came instead.
-        options: The valid names, where there is a closed list of them.
-        hint: What to do about it.
+        what: Place and kind of the mistake, with the names of the entity type, feature or action.
+        expected: Valid values.
+        received: Value that was given.
+        options: Valid names, if they are a closed list.
+        hint: Remedy.
     """
 
     def __init__(
@@ -77,11 +77,11 @@ class ShapeError(RaggedNetError):
 
 
 class WrongTypeError(RaggedNetError, TypeError):
-    """An argument of another class than it must be, such as a list instead of a tensor."""
+    """An argument of the wrong class, such as a list instead of a tensor."""
 
 
 class DtypeError(WrongTypeError):
-    """A tensor of the wrong dtype, or something in its place that is no tensor."""
+    """A tensor of the wrong dtype, or an argument that is not a tensor."""
 
 
 class DeviceError(RaggedNetError):
@@ -89,7 +89,7 @@ class DeviceError(RaggedNetError):
 
 
 class UnknownNameError(RaggedNetError):
-    """An entity type, action or attention backend that does not exist, or one that is missing."""
+    """An entity type, action or attention backend that does not exist or is missing."""
 
 
 class NetConfigError(RaggedNetError):
@@ -97,23 +97,23 @@ class NetConfigError(RaggedNetError):
 
 
 class MemoryStateError(RaggedNetError):
-    """A state that a network's memory cannot go on from, or none; sequences of another batch."""
+    """A memory state that is missing or does not fit, or sequences that do not fit the batch."""
 
 
 class EmptyBatchError(RaggedNetError):
-    """Nothing to concatenate."""
+    """A concatenation of nothing."""
 
 
 class RowIndexError(RaggedNetError, IndexError):
-    """An actor or actee that points outside of its frame, or a frame that does not exist."""
+    """An actor or actee that is outside of its frame, or a frame that does not exist."""
 
 
 class MaskError(RaggedNetError):
-    """A mask that leaves an actor without any choice."""
+    """A mask that leaves an actor without a choice."""
 
 
 class VisibilityError(RaggedNetError):
-    """A hidden entity that acts or can be selected: the policy would see it."""
+    """A hidden entity that acts or can be selected, which would reveal it to the policy."""
 
 
 class FeatureValueError(RaggedNetError):
@@ -121,23 +121,23 @@ class FeatureValueError(RaggedNetError):
 
 
 class SecondDerivativeError(RaggedNetError):
-    """The derivative of a gradient that is computed outside autograd."""
+    """A second derivative of an operation that has only first ones."""
 
 
 class BatchedGradientError(RaggedNetError):
-    """Several gradients at once, from operations that compute one at a time."""
+    """Several gradients at once, of an operation that computes one at a time."""
 
 
 class ReferenceEntityError(RaggedNetError):
-    """A frame with several entities that positions could be relative to."""
+    """A frame with several reference entities of a translation."""
 
 
 class AdoptionError(RaggedNetError):
-    """Networks that differ in more than their spaces, so that one cannot take over the other."""
+    """Networks that differ in more than their spaces, so that weights cannot be copied."""
 
 
 class ExportError(RaggedNetError):
-    """A network, or a batch, that an exported graph cannot stand for."""
+    """A network, or a batch, that export does not support."""
 
 
 class RunReaderError(RaggedNetError):
@@ -145,23 +145,23 @@ class RunReaderError(RaggedNetError):
 
 
 class ActionChoiceError(RaggedNetError, IndexError):
-    """A given action that does not exist or that the mask forbids."""
+    """A given choice that does not exist or that the mask forbids."""
 
 
 def nearest(name: object, valid: Iterable[str]) -> str | None:
-    """Return a hint at the valid name that ``name`` is a misspelling of, if it is one."""
+    """Return a hint with the valid name nearest to ``name``, or None if there is none."""
     close = get_close_matches(str(name), [str(one) for one in valid], n=1, cutoff=0.6)
     return f"did you mean {close[0]!r}?" if close else None
 
 
 def check_names(kind: str, where: str, received: Iterable[str], valid: Iterable[str]) -> None:
-    """Raise UnknownNameError unless ``received`` holds exactly the ``valid`` names, in any order.
+    """Raise UnknownNameError unless ``received`` contains exactly the ``valid`` names.
 
     Args:
-        kind: What the names are, such as ``entity type``.
-        where: What holds them, such as ``the batch``.
-        received: The names that came.
-        valid: The names that must all be there.
+        kind: Kind of the names, such as ``entity type``.
+        where: Object with the names, such as ``the batch``.
+        received: Names that it has.
+        valid: Names that it must have.
     """
     received, valid = list(received), list(valid)
     for name in received:
@@ -179,7 +179,7 @@ def check_names(kind: str, where: str, received: Iterable[str], valid: Iterable[
 
 
 def shown(value: object) -> str:
-    """Return ``repr(value)``, cut to 80 characters; never raises."""
+    """Return ``repr(value)``, cut to 80 characters, without raising an error."""
     try:
         return repr(value)[:80]
     except Exception as error:
@@ -187,10 +187,10 @@ def shown(value: object) -> str:
 
 
 def check_tensor(where: str, value: object, *, nested: bool = False) -> None:
-    """Raise DtypeError unless ``value`` is a dense tensor, or a nested one where that is fine."""
+    """Raise DtypeError unless ``value`` is a dense tensor, or with ``nested`` a nested one."""
     if not isinstance(value, Tensor):
         raise DtypeError(
-            f"{where}: no tensor",
+            f"{where}: not a tensor",
             expected="a torch.Tensor",
             received=type(value).__name__,
             hint=_TENSORS_FROM.get(type(value).__name__),
@@ -200,7 +200,7 @@ def check_tensor(where: str, value: object, *, nested: bool = False) -> None:
     if value.layout != torch.strided or value.is_nested or value.is_quantized:
         kind = "nested" if value.is_nested else f"{value.layout}, {value.dtype}"
         raise DtypeError(
-            f"{where}: no dense tensor",
+            f"{where}: not a dense tensor",
             expected="a tensor of layout torch.strided",
             received=kind,
             hint="EntityBatch.from_nested takes nested tensors of rows"
@@ -215,11 +215,11 @@ def check_array(
     """Raise DtypeError or ShapeError unless ``tensor`` has a dtype and a number of dimensions.
 
     Args:
-        where: The name of the tensor in an error.
-        tensor: The value to check.
-        dtype: Its dtype.
-        ndim: The number of its dimensions; None allows any.
-        expected: Its shape, such as ``(N, F)``, for an error.
+        where: Name of the tensor in an error.
+        tensor: Value to check.
+        dtype: Expected dtype.
+        ndim: Expected number of dimensions; None allows any.
+        expected: Expected shape in an error, such as ``(N, F)``.
     """
     check_tensor(where, tensor)
     assert isinstance(tensor, Tensor)  # for the type checker
@@ -232,7 +232,7 @@ def check_array(
 
 
 def check_device(where: str, tensor: Tensor, other: Tensor, name: str) -> None:
-    """Raise DeviceError unless a tensor is on the device of the ``other``, called ``name``."""
+    """Raise DeviceError unless a tensor is on the device of ``other``, which is called ``name``."""
     if tensor.device != other.device:
         raise DeviceError(
             f"{where}: on another device than {name}",
@@ -244,7 +244,7 @@ def check_device(where: str, tensor: Tensor, other: Tensor, name: str) -> None:
 _TENSORS_FROM = {
     "list": "torch.tensor(...) makes one of a list",
     "ndarray": "torch.from_numpy(...) makes one of an array",
-    "RaggedTensor": "without frames: its .values, perhaps",
+    "RaggedTensor": "pass its .values if frames are not needed",
 }
 
 
@@ -274,10 +274,10 @@ def check_kind(where: str, value: object, *kinds: type, hint: str | None = None)
 
 
 def whole(where: str, value: object, least: int = 1) -> int:
-    """Return ``value``, which may be of NumPy or torch, as a whole number of at least ``least``.
+    """Return ``value``, also of NumPy or torch, as a whole number that is at least ``least``.
 
     Raises:
-        NetConfigError: It is none.
+        NetConfigError: It is not such a number.
     """
     number = value
     try:
@@ -285,7 +285,7 @@ def whole(where: str, value: object, least: int = 1) -> int:
             number = value.item()
         if isinstance(number, int) and not isinstance(number, bool) and number >= least:
             return number
-    except Exception:  # a tensor without numbers, or an odd object
+    except Exception:  # a tensor on the device meta, or any object
         number = value
     raise NetConfigError(
         f"{where} is out of range", expected=f"a whole number >= {least}", received=shown(number)

@@ -61,12 +61,12 @@ class NetOutput:
     """The result of a forward pass.
 
     Args:
-        actions: An ActionOutput for each action of the action space.
-        value: (B,) float32: the value of each frame.
-        memory: (S, W) float32: what a network with a memory knows after each sequence, the state
-            for its next frames; None without a memory.
-        frames: (B, D) the policy's vector of each frame, the mean of its entities: for heads of
-            your own, whose losses reach the network through it.
+        actions: ActionOutput of each action of the action space.
+        value: Value of each frame. Shape: (B,), float32.
+        memory: Memory state after each sequence, for its next frames; None without a memory. Shape:
+            (S, W), float32.
+        frames: The policy's vector of each frame, the mean of its entities, for heads of your own,
+            whose losses train the network, too. Shape: (B, D).
     """
 
     actions: Mapping[str, ActionOutput]
@@ -91,33 +91,33 @@ class RaggedNet(nn.Module):
     """A policy and value network on lists of entities.
 
     Each frame ends with a global entity if the observation space has global features or the action
-    space a global action. Log-probabilities, entropies and values are float32, under autocast too.
+    space a global action. Log-probabilities, entropies and values are float32, under autocast, too.
 
-    With ``NetConfig.memory`` the network remembers, and whoever calls it keeps what it remembers, a
-    row of numbers for each game::
+    A network with ``NetConfig.memory`` returns a memory state, one row for each game, which the
+    caller passes to the next call::
 
         net = RaggedNet(obs_space, action_space, NetConfig(memory="lstm", memory_size=256))
-        state = net.initial_state(games)  # zeros, (games, W); again wherever a game begins
-        output = net(batch, memory=state)  # a frame of each game
-        state = output.memory  # for the next frame of each
+        state = net.initial_state(games)  # zeros, (games, W); also for each game that begins
+        output = net(batch, memory=state)  # one frame of each game
+        state = output.memory  # for the next frame of each game
 
-    To learn, it is given whole sequences of frames, one after the other, each with the state that
-    went into its first frame, and gradients flow through time::
+    For training, pass whole sequences of frames, one after the other, with the state before the
+    first frame of each, so that gradients flow through time::
 
         output = net(batch, memory=first_states, sequences=[3, 5], given=choices)
 
     Args:
         obs_space: Entity types and features.
         action_space: Action spaces by name.
-        config: Size and kind of the network.
-        value_config: Given, the value has a separate network of its own, which sees every entity.
-            Otherwise the value head reads the policy's network, in which hidden entities see all
-            and no visible entity sees a hidden one. It has no memory of its own: it reads that of
-            the policy, and does not train it.
-        trunk: A module of your own in the place of the transformer: ``trunk(rows, offsets)`` makes
-            rows (N, D) of the embedded entities (N, D) of all frames, those of frame b being
-            ``rows[offsets[b]:offsets[b + 1]]``. Nobody tells it who is hidden, or where entities
-            are seen from, so that neither goes together with it.
+        config: Settings of the network.
+        value_config: Settings of a separate network for the value, which sees every entity. Without
+            them the value head reads the policy's network, in which hidden entities see all
+            entities, and visible ones see no hidden one. A separate network has no memory of its
+            own: it reads that of the policy without training it.
+        trunk: Module that replaces the transformer: ``trunk(rows, offsets)`` returns rows (N, D)
+            for the embedded entities (N, D) of all frames; frame b has
+            ``rows[offsets[b]:offsets[b + 1]]``. It knows neither hidden entities nor relative
+            positions, so that these are not supported.
 
     Raises:
         RaggedNetError: A subclass for each way in which a batch does not fit the spaces.
@@ -142,7 +142,7 @@ class RaggedNet(nn.Module):
             isinstance(space, GLOBAL_ACTIONS) for space in self.action_space.values()
         )
         first = [n for n in self.action_space if n not in (self.config.action_order or ())]
-        # In the order in which they are decided: those that take no part in it come first.
+        # In the order of choices: actions outside of ``action_order`` come first.
         self._order = (*first, *(self.config.action_order or ()))
         self._places = {name: place for place, name in enumerate(self.action_space)}
         setting = self.config.translation
@@ -160,7 +160,7 @@ class RaggedNet(nn.Module):
         self.encoder = Encoder(seen, self.with_global, self.config)
         if trunk is not None:
             self.encoder.transformer = OwnTrunk(trunk, self.encoder)
-        # A list in the order of the action space: a ModuleDict refuses some action names.
+        # A list in the order of the action space, because a ModuleDict refuses some action names.
         self.heads = nn.ModuleList(
             head_kind(space).head(self.config.dim, space) for space in self.action_space.values()
         )
@@ -179,7 +179,7 @@ class RaggedNet(nn.Module):
         if value_config is not None and value_config.memory != "none":
             raise NetConfigError(
                 "the separate value network cannot have a memory",
-                expected="memory='none' in value_config: it reads the memory of the policy",
+                expected="memory='none' in value_config, because it reads the memory of the policy",
                 received=repr(value_config.memory),
             )
         if self.config.memory != "none":
@@ -193,13 +193,13 @@ class RaggedNet(nn.Module):
         No code that the run names is imported, and the weights may come from any device.
 
         Args:
-            folder: The run folder.
-            device: Where the network is to be: ``cpu``, ``cuda``, or ``auto``.
+            folder: Run folder.
+            device: Device of the network: ``cpu``, ``cuda``, or ``auto``.
 
         Raises:
-            RunReaderError: Nobody who reads runs is installed.
+            RunReaderError: No installed package reads run folders.
         """
-        # Whoever writes runs can read them, and this package imports no trainer.
+        # A plug-in of the package that writes runs, because this package imports no trainer.
         for point in entry_points(group="ragged_net.runs"):
             net = point.load()(folder, device)
             assert isinstance(net, RaggedNet)
@@ -207,14 +207,14 @@ class RaggedNet(nn.Module):
         raise RunReaderError(
             "no installed package can read run folders",
             expected="an entry point of the group 'ragged_net.runs', such as that of ragged-rl",
-            hint="pip install -e . anew, where it was installed before there was one",
+            hint="run pip install -e . again if it was installed before this entry point existed",
         )
 
     def initial_state(self, games: int) -> Tensor:
-        """Return the state (games, W) float32 of games that begin; W is 0 without a memory.
+        """Return the states of games that begin: zeros (games, W) float32; W is 0 without a memory.
 
         Raises:
-            NetConfigError: Not a whole number of at least 1.
+            NetConfigError: ``games`` is not a whole number of at least 1.
         """
         if self.memory is None:
             return torch.zeros(games, 0, device=self._device)
@@ -233,30 +233,32 @@ class RaggedNet(nn.Module):
         temperature: float = 1.0,
         top_k: int = 0,
     ) -> NetOutput:
-        """Act on ``batch``.
+        """Choose actions for ``batch``, and compute its values.
 
         Args:
             batch: B frames.
-            memory: (S, W) float32, for a network with a memory, and only for one: the state before
-                each sequence; see above.
-            sequences: (S,) The number of frames of each sequence, at least 1: the batch consists
-                of them, one after the other, each in order of time. Best on the CPU. None: each
-                frame is a sequence of its own.
-            given: For each action (A,) int64: evaluate these choices (entity indices for a
-                selection) instead of drawing any. For a continuous action (A, K) float32.
-            generator: Draws the actions; torch's global one if None. On the batch's device.
-            greedy: Take the likeliest choice instead of drawing.
-            trusted: These frames, and the choices ``given``, come from earlier passes, which have
-                looked at their numbers. Nothing then waits for the device, but for lengths that
-                the CPU has never known.
-            temperature: Divides the logits, above 0: below 1 for surer choices, above 1 for more
-                even ones. Of a continuous action it multiplies the variance. Log-probabilities,
-                entropies and probabilities are those of the changed distributions.
-            top_k: Only so many of the likeliest choices, and those as likely as the last of them,
-                keep a probability; 0 for all. Means nothing to continuous actions.
+            memory: State before each sequence, required by a network with a memory. Shape: (S, W),
+                float32.
+            sequences: Number of frames of each sequence, at least 1, preferably on the CPU. The
+                batch consists of the sequences, one after the other, each in order of time. None
+                stands for sequences of one frame. Shape: (S,).
+            given: Choices to evaluate instead of drawing, for each action (A,) int64: indices of
+                choices, or of entities for a selection. For a continuous action (A, K) float32.
+            generator: Random number generator on the batch's device; None for torch's global one.
+            greedy: True to take the most probable choice instead of drawing.
+            trusted: True if the numbers of the batch and of ``given`` have been checked in an
+                earlier pass. The CPU then waits for the device only for lengths that it does not
+                know.
+            temperature: Divisor of the logits, above 0. Below 1 the probabilities become more
+                concentrated, above 1 more even. The variance of a continuous action is multiplied
+                by it. Log-probabilities, entropies and probabilities are those of the changed
+                distributions.
+            top_k: Number of most probable choices that keep a probability, together with choices as
+                probable as the last of them; 0 for all choices. Has no effect on continuous
+                actions.
 
         Raises:
-            NetConfigError: A temperature or ``top_k`` out of range.
+            NetConfigError: ``temperature`` or ``top_k`` is out of range.
         """
         check_sharpness(temperature, top_k)
         with BatchReading(batch):
@@ -327,12 +329,12 @@ class RaggedNet(nn.Module):
         return NetOutput(actions, value, state, encoded.means)
 
     def check(self, batch: EntityBatch) -> None:
-        """Look at all numbers of a batch, which may then be trusted, also on another device.
+        """Check all numbers of a batch, which may then be passed with ``trusted``, on any device.
 
-        On the CPU this costs little, where a GPU would be waited for.
+        On the CPU this takes little time, while on a GPU the CPU would wait for it.
 
         Raises:
-            RaggedNetError: What ``forward`` raises about such a batch.
+            RaggedNetError: The batch has a mistake, as in ``forward``.
         """
         with BatchReading(batch):
             check_actions(batch, self.action_space)
@@ -359,7 +361,8 @@ class RaggedNet(nn.Module):
 
         Args:
             batch: B frames.
-            memory: (B, W) float32, for a network with a memory: the state before each frame.
+            memory: State before each frame, required by a network with a memory. Shape: (B, W),
+                float32.
         """
         with BatchReading(batch):
             flags = FaultFlags()
@@ -428,7 +431,7 @@ class RaggedNet(nn.Module):
         assert encoded is not None  # for the type checker
         means = encoded.means
         if recalled is not None and self.value_memory is not None:
-            # Another network's loss must not train the policy.
+            # The loss of a separate value network must not train the policy.
             known = recalled.hidden if self.value_encoder is None else recalled.hidden.detach()
             with full_precision(means):
                 means = means + self.value_memory(known)
@@ -440,11 +443,11 @@ class RaggedNet(nn.Module):
 
         Args:
             batch: The frames.
-            gathered: Where several processes learn one network, returns the moments of all of them,
-                of which each gives its own (``InputNorm.update``).
+            gathered: Function that returns the moments of all processes of one training, from those
+                of this process (``InputNorm.update``).
 
         Raises:
-            FeatureValueError: A feature that is not finite; all statistics are then untouched.
+            FeatureValueError: A feature is not finite; the statistics are then unchanged.
         """
         with BatchReading(batch):
             flags = FaultFlags()
@@ -458,24 +461,25 @@ class RaggedNet(nn.Module):
                     encoder.embedding.update_statistics(*seen, gathered=gathered)
 
     def update_value_norm(self, returns: Tensor) -> None:
-        """Add ``returns`` (B,) to the statistics of normalised values; no value changes.
+        """Add ``returns`` (B,) to the statistics of normalised values; the values do not change.
 
-        Nothing happens without ``value_norm=popart``.
+        Without ``value_norm=popart`` it does nothing.
         """
         if isinstance(self.value_head, ValueHead):
             self.value_head.update_norm(returns)
 
     @property
     def value_std(self) -> Tensor | None:
-        """The unit () float32 of value errors; None where values are not normalised.
+        """The unit of value errors, () float32; None if values are not normalised.
 
-        A value loss divides values and returns by it, so that its size is that of 1.
+        A value loss divides values and returns by it, so that its scale does not depend on the
+        rewards.
         """
         norm = self.value_head.norm if isinstance(self.value_head, ValueHead) else None
         return None if norm is None else norm.std
 
     def policy_parameters(self) -> Iterator[nn.Parameter]:
-        """Return all parameters but those of a separate value network."""
+        """Return all parameters except those of a separate value network."""
         separate = {id(parameter) for parameter in self.value_parameters()}
         return (parameter for parameter in self.parameters() if id(parameter) not in separate)
 
@@ -493,21 +497,21 @@ class RaggedNet(nn.Module):
 
     @property
     def _weight(self) -> Tensor:
-        """One of the parameters; any layer may have been replaced."""
+        """One of the parameters; no particular one, because any layer may have been replaced."""
         weight = getattr(self.encoder.mix.linear, "weight", None)
         return weight if isinstance(weight, Tensor) else next(self.parameters())
 
     def _arrange(
         self, batch: EntityBatch, flags: FaultFlags | None, device: torch.device | None = None
     ) -> tuple[Layout, Tensor | None]:
-        """Check the features; return the flat order, and which of its rows (N,) are hidden.
+        """Check the features; return the flat order, and a mask of its hidden rows (N,).
 
-        The batch is to be on ``device``, or where the weights are.
+        The batch must be on ``device``, or on that of the weights.
         """
         weight = self._weight
         if weight.dtype != torch.float32:
             raise DtypeError(
-                "the network's parameters are of another type than its batches",
+                "the network's parameters and the batch have different dtypes",
                 expected=torch.float32,
                 received=weight.dtype,
                 hint="net.float(); to compute in bfloat16, use torch.autocast",
@@ -521,14 +525,14 @@ class RaggedNet(nn.Module):
     def _summarized(
         self, batch: EntityBatch, layout: Layout, hidden: Tensor | None
     ) -> tuple[Layout, Tensor | None]:
-        """Return the flat order, and what is hidden of it, with summaries in the place of cells."""
+        """Return the flat order and its hidden rows, with summaries in the place of grid cells."""
         if self.grids is None:
             return layout, hidden
         own = self.grids.layout(batch)
         return own, _hidden(batch, own)
 
     def _seen(self, batch: EntityBatch) -> EntityBatch:
-        """Return the batch with translated positions; the value's, if actors differ."""
+        """Return the batch with translated positions; for each_actor that of the value."""
         if self.translation is None:
             return batch
         if self.translation.each_actor:
@@ -545,7 +549,7 @@ class RaggedNet(nn.Module):
         return seen
 
     def _each(self, batch: EntityBatch, action: Actors) -> tuple[Tensor, ...]:
-        """Return the rows of an action's actors, and actees, each in its actor's own frame."""
+        """Return the rows of an action's actors and actees, each in its actor's own frame."""
         assert self.translation is not None
         actors = action.actors
         copies, layout = self.translation.each(batch, actors)
@@ -556,7 +560,7 @@ class RaggedNet(nn.Module):
         return encoded.rows
 
     def _rows_of(self, batch: EntityBatch, rows: Sequence[Tensor]) -> dict[str, list[Tensor]]:
-        """Return for each action the rows that ``_asked`` asked for: actors, then actees."""
+        """Return the rows that ``_asked`` lists, for each action: actors, then actees."""
         left, found = iter(rows), {}
         for name in self.action_space:
             actors = batch.actions[name]
@@ -571,7 +575,7 @@ class RaggedNet(nn.Module):
         return {n: (head.low, head.high) for n, head in heads if isinstance(head, ContinuousHead)}
 
     def _asked(self, batch: EntityBatch) -> list[RaggedTensor]:
-        """Return the entity indices of those whom the heads read, action by action."""
+        """Return the entity indices of the rows that the heads read, action by action."""
         asked = []
         for name in self.action_space:
             actors = batch.actions[name]
@@ -593,27 +597,27 @@ def _grid_rows(
     """Return the summaries of grids' cells, or None for a space without grids.
 
     Raises:
-        NetConfigError: Settings that do not go together with grids.
+        NetConfigError: A setting is not supported with grids.
     """
     if not obs_space.grids:
         return None
     if value_config is not None and value_config.tile_summaries != config.tile_summaries:
         raise NetConfigError(
-            "the networks of policy and value make different numbers of entities of a Grid",
+            "the networks of policy and value have different numbers of summaries of a Grid",
             expected=f"value_net.tile_summaries={config.tile_summaries}, that of net",
             received=value_config.tile_summaries,
         )
     if config.translation is not None and config.translation.each_actor:
         raise NetConfigError(
-            "translation.each_actor and a Grid do not go together",
-            expected="one of them: the map would be read once more for each actor",
+            "translation.each_actor and a Grid cannot be combined",
+            expected="one of them, because the grid would be read once more for each actor",
             received=f"the grids {', '.join(map(repr, obs_space.grids))}",
         )
     return GridRows(obs_space, with_global, config.tile_summaries)
 
 
 def _pairs(batch: EntityBatch) -> dict[str, Pairs]:
-    """Return the pairs of each selection by somebody."""
+    """Return the pairs of each selection with at least one actor."""
     return {
         name: Pairs.of(actors)
         for name, actors in batch.actions.items()
@@ -632,7 +636,7 @@ def _hidden(batch: EntityBatch, layout: Layout) -> Tensor | None:
 
 
 def _of_copies(action: Any, pairs: Pairs) -> Pairs:
-    """Return the same ``pairs`` where each actor has its frame, with its actees, for itself."""
+    """Return the ``pairs`` for batches in which each actor has its own copy of the frame."""
     actors = action.actors
     ends = torch.arange(actors.num_rows + 1)
     alone = RaggedTensor.unchecked(actors.values, send(ends, actors.values.device), ends)

@@ -1,4 +1,4 @@
-"""RelativePosition and Translation: what a network is told about the positions of entities."""
+"""RelativePosition and Translation: the use of the positions of entities."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ __all__ = ["RelativePosition", "Translation", "positions_of"]
 
 
 def _coordinates(where: str, features: object) -> dict[str, tuple[str, ...]]:
-    """Return the names of coordinates by entity type, checked as far as no space is needed."""
+    """Return the names of coordinates by entity type, checked without a space."""
     hint = f"{where}: {{Mine: [x, y], Robot: [x, y]}}"
     if not isinstance(features, Mapping) or not features:
         raise NetConfigError(
-            f"{where} names no entity type",
+            f"{where} does not name an entity type",
             expected="a mapping from entity types to the names of their coordinates",
             received=shown(features),
             hint=hint,
@@ -39,8 +39,8 @@ def _coordinates(where: str, features: object) -> dict[str, tuple[str, ...]]:
             or len(set(own)) < len(own)
         ):
             raise NetConfigError(
-                f"{where} of {name!r} are no coordinates",
-                expected="one to three different names of features",
+                f"{where} of {name!r} are not coordinates",
+                expected="the names of one to three different features",
                 received=shown(own),
                 hint=hint,
             )
@@ -52,7 +52,7 @@ def _headings(where: str, headings: object) -> dict[str, str]:
         isinstance(own, str) for own in headings.values()
     ):
         raise NetConfigError(
-            f"{where} is no mapping",
+            f"{where} is not a mapping",
             expected="names of features by entity type, such as {Vehicle: direction}",
             received=shown(headings),
         )
@@ -62,7 +62,7 @@ def _headings(where: str, headings: object) -> dict[str, str]:
 def _scales(where: str, scale: object) -> dict[str, float]:
     if not isinstance(scale, Mapping) or not all(isinstance(name, str) for name in scale):
         raise NetConfigError(
-            f"{where} is no mapping",
+            f"{where} is not a mapping",
             expected="lengths by entity type, such as {Mine: 5.0}",
             received=shown(scale),
         )
@@ -71,7 +71,7 @@ def _scales(where: str, scale: object) -> dict[str, float]:
 
 def _name(where: str, value: object) -> str:
     if not isinstance(value, str):
-        raise NetConfigError(f"{where} is no name", expected="a string", received=shown(value))
+        raise NetConfigError(f"{where} is not a name", expected="a string", received=shown(value))
     return value
 
 
@@ -80,23 +80,23 @@ class RelativePosition:
     """The use of relative positions of pairs of entities.
 
     Args:
-        features: For each entity type with positions, the names of its coordinates, such as
-            ``{"Mine": ["x", "y"], "Robot": ["x", "y"]}``; types that are left out have none. None:
-            the types whose ``Position`` the space declares.
-        kind: ``waves`` turns queries, keys and values (``relative_position.py``): compiled, and at
-            home in every attention backend. ``mlp`` adds a bias to the scores
-            (``position_bias.py``): it knows headings and costs a pass over all pairs in torch.
-            ``none`` leaves declared positions alone.
-        unit: The smallest offset that matters.
-        extent: The largest offset along one axis that is told from smaller ones.
-        absolute: Whether coordinates are embedded as features, too. Without, a network cannot tell
-            where on the map something happens, and plays on larger maps as on those it knows.
-        heading: For an entity type the feature with its heading, radians from the x axis to the
-            left or a ``Discrete`` share of a full turn. These entities see offsets turned into it:
-            x ahead, y to the left. With ``mlp`` alone, and two coordinates.
+        features: Names of the coordinates of each entity type with positions, such as ``{"Mine":
+            ["x", "y"], "Robot": ["x", "y"]}``. None stands for the types whose ``Position`` the
+            space declares.
+        kind: ``waves`` rotates queries, keys and values (``relative_position.py``); it is compiled,
+            and works with every attention backend. ``mlp`` adds a bias to the attention scores
+            (``position_bias.py``); it supports headings, and takes a pass over all pairs in torch.
+            ``none`` ignores declared positions.
+        unit: Smallest offset that matters.
+        extent: Largest offset along one axis that is distinguished from smaller ones.
+        absolute: True to embed coordinates as features, too. Without them a network cannot depend
+            on the place on the map, and plays on larger maps as on those of the training.
+        heading: Feature with the heading of an entity type: an angle in radians, counterclockwise
+            from the x axis, or a ``Discrete`` fraction of a full turn. These entities see offsets
+            rotated by it: x ahead, y to the left. Supported by ``mlp`` only, for two coordinates.
 
     Raises:
-        NetConfigError: A value out of range, or values that contradict each other.
+        NetConfigError: A value is out of range, or values contradict each other.
     """
 
     features: Mapping[str, Sequence[str]] | None = checked(or_none(_coordinates), None)
@@ -117,7 +117,7 @@ class RelativePosition:
             )
         if self.heading and self.kind != "mlp":
             raise NetConfigError(
-                f"relative_position.heading cannot be had with kind={self.kind!r}",
+                f"relative_position.heading is not supported by kind={self.kind!r}",
                 expected="kind='mlp', or net.translation with a heading",
                 received=shown(self.heading),
             )
@@ -125,25 +125,26 @@ class RelativePosition:
 
 @dataclass(frozen=True)
 class Translation:
-    """Moves the positions of a frame into that of a reference entity, before they are embedded.
+    """A transformation of the positions of a frame to those relative to a reference entity.
 
     Args:
-        reference: The entity type of the reference.
-        features: The coordinates of each entity type, as in ``RelativePosition``.
-        heading: A feature of the reference: positions are turned, too, x ahead and y to the left.
-        distance: Whether the distance to the reference, and the unit vector to the entity, are
-            appended to the features.
-        each_actor: Each actor sees the frame from where it is itself, with its own heading if it is
-            of the reference's type. That takes a pass through the network for each action, in which
-            there is a frame for each actor, and one for the value, which sees positions from the
-            middle of each frame. Without, a frame may hold no second reference entity.
-        scale: For entity types with positions, how far away is one unit of what the embedding gets,
-            such as ``{"Mine": 5.0}`` where the difference between 3 and 8 matters and that between
-            50 and 55 does not. Types that are left out keep their own scale: the declared one, or
-            that of running statistics, which the farthest entities decide.
+        reference: Entity type of the reference.
+        features: Coordinates of each entity type, as in ``RelativePosition``.
+        heading: Feature of the reference by which positions are rotated, too: x ahead, y to the
+            left.
+        distance: True to append the distance to the reference, and the unit vector from it, to the
+            features.
+        each_actor: True if each actor sees the frame relative to itself, with its own heading if it
+            has the type of the reference. This takes a pass through the network for each action,
+            with one frame for each actor, and one for the value, which sees positions relative to
+            the centre of each frame. If False, a frame must have at most one reference entity.
+        scale: Distance that becomes 1 before embedding, by entity type, such as ``{"Mine": 5.0}``
+            if the difference between 3 and 8 matters, but not that between 50 and 55. Other types
+            keep their own scale: the declared one, or that of running statistics, which the
+            farthest entities dominate.
 
     Raises:
-        NetConfigError: A value of another kind.
+        NetConfigError: A value has the wrong type.
     """
 
     reference: str = checked(_name)
@@ -164,10 +165,10 @@ Setting = RelativePosition | Translation
 def positions_of(
     obs_space: ObsSpace, setting: Setting | None, where: str = "relative_position"
 ) -> dict[str, Position]:
-    """Return the position of each entity type that has one for the network.
+    """Return the position of each entity type whose positions the network uses.
 
     Raises:
-        NetConfigError: Names that the space does not have, or coordinates of different numbers.
+        NetConfigError: The space lacks a name, or types have different numbers of coordinates.
     """
     if isinstance(setting, RelativePosition) and setting.kind == "none":
         return {}
@@ -212,7 +213,7 @@ def positions_of(
             if name not in found:
                 check_feature(obs_space, f"{where}.scale", name)
                 raise NetConfigError(f"{where}.scale: {name!r} has no position", options=found)
-    # In the order of the space, whatever order the setting has.
+    # In the order of the space, not of the setting.
     return {name: found[name] for name in obs_space.entities if name in found}
 
 

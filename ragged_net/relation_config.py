@@ -1,4 +1,4 @@
-"""The setting ``net.relations``: which features name the same thing."""
+"""The setting ``net.relations``: features that contain the same kind of number."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _HINT = "net.relations: [[Job.machine, Machine.index]]"
 
 
 def checked_relations(where: str, relations: Any) -> tuple[tuple[str, ...], ...]:
-    """Return the relations as tuples of ``Type.feature``, checked as far as no space is needed.
+    """Return the relations as tuples of ``Type.feature``, checked without a space.
 
     Raises:
-        NetConfigError: They are something else.
+        NetConfigError: They are not lists of ``Type.feature``.
     """
     found: list[tuple[str, ...]] = []
     own: Any
@@ -34,7 +34,7 @@ def checked_relations(where: str, relations: Any) -> tuple[tuple[str, ...], ...]
         if len(set(types)) < len(types):
             raise NetConfigError(
                 f"{where} names an entity type twice in one relation",
-                expected="each type once; another feature of it belongs to another relation",
+                expected="each type once; put another feature of it into another relation",
                 received=repr(own),
             )
         found.append(tuple(own))
@@ -44,10 +44,10 @@ def checked_relations(where: str, relations: Any) -> tuple[tuple[str, ...], ...]
 def relations_in(
     obs_space: ObsSpace, relations: tuple[tuple[str, ...], ...]
 ) -> list[dict[str, str]]:
-    """Return for each relation the feature of each entity type that is in it.
+    """Return the feature of each entity type in each relation.
 
     Raises:
-        NetConfigError: Names that the space does not have, or features that are no plain numbers.
+        NetConfigError: The space lacks a name, or a feature is not a plain number.
     """
     found = [{part.partition(".")[0]: part.partition(".")[2] for part in own} for own in relations]
     for own in found:

@@ -1,4 +1,4 @@
-"""Checks of the settings of networks, which stand beside the default of each field."""
+"""Checks of the settings of networks, declared beside the default of each field."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 Check: TypeAlias = Callable[[str, Any], Any]
-"""Takes the name of a setting and its value; returns the value, or raises NetConfigError."""
+"""A function of a setting's name and value that returns the value or raises NetConfigError."""
 
 
 def checked(check: Check, default: Any = dataclasses.MISSING) -> Any:
@@ -31,7 +31,7 @@ def checked(check: Check, default: Any = dataclasses.MISSING) -> Any:
 
 
 def check_fields(config: Any, where: str) -> None:
-    """Check all fields of a frozen dataclass, whose values become what their checks return."""
+    """Check all fields of a frozen dataclass, and replace values by what their checks return."""
     for own in dataclasses.fields(config):
         if "check" in own.metadata:
             value = own.metadata["check"](f"{where}.{own.name}", getattr(config, own.name))
@@ -60,7 +60,7 @@ def or_none(check: Check) -> Check:
 
 
 def above_0(where: str, value: Any, hint: str | None = None) -> Any:
-    """Return a finite number above 0."""
+    """Return ``value`` as a finite number above 0."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not 0 < value <= sys.float_info.max:
         raise NetConfigError(
@@ -73,10 +73,10 @@ def above_0(where: str, value: Any, hint: str | None = None) -> Any:
 
 
 def flag(where: str, value: Any) -> bool:
-    """Return a truth value."""
+    """Return ``value`` as a bool."""
     if not isinstance(value, bool):
         raise NetConfigError(
-            f"{where} is no truth value", expected="true or false", received=shown(value)
+            f"{where} is not a bool", expected="true or false", received=shown(value)
         )
     return value
 
@@ -84,14 +84,14 @@ def flag(where: str, value: Any) -> bool:
 def check_feature(
     obs_space: ObsSpace, where: str, name: str, feature: str | None = None, discrete: bool = False
 ) -> None:
-    """Raise NetConfigError unless the space has an entity type, no grid, with such a feature.
+    """Raise NetConfigError unless the space has an entity type, not a grid, with such a feature.
 
     Args:
-        obs_space: The entity types.
-        where: The setting.
-        name: The name of the type.
-        feature: The name of its feature; None for any.
-        discrete: Whether a discrete feature will do.
+        obs_space: Space with the entity types.
+        where: Name of the setting.
+        name: Name of the entity type.
+        feature: Name of its feature; None for any feature.
+        discrete: True if the feature may be discrete.
     """
     entity = obs_space.entities.get(name)
     if entity is None:
@@ -103,7 +103,7 @@ def check_feature(
     if isinstance(entity, Grid):
         raise NetConfigError(
             f"{where} names the Grid {name!r}",
-            expected="entity types that are lists of rows; the places of cells are those in a grid",
+            expected="an entity type that is a list of rows; cells have positions in their grid",
         )
     if feature is None:
         return

@@ -184,11 +184,11 @@ def test_memory_and_normalised_values_are_taken_over(settings):
         (lambda: RaggedNet(NEW, MORE, SMALL, SMALL), "separate value network"),
         (
             lambda: RaggedNet(NEW, {"Move": SelectEntityActionSpace()}, SMALL),
-            "'Move' is of another",
+            "'Move' has another",
         ),
         (
             lambda: RaggedNet(ObsSpace(entities={"B": Entity([Discrete("x", 4)])}), MOVES, SMALL),
-            "feature 'x' of 'B' is of another kind",
+            "feature 'x' of 'B' has another kind",
         ),
     ],
 )

@@ -362,7 +362,7 @@ def test_arguments_of_the_wrong_class():
         for use in (net, net.value, net.update_statistics):
             with pytest.raises(RaggedNetError, match=r"(?s)the batch is.*wrong class.*Entity"):
                 use(wrong)
-    with pytest.raises(RaggedNetError, match=r"given\['Move'\]: no tensor"):
+    with pytest.raises(RaggedNetError, match=r"given\['Move'\]: not a tensor"):
         net(batch, given={"Move": [0], "Fire": [1]})
     with pytest.raises(RaggedNetError, match="given is of the wrong class"):
         net(batch, given=torch.zeros(3))

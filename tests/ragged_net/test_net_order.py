@@ -190,9 +190,9 @@ def test_without_an_order_there_is_nothing_more_in_the_network():
     ("order", "words"),
     [
         (["Move", "Tarket"], "did you mean 'Target'"),
-        (["Move"], "two actions or more"),
+        (["Move"], "at least two actions"),
         (["Move", "Move"], "each once"),
-        ("Move", "two actions or more"),
+        ("Move", "at least two actions"),
         ([1, 2], "names"),
     ],
 )

@@ -81,7 +81,7 @@ def test_nested_tensors_and_their_gradients(layout):
             UnknownNameError,
             "Mines",
         ),
-        (lambda: EntityBatch.from_lists({}), EmptyBatchError, "how many frames"),
+        (lambda: EntityBatch.from_lists({}), EmptyBatchError, "the number of frames"),
         (
             lambda: EntityBatch.from_padded({"Mine": torch.zeros(2, 3, 1)}, {"Mine": [1, 4]}),
             ShapeError,
@@ -158,10 +158,10 @@ def test_odd_values_lead_to_errors_of_this_package_alone(make):
 
 def test_what_is_no_dense_tensor_says_what_to_do():
     sparse = torch.zeros(2, 3, 2).to_sparse()
-    with pytest.raises(DtypeError, match=r"type 'Mine': no dense(?s:.*)sparse_coo(?s:.*)to_dense"):
+    with pytest.raises(DtypeError, match=r"'Mine': not a dense(?s:.*)sparse_coo(?s:.*)to_dense"):
         EntityBatch.from_padded({"Mine": sparse}, {"Mine": [1, 2]})
     nested = torch.nested.nested_tensor([torch.zeros(1, 2), torch.zeros(2, 2)])
-    with pytest.raises(DtypeError, match=r"no dense(?s:.*)nested(?s:.*)from_nested"):
+    with pytest.raises(DtypeError, match=r"not a dense(?s:.*)nested(?s:.*)from_nested"):
         EntityBatch.from_padded({"Mine": nested}, {"Mine": [1, 2]})
     lengths = torch.zeros(2, dtype=torch.int64, device="meta")
     with pytest.raises(DeviceError, match=r"the lengths: nobody knows them(?s:.*)meta"):

@@ -291,10 +291,10 @@ def test_types_that_are_left_out_keep_their_features():
         ({"kind": "wave"}, r"(?s)kind does not exist.*'waves'"),
         ({"unit": 0}, "unit is out of range"),
         ({"unit": 4.0, "extent": 2.0}, "smaller than its unit"),
-        ({"absolute": "yes"}, "no truth value"),
-        ({"features": {}}, "names no entity type"),
-        ({"features": {"Mine": "xy"}}, "no coordinates"),
-        ({"features": {"Mine": ["x", "x"]}}, "no coordinates"),
+        ({"absolute": "yes"}, "is not a bool"),
+        ({"features": {}}, "does not name an entity type"),
+        ({"features": {"Mine": "xy"}}, "are not coordinates"),
+        ({"features": {"Mine": ["x", "x"]}}, "are not coordinates"),
         ({"features": {"Mien": ["x", "y"]}}, r"(?s)unknown entity type 'Mien'.*'Mine'"),
         ({"features": {"Mine": ["x", "z"]}}, "no feature 'z'"),
         ({"features": {"Robot": ["x", "heading"]}}, "discrete"),
@@ -434,13 +434,13 @@ def test_a_translation_that_does_not_fit_is_refused():
         ({"reference": "Robto"}, r"(?s)unknown entity type 'Robto'.*'Robot'"),
         ({"reference": "Wall"}, "'Wall' has no position"),
         ({"reference": "Robot", "heading": "hp2"}, "no feature 'hp2'"),
-        ({"reference": "Robot", "distance": 1}, "no truth value"),
-        ({"reference": 3}, "no name"),
-        ({"reference": "Robot", "scale": 5.0}, r"(?s)scale is no mapping.*received: +5.0"),
+        ({"reference": "Robot", "distance": 1}, "is not a bool"),
+        ({"reference": 3}, "is not a name"),
+        ({"reference": "Robot", "scale": 5.0}, r"(?s)scale is not a mapping.*received: +5.0"),
         ({"reference": "Robot", "scale": {"Mine": 0.0}}, "(?s)scale of 'Mine'.*number > 0"),
         ({"reference": "Robot", "scale": {"Mine": 10**400}}, "(?s)scale of 'Mine'.*number > 0"),
         ({"reference": "Robot", "scale": {"Mine": Unprintable()}}, "scale of 'Mine' is out"),
-        ({"reference": "Robot", "scale": Unprintable()}, "scale is no mapping"),
+        ({"reference": "Robot", "scale": Unprintable()}, "scale is not a mapping"),
         ({"reference": "Robot", "scale": {"Wall": 2.0}}, "scale: 'Wall' has no position"),
         ({"reference": "Robot", "scale": {"Mien": 2.0}}, "unknown entity type 'Mien'"),
     ):
@@ -512,5 +512,5 @@ def _nobody(batch):
 
 @pytest.mark.parametrize("other", [{"memory": "lstm"}, {"action_order": ["Move", "Target"]}])
 def test_a_frame_for_each_actor_has_no_memory_and_no_order(other):
-    with pytest.raises(NetConfigError, match=r"each_actor and .* do not go together"):
+    with pytest.raises(NetConfigError, match=r"each_actor and .* cannot be combined"):
         NetConfig(translation=Translation("A", each_actor=True), **other)

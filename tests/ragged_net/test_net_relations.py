@@ -171,5 +171,5 @@ def test_bad_relations(relations, match):
 
 def test_relations_and_positions_turn_the_same_numbers():
     space = ObsSpace(entities={"Job": Entity([Position("x", "y"), "machine"])})
-    with pytest.raises(NetConfigError, match="do not go together"):
+    with pytest.raises(NetConfigError, match="cannot be combined"):
         RaggedNet(space, ACTIONS, NetConfig(relations=[["Job.machine"]]))

@@ -129,7 +129,7 @@ def test_a_list_is_no_part_of_a_batch():
         EntityBatch({"Mine": [[1.0, 2.0]]}, torch.zeros(1, 0))
     with pytest.raises(WrongTypeError, match=r"(?s)entities of an EntityBatch.*a dict"):
         EntityBatch([[1.0, 2.0]], torch.zeros(1, 0))
-    with pytest.raises(WrongTypeError, match="features: no tensor"):
+    with pytest.raises(WrongTypeError, match="features: not a tensor"):
         EntityBatch({}, [[1.0]])
 
 
