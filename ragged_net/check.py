@@ -1,7 +1,7 @@
-"""Checks a batch against the spaces of a network, before anything is computed.
+"""Checks of a batch against the spaces of a network, before anything is computed.
 
-What shapes and names can tell is checked first. What only numbers can tell is gathered as flags
-and read at once: on a GPU each look at a number waits for the device.
+Shapes and names are checked first. Checks of numbers set flags that are read together, because each
+read of a number waits for a GPU.
 """
 
 from __future__ import annotations
@@ -54,17 +54,17 @@ __all__ = [
 
 
 class FaultFlags:
-    """Tensors that must be False throughout, each with the error that it stands for."""
+    """Tensors that must be all False, each with its error."""
 
     def __init__(self) -> None:
         self._pending: list[tuple[Tensor, Callable[[], RaggedNetError]]] = []
 
     def add(self, bad: Tensor, error: Callable[[], RaggedNetError]) -> None:
-        """Remember ``bad`` (any shape, bool); ``error`` is called only if it has a True."""
+        """Add ``bad`` (any shape, bool); ``error`` is called only if it has a True."""
         self._pending.append((bad.any(), error))
 
     def check(self) -> None:
-        """Raise the error of the first flag that is up."""
+        """Raise the error of the first flag that is set."""
         if not self._pending:
             return
         raised = torch.stack([bad for bad, _ in self._pending]).tolist()
@@ -78,7 +78,7 @@ def check_features(
 ) -> None:
     """Check entity types, feature widths and the device; flag features out of range.
 
-    Without ``flags`` no number is looked at.
+    Without ``flags`` no numbers are checked.
     """
     if batch.device != device:
         raise DeviceError(
@@ -106,9 +106,9 @@ def _check_features(
     flags: FaultFlags | None,
     look: Callable[..., bool] | None,
 ) -> None:
-    """Check features, and flag their numbers unless a compiled ``look`` finds nothing wrong.
+    """Check features, and flag their numbers unless a compiled ``look`` finds no mistake.
 
-    ``rows`` are the frames that the ``values`` (N, F) lie in; None: one row in each.
+    ``rows`` has the frames of the ``values`` (N, F); None stands for one row in each frame.
     """
     if values.shape[1] != len(features):
         raise ShapeError(
@@ -120,12 +120,12 @@ def _check_features(
         return
     if look is not None and look(values.numpy(force=True), _sizes(features)):
         return
-    if kernels.is_wrapped(values):  # by ``vmap``: it stands for many, and no number can be read
+    if kernels.is_wrapped(values):  # by ``vmap``, within which no number can be read
         return
     for column, feature in enumerate(features):
         picked = values[:, column]
         if isinstance(feature, Discrete):
-            # Written so that NaN is out of range too.
+            # In this form NaN is out of range, too.
             bad = ~((picked >= 0) & (picked < feature.n) & (picked == picked.floor()))
         else:
             bad = ~torch.isfinite(picked)
@@ -216,7 +216,7 @@ def flag_actions(
     bounds: Mapping[str, tuple[Tensor, Tensor]],
     flags: FaultFlags,
 ) -> None:
-    """Flag indices that leave their frame, hidden actors, actors without a choice, bad choices."""
+    """Flag indices outside of their frame, hidden actors, actors without a choice, bad choices."""
     for name, action in batch.actions.items():
         chosen = None if given is None else given[name]
         if not action.actors.num_rows or _are_sound(action, layout, hidden, chosen):
@@ -258,7 +258,7 @@ def _are_sound(
     hidden: Tensor | None,
     chosen: Tensor | None,
 ) -> bool:
-    """Return True if one compiled look finds nothing wrong; False where it cannot look, too."""
+    """Return True if a compiled check finds no mistake; False also if it cannot run."""
     if not isinstance(action, CategoricalActors) or hidden is not None:
         return False
     values = action.actors.values
@@ -281,7 +281,7 @@ def _flag_rows(
     flags.add(
         bad,
         lambda: RowIndexError(
-            f"{where} point outside their frames",
+            f"{where} are outside of their frames",
             expected="0 <= index < number of entities of the frame, the global entity included",
             received=f"index {int(indices.values[bad][0])} in frame {int(frames[bad][0])} of "
             f"{int(lengths[frames[bad][0]])} entities",
@@ -289,7 +289,7 @@ def _flag_rows(
     )
     if hidden is None or hidden.shape[0] == 0:
         return
-    # Indices outside are reported above; here they only must not crash.
+    # Indices outside are reported above; clamped, they cannot crash the check below.
     rows = layout.flat_rows(indices).clamp(0, hidden.shape[0] - 1)
     seen = hidden.index_select(0, rows)
     flags.add(
@@ -302,7 +302,7 @@ def _flag_rows(
 
 
 def _flag_repeated(where: str, indices: RaggedTensor, layout: Layout, flags: FaultFlags) -> None:
-    if layout.num_rows == 0:  # then all of them point outside
+    if layout.num_rows == 0:  # then all indices are outside
         return
     rows = layout.flat_rows(indices).clamp(0, layout.num_rows - 1)
     counts = rows.new_zeros(layout.num_rows).index_add(0, rows, torch.ones_like(rows))
@@ -311,7 +311,7 @@ def _flag_repeated(where: str, indices: RaggedTensor, layout: Layout, flags: Fau
         repeated,
         lambda: RowIndexError(
             f"{where} name an entity more than once",
-            expected="each entity at most once: its probability would be split",
+            expected="each entity at most once, because its probability would be split",
             received=f"index {int(indices.values[repeated][0])} in frame "
             f"{int(indices.frame_ids()[repeated][0])}",
         ),
@@ -336,5 +336,5 @@ def _flag_choices(name: str, choices: Tensor, mask: Tensor, flags: FaultFlags) -
 def _mask_error(name: str, choices: Tensor) -> Callable[[], RaggedNetError]:
     return lambda: MaskError(
         f"action {name!r}: actor {int((choices == 0).nonzero()[0])} of the batch has no choice",
-        expected="at least one allowed choice for each actor; leave the actor out otherwise",
+        expected="at least one allowed choice for each actor; leave out an actor without one",
     )

@@ -1,8 +1,8 @@
-"""Tensors that grow at their end: a rollout, step by step, without ever being held twice.
+"""Tensors that grow at their end, such as a rollout, without ever being copied as a whole.
 
-``GrowingBatch`` in ``batch.py`` is made of them.
+``GrowingBatch`` in ``batch.py`` consists of them.
 
-``clear`` keeps the memory for the next one, which then overwrites what ``all`` has returned.
+``clear`` keeps the memory for new rows, which overwrite the tensor that ``all`` has returned.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from ragged_net.transfer import send
 __all__ = ["GrowingActors", "GrowingRagged", "GrowingTensor"]
 
 _MARGIN = 1.25
-"""Room for parts that are larger than the first one."""
+"""Factor of room for parts that are larger than the first one."""
 
 
 class GrowingTensor:
     """A tensor to which rows are added.
 
-    Room is made once, if later parts are like the first one; pages of it that are never written
-    take no memory.
+    Memory is allocated once if later parts are about as large as the first one; pages that are
+    never written take no physical memory.
 
     Args:
-        parts: How many parts of about the size of the first one are to come.
+        parts: Expected number of parts with about the size of the first one.
     """
 
     def __init__(self, parts: int = 1) -> None:
@@ -64,18 +64,18 @@ class GrowingTensor:
         self._used = end
 
     def all(self) -> Tensor:
-        """Return all rows so far, in the memory that further parts are added to."""
+        """Return all rows so far, in the memory to which further parts are added."""
         if self._rows is None or not self._started:
             raise EmptyBatchError("nothing to concatenate", expected="at least one part")
         return self._rows[: self._used]
 
     def clear(self) -> None:
-        """Forget all rows."""
+        """Remove all rows."""
         self._used, self._started = 0, False
 
     @staticmethod
     def _room(part: Tensor, rows: int) -> Tensor:
-        with torch.inference_mode(False):  # else nobody could write to it outside that mode
+        with torch.inference_mode(False):  # otherwise it could be written in that mode only
             return part.new_empty(int(rows * _MARGIN), *part.shape[1:])
 
 
@@ -93,8 +93,8 @@ class GrowingRagged:
 
     def add(self, part: RaggedTensor) -> None:
         """Append the frames of ``part``."""
-        self._values.add(part.values)  # which may refuse them
-        offsets = part.host_offsets  # a device is told all of them at once, at the end
+        self._values.add(part.values)  # may raise an error
+        offsets = part.host_offsets  # copied to the device together, at the end
         self._known.add(offsets[1:] + self.num_rows if self._started else offsets)
         self._started = True
         self.num_rows += part.num_rows
@@ -107,7 +107,7 @@ class GrowingRagged:
         return RaggedTensor.unchecked(values, send(known, values.device), known)
 
     def clear(self) -> None:
-        """Forget all frames."""
+        """Remove all frames."""
         for part in (self._values, self._known):
             part.clear()
         self._started, self.num_rows = False, 0
@@ -116,11 +116,11 @@ class GrowingRagged:
 class GrowingActors:
     """Actors of one action to which those of more frames are added.
 
-    A selection without a mask gets one that allows everything as soon as another part has one.
+    If only some parts of a selection have a mask, the others get one that is all True.
 
     Args:
-        like: Actors of the class of those to come.
-        parts: How many parts of about the size of the first one are to come.
+        like: Actors of the same class.
+        parts: Expected number of parts with about the size of the first one.
     """
 
     def __init__(self, like: Actors, parts: int) -> None:
@@ -163,7 +163,7 @@ class GrowingActors:
         return self._kind(**values)
 
     def clear(self) -> None:
-        """Forget all actors."""
+        """Remove all actors."""
         if self._kind is SelectActors:
             self._fields.pop("mask", None)
         for own in self._fields.values():

@@ -1,4 +1,4 @@
-"""Ragged tensors from what others hold: lists, padded tensors with lengths, nested tensors."""
+"""Ragged tensors from other formats: lists, padded tensors with lengths, nested tensors."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ def from_lists(where: str, frames: Any, width: int | None = None) -> RaggedTenso
     """Return the frames of one entity type, given as lists of rows or arrays (n, F).
 
     Args:
-        where: What an error calls them.
-        frames: B of them.
-        width: F; None where a row, or the shape of a tensor, tells it.
+        where: Name of the entity type in errors.
+        frames: Rows of B frames.
+        width: Width F; None takes it from the rows, or from the shape of a tensor.
 
     Raises:
-        ShapeError: Rows of different widths, or no row that tells it.
-        DtypeError: Something else than numbers.
+        ShapeError: Rows have different widths, or there is none to determine the width.
+        DtypeError: A row contains other values than numbers.
     """
     check_kind(where, frames, Sequence, hint=_FRAMES)
     parts = [_rows(where, frame) for frame in frames]
-    # An empty list says nothing about widths; an empty tensor (0, F) does.
+    # An empty list has no width; an empty tensor (0, F) has.
     widths = {part.shape[1] for part in parts if part.ndim == 2}
     widths |= set() if width is None else {width}
     if len(widths) != 1:
@@ -59,7 +59,7 @@ def _rows(where: str, frame: Any) -> Tensor:
     """Return the rows (n, F) float32 of one frame; (0,) of an empty list."""
     try:
         rows = torch.as_tensor(frame, dtype=torch.float32)
-    except Exception as error:  # whatever an odd object raises
+    except Exception as error:  # any error of an object that is not a list or array
         is_list = isinstance(frame, list | tuple)
         lengths = {len(row) for row in frame if isinstance(row, list | tuple)} if is_list else ()
         if len(lengths) > 1:
@@ -69,7 +69,7 @@ def _rows(where: str, frame: Any) -> Tensor:
                 received=sorted(lengths),
             ) from error
         raise DtypeError(
-            f"{where}: a frame is no list of rows of numbers", received=shown(frame)
+            f"{where}: a frame is not a list of rows of numbers", received=shown(frame)
         ) from error
     check_tensor(f"{where}: a frame", rows)
     if rows.ndim != 2 and tuple(rows.shape) != (0,):
@@ -82,22 +82,21 @@ def _rows(where: str, frame: Any) -> Tensor:
 
 
 def from_padded(where: str, values: Tensor, lengths: Any) -> RaggedTensor:
-    """Return the frames that lie in a tensor with room for the longest one.
+    """Return the frames of a padded tensor.
 
     Args:
-        where: What an error calls them.
-        values: (B, L, ...).
-        lengths: (B,) whole numbers: the first so many rows of each frame are there. Or (B, L)
-            bool: which rows are.
+        where: Name of the entity type in errors.
+        values: Padded rows. Shape: (B, L, ...).
+        lengths: Number of rows of each frame, (B,), or mask of the existing rows, (B, L) bool.
 
     Raises:
-        ShapeError, DtypeError: Lengths of other frames, or beyond the padding.
+        ShapeError, DtypeError: The lengths have another number of frames, or exceed the padding.
     """
     check_tensor(where, values)
     check_known(where, values)
     if values.ndim < 2:
         raise ShapeError(
-            f"{where}: no padded frames", expected="(B, L, ...)", received=tuple(values.shape)
+            f"{where}: not a padded tensor", expected="(B, L, ...)", received=tuple(values.shape)
         )
     lengths = whole_numbers(f"{where}: the lengths", lengths).to(values.device)
     if lengths.dtype == torch.bool:
@@ -114,7 +113,7 @@ def from_padded(where: str, values: Tensor, lengths: Any) -> RaggedTensor:
             frames and not 0 <= int(lengths.min()) <= int(lengths.max()) <= room
         ):
             raise ShapeError(
-                f"{where}: lengths that do not fit the padded frames",
+                f"{where}: the lengths do not fit the padded frames",
                 expected=f"({frames},) whole numbers from 0 to {room}",
                 received=f"{tuple(lengths.shape)} {lengths.dtype}: {lengths.tolist()}"[:100],
             )
@@ -126,12 +125,12 @@ def from_nested(where: str, nested: Tensor) -> RaggedTensor:
     """Return the frames of a nested tensor of torch, jagged or strided.
 
     Raises:
-        WrongTypeError: No nested tensor.
+        WrongTypeError: ``nested`` is not a nested tensor.
     """
     check_tensor(where, nested, nested=True)
     if not nested.is_nested:
         raise DtypeError(
-            f"{where}: no nested tensor",
+            f"{where}: not a nested tensor",
             expected="torch.nested.nested_tensor(list, layout=torch.jagged)",
             received=f"a tensor of shape {tuple(nested.shape)}",
             hint="from_padded takes padded ones",
@@ -146,17 +145,17 @@ def from_nested(where: str, nested: Tensor) -> RaggedTensor:
         )
     lengths = [len(part) for part in parts]
     if nested.layout == torch.jagged and sum(lengths) == len(nested.values()):
-        return RaggedTensor.from_lengths(nested.values(), lengths)  # as it lies there
+        return RaggedTensor.from_lengths(nested.values(), lengths)  # without a copy
     return RaggedTensor.from_lengths(torch.cat(parts), lengths)
 
 
 def by_type(
     entities: Mapping[str, Any], obs_space: ObsSpace | None
 ) -> list[tuple[str, Any, int | None]]:
-    """Return each entity type with its frames, and its width where a space tells it.
+    """Return the frames of each entity type, and its width if a space determines it.
 
     Raises:
-        UnknownNameError: A type that the space does not have. One that is missing is empty.
+        UnknownNameError: The space lacks a type. A type that ``entities`` lacks is empty.
     """
     check_kind("the entities of a batch", entities, Mapping, hint="a dict from names to frames")
     if obs_space is None:

@@ -1,4 +1,4 @@
-"""Full precision: a context for what autocast must leave alone."""
+"""Full precision: a context for computations that need float32 under autocast."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["full_precision"]
 def full_precision(x: Tensor) -> AbstractContextManager[object]:
     """Return a context without autocast on the device of ``x``."""
     kind = x.device.type
-    # Entering and leaving takes as long as a few small layers, so only where it matters.
+    # Only if necessary, because entering and leaving takes as long as a few small layers.
     return torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else _NOTHING
 
 

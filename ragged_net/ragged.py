@@ -35,7 +35,7 @@ __all__ = [
 
 def offsets_of(lengths: Tensor) -> Tensor:
     """Return the offsets (B + 1,) int64 of frames of ``lengths`` (B,)."""
-    if lengths.device.type == "cpu":  # NumPy's calls cost a fraction of torch's
+    if lengths.device.type == "cpu":  # calls of NumPy take less time than those of torch
         sums = np.zeros(lengths.shape[0] + 1, np.int64)
         _array(lengths).cumsum(out=sums[1:])
         return torch.from_numpy(sums)
@@ -45,7 +45,7 @@ def offsets_of(lengths: Tensor) -> Tensor:
 
 
 def _array(numbers: Tensor) -> npt.NDArray[np.int64]:
-    """Return ``numbers`` (K,) int64 on the CPU as an array, within ``torch.func``, too."""
+    """Return ``numbers`` (K,) int64 on the CPU as an array, also within ``torch.func``."""
     if kernels.in_torch_func():
         return np.array(numbers.tolist(), np.int64)
     return numbers.numpy()
@@ -54,40 +54,40 @@ def _array(numbers: Tensor) -> npt.NDArray[np.int64]:
 def check_memory(where: str, tensor: Tensor) -> None:
     """Raise ShapeError if ``tensor``, on the CPU, has numbers outside of its storage.
 
-    Where somebody has made a storage smaller, torch, too, reads whatever lies behind it.
+    If a storage has been made smaller, torch reads beyond its end.
     """
     start, size, held = tensor.storage_offset(), tensor.itemsize, tensor.untyped_storage().nbytes()
     if start * size + tensor.nbytes <= held or not tensor.numel():
-        return  # most are contiguous, and this is all that there is to look at
+        return  # the usual case, a contiguous tensor, needs no further check
     steps = zip(tensor.shape, tensor.stride(), strict=True)
     needed = (start + 1 + sum((count - 1) * step for count, step in steps)) * size
     if needed > held:
         raise ShapeError(
-            f"{where}: its memory has been taken away",
+            f"{where}: its memory has been freed",
             expected=f"a storage of {needed} bytes",
             received=f"{held} bytes",
         )
 
 
 def check_known(where: str, numbers: Tensor) -> None:
-    """Raise DeviceError if ``numbers`` are on the device ``meta``, where nobody knows them."""
+    """Raise DeviceError if ``numbers`` are on the device ``meta``, which stores none."""
     if numbers.device.type == "meta":
         raise DeviceError(
-            f"{where}: nobody knows them", expected="the CPU, or a GPU", received="meta"
+            f"{where}: the numbers are unknown", expected="the CPU, or a GPU", received="meta"
         )
 
 
 def whole_numbers(where: str, numbers: object) -> Tensor:
-    """Return numbers, in a list or a tensor, as int64; a mask stays one.
+    """Return numbers, in a list or a tensor, as int64; return a mask as it is.
 
     Raises:
-        DtypeError: They are not whole, or no numbers.
+        DtypeError: They are not whole numbers.
         DeviceError: They are on the device ``meta``.
     """
     expected = "a list of whole numbers, or a tensor (B,) int64"
     try:
         found = torch.as_tensor(numbers)
-    except Exception as error:  # whatever an odd object raises
+    except Exception as error:  # any error of the object
         raise DtypeError(
             f"{where} are not whole numbers", expected=expected, received=shown(numbers)
         ) from error
@@ -104,12 +104,12 @@ _WHOLE = {getattr(torch, f"{sign}int{bits}") for sign in ("", "u") for bits in (
 
 
 def shifted_places(shift: Tensor, lengths: Tensor, total: int) -> Tensor:
-    """Return the places 0, 1, ..., N - 1, those of each frame b moved by ``shift[b]``.
+    """Return the places 0, 1, ..., N - 1, with those of each frame b shifted by ``shift[b]``.
 
     Args:
         shift: (B,) int64.
         lengths: (B,) int64.
-        total: N, the sum of the lengths, for which the device need not be asked then.
+        total: N, the sum of the lengths, so that the device is not waited for.
     """
     shift = shift.repeat_interleave(lengths, output_size=total)
     return shift + torch.arange(total, device=shift.device)
@@ -120,7 +120,7 @@ class FrameNumbers:
     """Frame numbers known on the CPU and on the device of the tensors.
 
     Args:
-        host: (K,) int64 on the CPU: sizes are computed from it without asking the device.
+        host: The numbers on the CPU, from which sizes are computed. Shape: (K,), int64.
         there: The same numbers on the device of the tensors; on the CPU ``host`` itself.
     """
 
@@ -129,23 +129,24 @@ class FrameNumbers:
 
     @classmethod
     def of(cls, frames: Tensor | FrameNumbers, device: torch.device) -> FrameNumbers:
-        """Return ``frames`` (K,) int64 or int32; numbers that are not on the CPU are waited for.
+        """Return ``frames`` (K,) int64 or int32; numbers on a GPU are waited for.
 
         Raises:
-            DtypeError, ShapeError: Frames that are not a list of whole numbers, such as a mask.
+            DtypeError, ShapeError: The frames are not a list of whole numbers, but for example a
+                mask.
         """
         if isinstance(frames, FrameNumbers):
             return frames
         check_tensor("the numbers of the frames to select", frames)
         if frames.dtype not in (torch.int64, torch.int32):
             raise DtypeError(
-                "frames are selected by their numbers",
+                "frames must be selected by their numbers",
                 expected="int64 or int32; mask.nonzero().squeeze(1) turns a mask into numbers",
                 received=frames.dtype,
             )
         if frames.ndim != 1:
             raise ShapeError(
-                "frames are selected by a list", expected="(K,)", received=tuple(frames.shape)
+                "frames must be selected by a list", expected="(K,)", received=tuple(frames.shape)
             )
         check_known("the numbers of the frames to select", frames)
         frames = frames.to(torch.int64)
@@ -157,17 +158,17 @@ class RaggedTensor:
     """B frames of any lengths, one after the other.
 
     Args:
-        values: (N, ...) the rows of all frames, any dtype.
-        offsets: (B + 1,) int64; frame b is ``values[offsets[b]:offsets[b + 1]]``. They are copied,
-            so that the tensor that they come in may be used again.
-        known_offsets: The same numbers on the CPU, where somebody has them; ``host_offsets`` reads
-            them from the device otherwise.
+        values: Rows of all frames, of any dtype. Shape: (N, ...).
+        offsets: Frame b is ``values[offsets[b]:offsets[b + 1]]``. The offsets are copied. Shape:
+            (B + 1,), int64.
+        known_offsets: The same numbers on the CPU, if they are known; otherwise ``host_offsets``
+            reads them from the device.
 
     Raises:
-        ShapeError: Offsets that do not start at 0, decrease, or do not end at N. What only the
-            numbers can tell is checked on the CPU alone: elsewhere it would stall the device.
-        DtypeError: Offsets that are not int64.
-        DeviceError: Values and offsets on different devices.
+        ShapeError: The offsets do not start at 0, decrease, or do not end at N. Numbers are
+            checked on the CPU only, because the check would wait for other devices.
+        DtypeError: The offsets are not int64.
+        DeviceError: Values and offsets are on different devices.
     """
 
     values: Tensor
@@ -184,13 +185,13 @@ class RaggedTensor:
         self.check()
 
     def check(self, where: str = "a RaggedTensor") -> None:
-        """Check that values and offsets belong together, as they may no longer do.
+        """Check that values and offsets fit together, which changes of them may have broken.
 
         Args:
-            where: What an error calls them.
+            where: Name of the tensor in errors.
 
         Raises:
-            ShapeError, DtypeError, DeviceError: See above.
+            ShapeError, DtypeError, DeviceError: See the class.
         """
         check_tensor(f"the values of {where}", self.values)
         check_tensor(f"the offsets of {where}", self.offsets)
@@ -208,8 +209,8 @@ class RaggedTensor:
             )
         if self.values.device != self.offsets.device:
             raise DeviceError(
-                f"{where} lies on two devices",
-                expected=f"offsets on {self.values.device}, where the values are",
+                f"{where} is on two devices",
+                expected=f"offsets on {self.values.device}, the device of the values",
                 received=self.offsets.device,
             )
         if self.offsets.device.type == "cpu":
@@ -219,14 +220,14 @@ class RaggedTensor:
             kind = known.device.type, known.dtype, known.shape
             if kind != ("cpu", torch.int64, self.offsets.shape):
                 raise ShapeError(
-                    f"the known_offsets of {where} are no copy of its offsets",
+                    f"the known_offsets of {where} are not a copy of its offsets",
                     expected=f"{tuple(self.offsets.shape)} int64 on the CPU",
                     received=f"{tuple(known.shape)} {known.dtype} on {known.device}",
                 )
             self._check_numbers(where, known)
 
     def _check_numbers(self, where: str, known: Tensor) -> None:
-        # In NumPy: many small tensors are made, and its calls cost a fraction of torch's.
+        # In NumPy, whose calls take less time than those of torch for small tensors.
         offsets, rows = _array(known), self.values.shape[0]
         first, last = int(offsets[0]), int(offsets[-1])
         if first != 0 or last != rows or bool((offsets[1:] < offsets[:-1]).any()):
@@ -244,7 +245,7 @@ class RaggedTensor:
         lengths = whole_numbers("the lengths of a RaggedTensor", lengths).to(torch.int64)
         if lengths.ndim != 1:
             raise ShapeError(
-                "the lengths of a RaggedTensor are no list",
+                "the lengths of a RaggedTensor are not a list",
                 expected="(B,)",
                 received=tuple(lengths.shape),
             )
@@ -260,8 +261,8 @@ class RaggedTensor:
     ) -> RaggedTensor:
         """Make frames without checks, from values and offsets that are known to fit.
 
-        Each step makes many small ones, and looking at their numbers costs as much as computing
-        them. Who reads them looks again: the numbers of any tensor may have changed.
+        Each step makes many small ones, and a check takes as long as their computation. Functions
+        that read them check them again, because the numbers of any tensor may have changed.
         """
         ragged = object.__new__(cls)
         object.__setattr__(ragged, "values", values)
@@ -276,7 +277,7 @@ class RaggedTensor:
 
     @property
     def host_offsets(self) -> Tensor:
-        """The offsets (B + 1,) int64 on the CPU; waits for the device once if they are unknown."""
+        """The offsets (B + 1,) int64 on the CPU; unknown ones are read from the device once."""
         if self.offsets.device.type == "cpu":
             return self.offsets
         if self.known_offsets is None:
@@ -291,7 +292,7 @@ class RaggedTensor:
 
     @property
     def num_frames(self) -> int:
-        """The number of frames B, empty ones included."""
+        """The number of frames B, including empty ones."""
         return self.offsets.numel() - 1
 
     @property
@@ -305,11 +306,11 @@ class RaggedTensor:
             try:
                 ids = kernels.load("indices").frame_ids(self.offsets.numpy(), self.num_rows)
             except Exception:
-                self.check()  # which says more about offsets that have been changed
+                self.check()  # its errors describe changed offsets better
                 raise
             return torch.from_numpy(ids)
         frames = torch.arange(self.num_frames, device=self.offsets.device)
-        # output_size spares the device the wait for the sum of the lengths.
+        # With output_size the CPU does not wait for the sum of the lengths.
         return frames.repeat_interleave(self.lengths, output_size=self.num_rows)
 
     @property
@@ -320,20 +321,20 @@ class RaggedTensor:
         """Return the given ``frames`` (K,) int64, in that order; a frame may occur more than once.
 
         Raises:
-            RowIndexError: A frame that does not exist; an IndexError, too.
+            RowIndexError: A frame does not exist. It is an IndexError, too.
             DtypeError, ShapeError: See ``FrameNumbers``.
         """
         return self.select_with_rows(frames)[0]
 
     def select_with_rows(self, frames: Tensor | FrameNumbers) -> tuple[RaggedTensor, Tensor]:
-        """Return ``select``, and the rows (M,) int64 of the selected frames."""
+        """Return the result of ``select``, and the rows (M,) int64 of the selected frames."""
         frames = FrameNumbers.of(frames, self.offsets.device)
         if self._in_kernels:
             wanted, gather = frames.host.contiguous().numpy(), kernels.load("indices").gather_rows
             try:
                 found = gather(self.offsets.numpy(), self.num_rows, wanted)
             except Exception:
-                self.check()  # which says more about offsets that have been changed
+                self.check()  # its errors describe changed offsets better
                 raise
             rows, offsets = map(torch.from_numpy, found)
             return RaggedTensor.unchecked(self.values.index_select(0, rows), offsets), rows
@@ -346,10 +347,10 @@ class RaggedTensor:
 
     @staticmethod
     def cat(parts: Sequence[RaggedTensor]) -> RaggedTensor:
-        """Concatenate ``parts``; without any, raise EmptyBatchError."""
+        """Concatenate ``parts``; raise EmptyBatchError if there are none."""
         check_kind("the RaggedTensors to concatenate", parts, Sequence)
         for part in parts:
-            check_kind("a part of what is to be concatenated", part, RaggedTensor)
+            check_kind("a part to concatenate", part, RaggedTensor)
         if not parts:
             raise EmptyBatchError("no RaggedTensor to concatenate", expected="at least one")
         devices = {part.values.device for part in parts}

@@ -1,4 +1,4 @@
-"""Copies to another device that the program does not wait for."""
+"""Copies to another device that do not wait for the device."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ __all__ = ["device_named", "send"]
 
 
 def device_named(device: torch.device | str) -> torch.device:
-    """Return the device of that name.
+    """Return the device with a name.
 
     Raises:
-        DeviceError: No name of a device, or a GPU that is not there.
+        DeviceError: The name is unknown, or torch does not find the device.
     """
     if isinstance(device, torch.device):
         return device
     try:
         found = torch.device(device)
         if found.type not in ("cpu", "cuda", "meta"):
-            torch.empty(0, device=found)  # many kinds need a build of torch of their own
+            torch.empty(0, device=found)  # many kinds of devices need a special build of torch
     except Exception as error:
         raise DeviceError(
             "unknown device", expected="a torch.device, cpu, cuda, cuda:1", received=shown(device)
@@ -35,10 +35,10 @@ def device_named(device: torch.device | str) -> torch.device:
 
 
 def send(tensor: Tensor, device: torch.device | str) -> Tensor:
-    """Return ``tensor`` on ``device``; to a CUDA device from page-locked memory, without waiting.
+    """Return ``tensor`` on ``device``; copies to CUDA, from page-locked memory, do not wait.
 
-    Towards the CPU it waits: a copy that is still under way would be read too early. So it does for
-    other kinds of devices, which would read ordinary memory that may be freed meanwhile.
+    Copies to the CPU wait, because they would be read too early otherwise. So do copies to other
+    devices, which could read memory that has been freed.
     """
     device = torch.device(device)
     if device.type not in ("cuda", "meta"):

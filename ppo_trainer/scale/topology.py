@@ -1,4 +1,4 @@
-"""Who serves whom: the parts of worlds that each network plays."""
+"""The assignment of parts of worlds to the networks that play them."""
 
 from __future__ import annotations
 

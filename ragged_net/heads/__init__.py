@@ -1,3 +1,3 @@
-"""From vectors to distributions over actions, and to values."""
+"""The heads: from vectors to distributions over actions, and to values."""
 
 __all__: list[str] = []

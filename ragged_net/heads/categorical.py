@@ -1,4 +1,4 @@
-"""The head of categorical actions, global ones too: each actor picks one of C choices."""
+"""The head of categorical actions, including global ones: each actor picks one of C choices."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ __all__ = ["CategoricalDist", "CategoricalHead", "CategoricalHeadKind", "GlobalC
 
 
 class CategoricalHead(nn.Module):
-    """Each actor picks one of C choices.
+    """A head with which each actor picks one of C choices.
 
     Args:
-        dim: D, the width of an actor's vector.
-        choices: C.
+        dim: Width D of an actor's vector.
+        choices: Number of choices C.
     """
 
     def __init__(self, dim: int, choices: int) -> None:
@@ -42,8 +42,8 @@ class CategoricalHead(nn.Module):
         """Return distributions over the choices.
 
         Args:
-            actors: (A, D) the vectors of the actors.
-            mask: (A, C) bool, True where allowed; at least one in each row.
+            actors: Vectors of the actors. Shape: (A, D).
+            mask: True for allowed choices, at least one for each actor. Shape: (A, C), bool.
         """
         check_rows("the vectors of the actors", actors)
         check_tensor("the mask of a categorical action", mask)
@@ -56,7 +56,7 @@ class CategoricalDist:
     """For each of A actors, a distribution over C choices.
 
     Args:
-        logits: (A, C) float32; those of forbidden choices count for nothing.
+        logits: (A, C) float32; those of forbidden choices are ignored.
         mask: (A, C) bool, True where allowed.
     """
 
@@ -66,16 +66,17 @@ class CategoricalDist:
     def choose(
         self, given: Tensor | None, generator: torch.Generator | None, greedy: bool
     ) -> Choices:
-        """Return choices (A,) int64, given, drawn or the likeliest, with their numbers."""
+        """Return choices (A,) int64, given, drawn or most probable, and their numbers."""
         if compiled_heads.can_run(self.logits):
             return compiled_heads.choose(self.logits, self.mask, given, generator, greedy)
         chosen = self.draw(generator, greedy) if given is None else given
         return Choices(chosen, self.log_prob(chosen), self.entropy(), self.probs)
 
     def tempered(self, temperature: float, top_k: int) -> CategoricalDist:
-        """Return the same with logits divided by ``temperature``, of only the ``top_k`` likeliest.
+        """Return the distribution of the ``top_k`` most probable choices at a ``temperature``.
 
-        Choices as likely as the last of them stay, too; with 0 all do.
+        The logits are divided by it. Choices as probable as the last of them stay, too; with 0 all
+        do.
         """
         logits, mask = self.logits / temperature, self.mask
         if 0 < top_k < logits.shape[1]:
@@ -85,24 +86,25 @@ class CategoricalDist:
 
     @cached_property
     def log_probs(self) -> Tensor:
-        """(A, C) float32, -inf where forbidden."""
+        """Log-probabilities (A, C) float32, -inf where forbidden."""
         return self.logits.masked_fill(~self.mask, float("-inf")).log_softmax(-1)
 
     @cached_property
     def probs(self) -> Tensor:
-        """(A, C) float32, 0 where forbidden."""
+        """Probabilities (A, C) float32, 0 where forbidden."""
         return self.log_probs.exp()
 
     @torch.no_grad()
     def draw(self, generator: torch.Generator | None = None, greedy: bool = False) -> Tensor:
-        """Return a drawn choice, or the likeliest one, of each actor. Shape: (A,), int64."""
-        # The logits will do; log-probabilities kept from in here would have no gradient. Beside
-        # large ones the noise would vanish.
+        """Return a drawn, or the most probable, choice of each actor. Shape: (A,), int64."""
+        # From logits, because log-probabilities cached in inference mode would have no gradient.
+        # Without
+        # their maximum, because noise added to large logits would be lost.
         scores = self.logits.masked_fill(~self.mask, float("-inf"))
         scores = scores - scores.amax(-1, keepdim=True)
         if not greedy:
             scores = scores + gumbel_like(scores, generator)
-        # Where an actor's logits are NaN, argmax would take what is forbidden, too.
+        # If an actor's logits are NaN, argmax could return a forbidden choice.
         scores = scores.masked_fill(scores.isnan(), float("inf")).masked_fill(
             ~self.mask, float("-inf")
         )
@@ -118,7 +120,7 @@ class CategoricalDist:
 
 
 class CategoricalHeadKind(HeadKind):
-    """Each of several actors picks a choice."""
+    """The kind of actions in which each of several actors picks a choice."""
 
     space: type[Any] = CategoricalActionSpace
     actors = CategoricalActors
@@ -156,11 +158,11 @@ class CategoricalHeadKind(HeadKind):
         return CategoricalActors(first, mask), torch.zeros(1, dtype=torch.int64)
 
     def probs_of_nobody(self, actors: Any) -> Tensor:
-        """Return probabilities (0, C)."""
+        """Return the probabilities (0, C) of no actors."""
         return torch.zeros(0, actors.mask.shape[1], dtype=torch.float32, device=actors.mask.device)
 
 
 class GlobalCategoricalHeadKind(CategoricalHeadKind):
-    """The player as a whole picks a choice: the global entity of the frame."""
+    """The kind of actions in which the global entity of a frame picks a choice."""
 
     space = GlobalCategoricalActionSpace

@@ -1,10 +1,10 @@
-"""Earlier choices as inputs of the heads of later actions.
+"""Conditioning of later actions on the choices of earlier ones.
 
-With ``net.action_order=[Move, Target]`` the network first decides ``Move``, then ``Target`` given
-what ``Move`` has become: p(move, target) = p(move) p(target | move). Log-probabilities are exact by
-the chain rule. The entropy of a later action is that of its distribution given what was chosen
-before, and so an unbiased estimate of its part of the joint entropy. Actors of one action choose
-independently of each other.
+With ``net.action_order=[Move, Target]`` the network chooses ``Move`` first, then ``Target`` given
+the choice of ``Move``: p(move, target) = p(move) p(target | move). Log-probabilities are exact by
+the chain rule. The entropy of a later action is that of its distribution given the earlier choices,
+which is an unbiased estimate of its part of the joint entropy. Actors of one action choose
+independently.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ __all__ = ["Conditioning", "Told"]
 
 
 class Conditioning(nn.Module):
-    """Tells the actors of later actions what was chosen in earlier ones.
+    """A module that adds earlier choices to the vectors of the actors of later actions.
 
-    An actor is told what it has chosen itself, and the mean of what all actors of its frame have
-    chosen, the player included.
+    It adds the choice of the actor itself, and the mean of the choices of all actors of its frame,
+    including the global entity.
 
     Args:
-        dim: D, the width of an entity's vector.
-        order: The actions in the order in which they are decided.
-        action_space: Their spaces.
+        dim: Width D of an entity's vector.
+        order: Names of the actions, in the order of choices.
+        action_space: Action spaces by name.
 
     Raises:
-        NetConfigError: A name that is no action.
+        NetConfigError: ``order`` contains an unknown action.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Conditioning(nn.Module):
                     hint=nearest(name, action_space),
                 )
         self.order = tuple(order)
-        # Lists in that order: a ModuleDict refuses some action names.
+        # Lists in that order, because a ModuleDict refuses some action names.
         self.words = nn.ModuleList(
             head_kind(action_space[name]).word(dim, action_space[name]) for name in self.order[:-1]
         )
@@ -66,16 +66,16 @@ class Told:
     """The choices so far in the frames of one batch.
 
     Args:
-        conditioning: The modules.
-        layout: Of the batch.
-        like: Any tensor of the type and device of the rows.
+        conditioning: The module.
+        layout: Layout of the batch.
+        like: Any tensor with the dtype and device of the rows.
     """
 
     def __init__(self, conditioning: Conditioning, layout: Layout, like: Tensor) -> None:
         self._of = conditioning
         self._layout = layout
         width = like.shape[1]
-        # Told so far: by each flat row (N, D), by each frame (B, D), and by how many (B, 1).
+        # Sums of choices by flat row (N, D) and by frame (B, D), and their number (B, 1).
         self._own = torch.zeros(layout.num_rows, width, device=like.device)
         self._sums = torch.zeros(layout.num_frames, width, device=like.device)
         self._counts = torch.zeros(layout.num_frames, 1, device=like.device)
@@ -102,16 +102,16 @@ class Told:
         pairs: Pairs | None = None,
         actees: Tensor | None = None,
     ) -> None:
-        """Note what the actors of an action have chosen.
+        """Store the choices of the actors of an action.
 
         Args:
-            name: The action.
-            kind: Its kind.
-            head: Its head.
-            actors: (A,) entity indices.
-            chosen: What they chose, (A, *shape).
-            pairs: Those of a selection.
-            actees: The vectors (E, D) of the actees of a selection.
+            name: Name of the action.
+            kind: Kind of the action.
+            head: Head of the action.
+            actors: Entity indices. Shape: (A,).
+            chosen: Choices. Shape: (A, *shape).
+            pairs: Pairs of a selection.
+            actees: Vectors of the actees of a selection. Shape: (E, D).
         """
         if name not in self._of.order[:-1]:
             return
@@ -125,7 +125,7 @@ class Told:
 
 
 class _Listener(nn.Module):
-    """Adds to an actor's vector what it makes of that and of what it is told."""
+    """A module that combines an actor's vector with earlier choices, and adds the result to it."""
 
     def __init__(self, dim: int) -> None:
         super().__init__()

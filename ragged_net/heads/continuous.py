@@ -23,21 +23,21 @@ from ragged_net.ragged import RaggedTensor
 __all__ = ["ClippedNormal", "ContinuousHead", "ContinuousHeadKind", "GlobalContinuousHeadKind"]
 
 FIRST_STD = 0.5
-"""In units of half a range (Andrychowicz et al. 2021, "What matters for on-policy deep actor-critic
-methods", section 3.2)."""
+"""Initial standard deviation, in units of half a range (Andrychowicz et al. 2021, "What matters for
+on-policy deep actor-critic methods", section 3.2)."""
 
 
 @dataclass(frozen=True, eq=False)
 class ClippedNormal:
     """For each of A actors, independent Gaussians for K numbers, clipped to the bounds.
 
-    What is drawn beyond a bound becomes the bound, so that a bound has a probability of its own,
-    and what lies between the bounds a density. The density of a draw is therefore that of the
-    number that the environment gets (Fujita and Maeda 2018, "Clipped action policy gradient").
-    Numbers are measured in ``unit``: half a range where there are two bounds, else 1.
+    A draw beyond a bound becomes the bound, so that a bound has a probability, and numbers between
+    the bounds have a density. The density of a draw is therefore that of the number that the
+    environment gets (Fujita and Maeda 2018, "Clipped action policy gradient"). Numbers are measured
+    in ``unit``: half a range if there are two bounds, else 1.
 
     Args:
-        mean: (A, K) float32, in units from ``centre``, before clipping.
+        mean: (A, K) float32, relative to ``centre``, in units, before clipping.
         std: (K,) float32 in units.
         low: (K,) float32, -inf where there is no bound.
         high: (K,) float32.
@@ -64,12 +64,12 @@ class ClippedNormal:
     def log_prob(self, values: Tensor) -> Tensor:
         """Return the sum over the ``values`` (A, K) of each actor. Shape: (A,), float32.
 
-        That of a bound is the logarithm of its probability, of what lies between the bounds that of
-        the density of numbers measured in units.
+        A number at a bound contributes the log of the bound's probability, a number between the
+        bounds the log of the density, in units.
         """
         at_low, at_high = values <= self.low, values >= self.high
         at_bound = at_low | at_high
-        # Each branch is 0 where it does not count: infinite bounds must not reach a gradient.
+        # Each branch is 0 where it is not used, because infinite bounds must not reach a gradient.
         beyond = torch.where(
             at_low,
             self._scaled(self.low) - self.mean,
@@ -84,10 +84,10 @@ class ClippedNormal:
     def entropy(self) -> Tensor:
         """Return the sum over the numbers of each actor, in nats. Shape: (A,), float32.
 
-        A number's is that of its two bounds and of the density between them:
-        -p log p - q log q + Z (log std + log(2 pi e) / 2) + (a phi(a) - b phi(b)) / 2, where a and
-        b are the bounds as deviations from the mean, p and q their probabilities, Z = 1 - p - q,
-        and phi the standard normal density.
+        A number contributes the entropy of its two bounds and of the density between them: -p log p
+        - q log q + Z (log std + log(2 pi e) / 2) + (a phi(a) - b phi(b)) / 2, where a and b are the
+        bounds in deviations from the mean, p and q their probabilities, Z = 1 - p - q, and phi the
+        standard normal density.
         """
         a, b = (self._edge(bound) for bound in (self.low, self.high))
         low, high = torch.special.ndtr(a), torch.special.ndtr(-b)
@@ -107,7 +107,7 @@ class ClippedNormal:
         return (self.unit * self.std).expand_as(self.mean)
 
     def tempered(self, temperature: float) -> ClippedNormal:
-        """Return the same, each density to the power of 1 / ``temperature`` before clipping."""
+        """Return Gaussians with densities to the power of 1 / ``temperature``, then clipped."""
         std = self.std * temperature**0.5
         return ClippedNormal(self.mean, std, self.low, self.high, self.centre, self.unit)
 
@@ -115,18 +115,18 @@ class ClippedNormal:
         return (values - self.centre) / self.unit
 
     def _edge(self, bound: Tensor) -> Tensor:
-        """Return a bound as (A, K) deviations, at most 15: beyond, float32 has nothing left."""
-        # An infinite one would make NaN of the gradient of the deviation.
+        """Return a bound in deviations from the mean (A, K), at most 15, the limit of float32."""
+        # An infinite number would make the gradient of the deviation NaN.
         finite = self._scaled(bound).clamp(-_FAR, _FAR)
         return ((finite - self.mean) / self.std).clamp(-15.0, 15.0)
 
 
 class ContinuousHead(nn.Module):
-    """Each actor sets K numbers: means from its vector, deviations that all actors share.
+    """A head with which each actor sets K numbers, with means from its vector, shared deviations.
 
     Args:
-        dim: D, the width of an actor's vector.
-        space: The bounds.
+        dim: Width D of an actor's vector.
+        space: Action space with the bounds.
     """
 
     low: Tensor
@@ -143,7 +143,7 @@ class ContinuousHead(nn.Module):
         low, high = (torch.tensor(bounds, dtype=torch.float32) for bounds in space.inner_bounds)
         scale = [_scale(*bounds) for bounds in zip(space.low, space.high, strict=True)]
         centre, unit = torch.tensor(scale, dtype=torch.float32).unbind(1)
-        # They follow from the space, which is saved beside the weights.
+        # They follow from the space, which is saved with the weights.
         for name, values in (("low", low), ("high", high), ("centre", centre), ("unit", unit)):
             self.register_buffer(name, values.clone(), persistent=False)
 
@@ -157,7 +157,7 @@ class ContinuousHead(nn.Module):
 
 
 class ContinuousHeadKind(HeadKind):
-    """Each of several actors sets numbers."""
+    """The kind of actions in which each of several actors sets numbers."""
 
     space: type[Any] = ContinuousActionSpace
     actors = ContinuousActors
@@ -207,13 +207,13 @@ class ContinuousHeadKind(HeadKind):
 
 
 class GlobalContinuousHeadKind(ContinuousHeadKind):
-    """The player as a whole sets numbers: the global entity of the frame."""
+    """The kind of actions in which the global entity of a frame sets numbers."""
 
     space = GlobalContinuousActionSpace
 
 
 def _scale(low: float, high: float) -> tuple[float, float]:
-    """Return the centre and the unit in which a mean is measured."""
+    """Return the centre and the unit of a range."""
     if math.isinf(low) and math.isinf(high):
         return 0.0, 1.0
     if math.isinf(low) or math.isinf(high):

@@ -1,4 +1,4 @@
-"""From the distributions of the heads to actions: drawn, greedy or given."""
+"""Actions from the distributions of the heads: drawn, greedy or given."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class ActionOutput:
     """The choices of the actors of one action.
 
     Args:
-        chosen: (A,) int64: the choice, or the entity index within the frame for a selection. For a
-            continuous action (A, K) float32: its numbers.
-        log_prob: (A,) float32 of what was chosen.
-        entropy: (A,) float32, in nats.
-        probs: (A, C) float32 for a categorical action. For a selection a RaggedTensor (P,): the
-            pairs of each frame, actor-major. None for a continuous action.
-        mean: (A, K) float32 of a continuous action: the means of the Gaussians before clipping.
-        std: (A, K) float32 of a continuous action: their deviations.
+        chosen: Choice of each actor, (A,) int64; for a selection the entity index within the frame.
+            For a continuous action its numbers, (A, K) float32.
+        log_prob: Log-probability of each choice. Shape: (A,), float32.
+        entropy: Entropy of each actor, in nats. Shape: (A,), float32.
+        probs: Probabilities (A, C) float32 of a categorical action. For a selection a RaggedTensor
+            (P,) of the pairs of each frame, actor-major. None for a continuous action.
+        mean: Means of the Gaussians of a continuous action before clipping. Shape: (A, K), float32.
+        std: Standard deviations of the Gaussians, likewise.
     """
 
     chosen: RaggedTensor
@@ -56,10 +56,10 @@ def _cat(parts: Sequence[Tensor | RaggedTensor | None]) -> Tensor | None:
 
 @dataclass(frozen=True, eq=False)
 class Draw:
-    """The source of actions: ``given``, drawn with ``generator``, or ``greedy``.
+    """The source of choices: ``given``, drawn with ``generator``, or ``greedy``.
 
-    Choices that are ``trusted`` are not looked at. With a ``temperature`` or ``top_k``, all is said
-    of the distributions that these make.
+    Choices that are ``trusted`` are not checked. With a ``temperature`` or ``top_k``, all numbers
+    are those of the changed distributions.
     """
 
     given: Mapping[str, Tensor] | None

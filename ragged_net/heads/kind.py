@@ -1,7 +1,7 @@
-"""The interface of a kind of action to the network: its head and the choices from it.
+"""The interface between a kind of action and the network: its head and its choices.
 
-``table.py`` lists the kinds. Nothing else in the network tells one from another, but for the checks
-of a batch (``ragged_net/check.py``).
+``table.py`` lists the kinds. No other part of the network distinguishes them, except the checks of
+a batch (``ragged_net/check.py``).
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ __all__ = ["HeadKind", "gumbel_like"]
 
 
 class HeadKind(ABC):
-    """One kind of action.
+    """A kind of action.
 
     Attributes:
-        space: The class of its spaces.
-        actors: The class of its actors in a batch.
-        dtype: Of what an actor chooses.
+        space: Class of its action spaces.
+        actors: Class of its actors in a batch.
+        dtype: Dtype of a choice.
     """
 
     space: type[Any]
@@ -46,14 +46,14 @@ class HeadKind(ABC):
     def spell(
         self, word: nn.Module, head: Any, chosen: Tensor, pairs: Pairs | None, actees: Tensor | None
     ) -> Tensor:
-        """Return the vectors (A, D) that ``word`` makes of what the actors have chosen.
+        """Return the vectors (A, D) that ``word`` makes of the choices of actors.
 
         Args:
-            word: As ``word`` returned it.
-            head: As ``head`` returned it.
-            chosen: (A, *shape) what they chose.
-            pairs: Of a selection.
-            actees: (E, D) the vectors of the actees of a selection.
+            word: Module that ``word`` returned.
+            head: Module that ``head`` returned.
+            chosen: Choices. Shape: (A, *shape).
+            pairs: Pairs of a selection.
+            actees: Vectors of the actees of a selection. Shape: (E, D).
         """
 
     @abstractmethod
@@ -61,22 +61,22 @@ class HeadKind(ABC):
         """Return the distribution from which ``act`` draws.
 
         Args:
-            head: As ``head`` returned it.
-            rows: The vectors (A, D) of the actors and, for a selection, (E, D) of the actees.
-            actors: Who they are.
-            pairs: Of a selection.
+            head: Module that ``head`` returned.
+            rows: Vectors (A, D) of the actors and, for a selection, (E, D) of the actees.
+            actors: Actors of the batch.
+            pairs: Pairs of a selection.
         """
 
     @abstractmethod
     def act(self, name: str, dist: Any, actors: Any, draw: Draw) -> ActionOutput:
-        """Return the actions, drawn from the result of ``ask`` or given."""
+        """Return the choices, drawn from the result of ``ask`` or given."""
 
     @abstractmethod
     def example(self, first: RaggedTensor, space: Any) -> tuple[Actors, Tensor]:
-        """Return one actor and a choice (1, *shape) of it, to compile with."""
+        """Return one actor and a choice (1, *shape) of it, for compilation."""
 
     def shape(self, space: Any) -> tuple[int, ...]:
-        """Return the shape of what an actor chooses; () for one number."""
+        """Return the shape of an actor's choice; () for one number."""
         return ()
 
     def probs_of_nobody(self, actors: Any) -> Tensor | RaggedTensor | None:
@@ -103,5 +103,5 @@ def gumbel_like(values: Tensor, generator: torch.Generator | None) -> Tensor:
     Tarlow and Minka 2014, "A* sampling").
     """
     noise = torch.empty_like(values).exponential_(generator=generator)
-    # An exact 0 would give +inf, and -inf + inf is NaN.
+    # 0 would give +inf, and -inf + inf is NaN.
     return -noise.clamp_min(torch.finfo(noise.dtype).tiny).log()

@@ -1,4 +1,4 @@
-"""Linear layers with orthogonal weights, with which all heads begin."""
+"""Linear layers with orthogonal initial weights, which all heads use."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from torch import nn
 
 __all__ = ["POLICY_GAIN", "orthogonal"]
 
-# Nearly uniform first policies explore best (Andrychowicz et al. 2021, "What matters for on-policy
+# Nearly uniform initial policies explore best (Andrychowicz et al. 2021, "What matters for
+# on-policy
 # deep actor-critic methods").
 POLICY_GAIN = 0.01
 

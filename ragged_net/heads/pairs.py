@@ -17,17 +17,17 @@ __all__ = ["Pairs"]
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """The pairs of a select-entity action. Those of one actor lie side by side: its segment.
+    """The pairs of a select-entity action. Those of one actor are consecutive: its segment.
 
     Args:
-        actor: (P,) int64: the position of each pair's actor among all actors, never decreasing.
-        actee: (P,) int64: the position of each pair's actee among all actees.
-        entity: (P,) int64: the entity index of each pair's actee within its frame.
-        frame_offsets: (B + 1,) int64: the pairs of frame b.
-        actor_offsets: (B + 1,) int64: its actors.
-        actee_offsets: (B + 1,) int64: its actees.
+        actor: Position of each pair's actor among all actors, never decreasing. Shape: (P,), int64.
+        actee: Position of each pair's actee among all actees. Shape: (P,), int64.
+        entity: Entity index of each pair's actee within its frame. Shape: (P,), int64.
+        frame_offsets: Offsets of the pairs of each frame. Shape: (B + 1,), int64.
+        actor_offsets: Offsets of the actors of each frame. Shape: (B + 1,), int64.
+        actee_offsets: Offsets of the actees of each frame. Shape: (B + 1,), int64.
         num_actors: A.
-        mask: (P,) bool, True where the actor may select the actee; None allows all.
+        mask: True where the actor may select the actee; None allows all. Shape: (P,), bool.
     """
 
     actor: Tensor
@@ -44,7 +44,7 @@ class Pairs:
         """Return the pairs of ``action``.
 
         Raises:
-            ShapeError: Offsets, or a mask, that have been changed and no longer fit.
+            ShapeError: Offsets or the mask have been changed and do not fit any more.
         """
         check_kind("a select-entity action", action, SelectActors)
         pairs = cls._of(action)
@@ -76,9 +76,9 @@ class Pairs:
         counts = actees.lengths.index_select(0, frames)  # (A,) actees of each actor
         ends = counts.cumsum(0)
         places = torch.arange(action.num_pairs, device=ends.device)
-        # Where there is room for more pairs than there are, these are the last actor's and actee's.
+        # If there is room for more pairs, these are assigned to the last actor and actee.
         actor = torch.searchsorted(ends, places, right=True).clamp_max(actors.num_rows - 1)
-        # Counting on within an actor's segment is counting on within the actees of its frame.
+        # The n-th pair of an actor has the n-th actee of its frame.
         shift = actees.offsets.index_select(0, frames) - (ends - counts)
         actee = (shift.index_select(0, actor) + places).clamp_max(actees.num_rows - 1)
         return cls(

@@ -1,8 +1,8 @@
-"""PopArt: the value head learns numbers of mean 0 and deviation 1, whatever the rewards are.
+"""PopArt: the value head learns normalised values, whatever the scale of the rewards.
 
-The head's output is the value as it is; inside, a normalised number is scaled by the mean and the
-deviation of past returns. When these move, the last layer is changed so that every value stays what
-it was (van Hasselt et al. 2016, "Learning values across many orders of magnitude").
+The head returns values; inside, a normalised number is scaled by the mean and the deviation of past
+returns. When these change, the last layer is adjusted so that every value stays the same (van
+Hasselt et al. 2016, "Learning values across many orders of magnitude").
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ragged_net.errors import check_kind
 __all__ = ["PopArt"]
 
 DECAY = 0.1
-"""The weight of the newest returns, but in the first updates, which all count alike."""
+"""Weight of the newest returns, except in the first updates, which have equal weights."""
 LEAST_STD = 1e-4
 
 
@@ -43,9 +43,9 @@ class PopArt(nn.Module):
 
     @torch.no_grad()
     def update(self, returns: Tensor, last: nn.Module) -> None:
-        """Add ``returns`` (B,) to the statistics; the ``last`` layer changes so that values do not.
+        """Add ``returns`` (B,) to the statistics, and adjust the ``last`` layer to keep all values.
 
-        Nothing changes for returns that are none, or not finite.
+        Nothing changes for empty returns, or returns that are not finite.
         """
         check_kind("the last layer of the value head", last, nn.Linear)
         assert isinstance(last, nn.Linear)

@@ -1,10 +1,9 @@
-"""The head of select-entities actions: a set of entities, one after the other, with a stop.
+"""The head of select-entities actions: a set of entities, selected one by one, then a stop.
 
-Each of the steps is a distribution over the actees that the actor has not selected yet, and over
-the stop, given what it has selected before. What was drawn is an order of entities, and its
-log-probability is exact by the chain rule; that of the set alone would be a sum over all orders.
-The entropy is the sum of those of the steps that were taken: an unbiased estimate of the entropy of
-the whole, whose expectation is over what was drawn.
+Each step is a distribution over the actees that the actor has not selected yet, and the stop, given
+its earlier selections. The draw is a sequence of entities, whose log-probability is exact by the
+chain rule; that of the set alone would be a sum over all orders. The entropy is the sum of the
+entropies of the steps taken, an unbiased estimate of the entropy of the sequence.
 """
 
 from __future__ import annotations
@@ -34,10 +33,10 @@ class Walk:
     """The sets that A actors select.
 
     Args:
-        chosen: (A, K) int64 entity index within the frame, -1 from the stop on.
-        log_prob: (A,) of what was chosen, in that order.
-        entropy: (A,) in nats: the sum over the steps that were taken.
-        first: (P,) the probability of each pair to be the actor's first choice.
+        chosen: Entity indices within the frame, -1 from the stop on. Shape: (A, K), int64.
+        log_prob: Log-probability of the sequence. Shape: (A,).
+        entropy: Sum over the steps taken, in nats. Shape: (A,).
+        first: Probability that the actor selects each pair's entity first. Shape: (P,).
     """
 
     chosen: Tensor
@@ -51,10 +50,10 @@ class SetDist:
     """For each of A actors, a distribution over the orders of at most K actees of its frame.
 
     Args:
-        head: Its modules.
-        actors: (A, D) the vectors of the actors.
-        actees: (E, D) the vectors of the actees.
-        pairs: Who may select whom.
+        head: The modules.
+        actors: Vectors of the actors. Shape: (A, D).
+        actees: Vectors of the actees. Shape: (E, D).
+        pairs: Pairs of actors and actees.
     """
 
     head: SelectEntitiesHead
@@ -66,12 +65,12 @@ class SetDist:
         """Select step by step.
 
         Args:
-            draw: How.
-            given: (A, K) what is selected instead, as ``Walk.chosen``.
-            name: What an error calls the action.
+            draw: Source of the choices.
+            given: Selections to evaluate instead, as in ``Walk.chosen``. Shape: (A, K).
+            name: Name of the action, for errors.
 
         Raises:
-            ActionChoiceError: An actor may not select what is given.
+            ActionChoiceError: An actor may not select a given entity.
         """
         options, keys, own = self._options(), self._keys(), self.actors
         actees = torch.cat([self.actees, torch.zeros_like(self.actees[:1])])
@@ -84,7 +83,7 @@ class SetDist:
         log_prob, entropy, first = own.new_zeros(count), own.new_zeros(count), None
         checks = given is not None and not draw.trusted
         for step in range(self.head.at_most):
-            # Who has stopped can only stop again, which is certain.
+            # After the stop an actor can only stop again, with probability 1.
             open_pairs = left & (goes_on.index_select(0, options.actor) | stops)
             now = replace(options, mask=open_pairs)
             query = self.head.query(own).index_select(0, now.actor)
@@ -112,12 +111,12 @@ class SetDist:
             picked = actees.index_select(0, now.actee.index_select(0, position))
             own = self.head.remember(own, picked)
         assert first is not None
-        # Behind the stops of its actor and of all before it.
+        # After the stops of this and all earlier actors.
         places = torch.arange(self.pairs.num_pairs, device=own.device) + self.pairs.actor + 1
         return Walk(chosen, log_prob, entropy, first.index_select(0, places))
 
     def _options(self) -> Pairs:
-        """Return the pairs, and behind them a stop for each actor: entity -1, actee E."""
+        """Return the pairs, and after those of each actor a stop: entity -1, actee E."""
         pairs, device = self.pairs, self.pairs.actor.device
         every = torch.arange(pairs.num_actors, device=device)
         order = torch.cat([every, pairs.actor]).argsort(stable=True)
@@ -138,9 +137,10 @@ class SetDist:
 
 
 class SelectEntitiesHead(nn.Module):
-    """Each actor selects at most K of the actees of its frame, by query-key similarity.
+    """A head with which each actor selects at most K actees of its frame, by query-key products.
 
-    After each choice the actor's vector takes in that of the selected entity, so that the next
+    After each selection the vector of the entity is added to that of the actor, so that the next
+    selection depends on it.
     choice depends on it.
 
     Args:
@@ -154,7 +154,7 @@ class SelectEntitiesHead(nn.Module):
         self.at_most = whole("the size of a set", at_most)
         self.query = orthogonal(dim, dim, POLICY_GAIN)
         self.key = orthogonal(dim, dim, 1.0)
-        self.stop = nn.Parameter(torch.randn(dim))  # as large as a key
+        self.stop = nn.Parameter(torch.randn(dim))  # with the norm of a key
         self.hear = orthogonal(2 * dim, 2 * dim, 2**0.5)
         self.mix = orthogonal(2 * dim, dim, 1.0)
 
@@ -178,7 +178,7 @@ class SelectEntitiesHead(nn.Module):
 
 
 class SelectEntitiesHeadKind(SelectEntityHeadKind):
-    """Each of several actors selects a set of entities."""
+    """The kind of actions in which each of several actors selects a set of entities."""
 
     space = SelectEntitiesActionSpace
 
@@ -193,7 +193,7 @@ class SelectEntitiesHeadKind(SelectEntityHeadKind):
     def spell(
         self, word: nn.Module, head: Any, chosen: Tensor, pairs: Pairs | None, actees: Tensor | None
     ) -> Tensor:
-        """Return vectors made of the sum of those of the selected entities."""
+        """Return vectors made of the sum of the vectors of the selected entities."""
         assert pairs is not None
         assert actees is not None
         match = pairs.entity[:, None] == chosen.index_select(0, pairs.actor)  # (P, K)

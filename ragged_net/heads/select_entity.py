@@ -25,7 +25,7 @@ __all__ = ["SelectDist", "SelectEntityHead", "SelectEntityHeadKind", "check_sele
 
 
 class SelectEntityHead(nn.Module):
-    """Each actor selects one of the actees of its frame, by query-key similarity.
+    """A head with which each actor selects one of the actees of its frame, by query-key products.
 
     Args:
         dim: D, the width of an entity's vector.
@@ -34,7 +34,7 @@ class SelectEntityHead(nn.Module):
     def __init__(self, dim: int) -> None:
         super().__init__()
         dim = whole("the width of a head", dim)
-        # With keys of variance 1 and small queries all scores start close to 0.
+        # Keys of variance 1 and small queries make all initial scores nearly 0.
         self.query = orthogonal(dim, dim, POLICY_GAIN)
         self.key = orthogonal(dim, dim, 1.0)
 
@@ -74,34 +74,35 @@ class SelectDist:
         """Return the log-softmax of scores (P,) over the pairs of each actor."""
         if pairs.mask is not None:
             scores = scores.masked_fill(~pairs.mask, float("-inf"))
-        # The shift cancels, so it needs no gradient.
+        # The shift cancels, and needs no gradient.
         scores = scores - pairs.max(scores.detach()).index_select(0, pairs.actor)
         log_total = pairs.sum(scores.exp()).log()
         return cls(scores - log_total.index_select(0, pairs.actor), pairs)
 
     @cached_property
     def probs(self) -> Tensor:
-        """(P,) float32, 0 where forbidden."""
+        """Probabilities (P,) float32, 0 where forbidden."""
         return self.log_probs.exp()
 
     @torch.no_grad()
     def draw(self, generator: torch.Generator | None = None, greedy: bool = False) -> Tensor:
-        """Return the drawn, or likeliest, pair of each actor. Shape: (A,), int64."""
+        """Return the drawn, or most probable, pair of each actor. Shape: (A,), int64."""
         scores = self.log_probs
         if not greedy:
             scores = scores + gumbel_like(scores, generator)
-        # NaN equals nothing: let such an actor take its first pair, whose log-probability shows it.
+        # With NaN an actor takes its first pair, whose log-probability is NaN.
         scores = scores.masked_fill(scores.isnan(), float("inf"))
         return self.pairs.first(scores == self.pairs.max(scores).index_select(0, self.pairs.actor))
 
     def tempered(self, temperature: float, top_k: int) -> SelectDist:
-        """Return the same with logits divided by ``temperature``, of only the ``top_k`` likeliest.
+        """Return the distribution of the ``top_k`` most probable actees at a ``temperature``.
 
-        Actees as likely as the last of them stay, too; with 0 all do.
+        The logits are divided by it. Actees as probable as the last of them stay, too; with 0 all
+        do.
         """
         pairs, scores = self.pairs, self.log_probs / temperature
         if top_k:
-            # The place of each pair among those of its actor, the likeliest first.
+            # The rank of each pair among those of its actor.
             order = scores.argsort(descending=True, stable=True)
             order = order[pairs.actor[order].argsort(stable=True)]
             starts = pairs.first(torch.ones_like(scores, dtype=torch.bool))[pairs.actor]
@@ -138,7 +139,7 @@ class SelectDist:
 
 
 class SelectEntityHeadKind(HeadKind):
-    """Each of several actors selects an entity."""
+    """The kind of actions in which each of several actors selects an entity."""
 
     space: type[Any] = SelectEntityActionSpace
     actors = SelectActors
@@ -179,7 +180,7 @@ class SelectEntityHeadKind(HeadKind):
                 check_selected(name, given, positions, dist.pairs)
         try:
             selected = dist.pairs.entity.index_select(0, positions)
-        except IndexError:  # choices that were not worth the trust
+        except IndexError:  # choices that were passed as trusted, but are wrong
             if given is not None:
                 check_selected(name, given, positions, dist.pairs)
             raise
@@ -193,13 +194,13 @@ class SelectEntityHeadKind(HeadKind):
 
 
 def check_selected(name: str, selected: Tensor, positions: Tensor, pairs: Pairs) -> None:
-    """Check that each actor was found to have what it is given among the pairs that it may select.
+    """Check that every actor has a pair with the entity that it is given, and may select it.
 
     Args:
-        name: The action.
-        selected: (A,) the entities that are given, or (A, K) sets of them.
-        positions: (A,) the pairs that were found, or P.
-        pairs: Who may select whom; the entity -1 is the end of a set.
+        name: Name of the action.
+        selected: Given entities, (A,), or sets of them, (A, K).
+        positions: Pairs that were found, or P. Shape: (A,).
+        pairs: Pairs of actors and actees; the entity -1 is the end of a set.
     """
     missing = positions == pairs.num_pairs
     if not bool(missing.any()):
@@ -209,8 +210,8 @@ def check_selected(name: str, selected: Tensor, positions: Tensor, pairs: Pairs)
     if pairs.mask is not None:
         allowed = allowed & pairs.mask
     raise ActionChoiceError(
-        f"given[{name!r}] has an entity that its actor may not select, or not any more",
+        f"given[{name!r}] has an entity that its actor may not select, or has selected already",
         expected=f"one of {pairs.entity[allowed].tolist()}"
-        + (", -1 to stop, and nothing but -1 then" if selected.ndim > 1 else ""),
+        + (", or -1 to stop, followed by -1 only" if selected.ndim > 1 else ""),
         received=f"{selected[actor].tolist()} for actor {actor} of the batch",
     )

@@ -1,4 +1,4 @@
-"""The heads that there are, by the class of the action's space."""
+"""The kinds of heads, by the class of the action space."""
 
 from __future__ import annotations
 
@@ -25,5 +25,5 @@ HEADS: dict[type[ActionSpace], HeadKind] = {
 
 
 def head_kind(space: ActionSpace) -> HeadKind:
-    """Return the kind of head for an action, given by its space."""
+    """Return the kind of head for an action space."""
     return HEADS[type(space)]

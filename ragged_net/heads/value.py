@@ -1,4 +1,4 @@
-"""The head of values: the value of each frame, always in float32."""
+"""The value head, which computes the value of each frame in float32."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["ValueHead"]
 
 
 class ValueHead(nn.Module):
-    """The value of each frame: an MLP on the mean of its entities.
+    """The value of each frame, computed by an MLP from the mean of its entities.
 
     Args:
         dim: D, the width of an entity's vector.
@@ -51,7 +51,7 @@ class ValueHead(nn.Module):
         return values if self.norm is None else self.norm(values)
 
     def _weights(self) -> list[Tensor] | None:
-        """Return the weights for the kernel, or None if the modules were changed."""
+        """Return the weights for the kernel, or None if a module has been replaced."""
         mlp = self.mlp
         if not is_plain(mlp, nn.Sequential) or len(mlp) != 3:
             return None

@@ -1,3 +1,3 @@
-"""The body of the network: entities to vectors, and attention among those of a frame."""
+"""The body of the network: embedding of entities, and attention within each frame."""
 
 __all__: list[str] = []

@@ -1,7 +1,7 @@
 """Attention within frames of different lengths, without padding: one interface, several backends.
 
-To add a backend, write ``backend(qkv, frames) -> (N, H, D)``, put it in ``BACKENDS`` under a name,
-and teach ``_auto`` when it is the best choice.
+To add a backend, write ``backend(qkv, frames) -> (N, H, D)``, add it to ``BACKENDS`` under a name,
+and let ``_auto`` return the name where it is the best choice.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ def ragged_attention(
         offsets: (B + 1,) int64; the rows of frame b are ``offsets[b]:offsets[b + 1]``.
         hidden: (N,) bool: rows that only hidden rows attend to. None: nothing is hidden.
         backend: ``auto`` or a name from ``BACKENDS``.
-        turns: (N, 2, H * D) float32: positions, as cosines and signed sines by which queries, keys
-            and values are turned, and the result is turned back (``relative_position.py``).
+        turns: (N, 2, H * D) float32: cosines and signed sines of positions, by which queries, keys
+            and values are rotated, and the result is rotated back (``relative_position.py``).
 
     Returns:
         (N, H, D): for each row the softmax(q k / sqrt(D))-weighted mean of the values.
@@ -78,7 +78,7 @@ def ragged_attention(
 
 
 def attend(qkv: Tensor, frames: Frames, backend: str = "auto") -> Tensor:
-    """``ragged_attention`` for ``frames`` that several layers share."""
+    """Return ``ragged_attention`` for ``frames`` that several layers share."""
     if qkv.ndim != 4 or qkv.shape[:2] != (frames.num_rows, 3):
         raise ShapeError(
             "qkv has the wrong shape",
@@ -86,7 +86,7 @@ def attend(qkv: Tensor, frames: Frames, backend: str = "auto") -> Tensor:
             received=tuple(qkv.shape),
         )
     check_backend(backend)
-    # The only place that cares about empty batches: backends see at least one row.
+    # The only place that handles empty batches, so that backends get at least one row.
     if frames.num_rows == 0:
         return qkv[:, 2]
     name = _auto(qkv, frames) if backend == "auto" else backend
@@ -96,7 +96,7 @@ def attend(qkv: Tensor, frames: Frames, backend: str = "auto") -> Tensor:
 
 
 def _turned(qkv: Tensor, turns: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
-    """Return an attention that sees offsets: backends know nothing of positions."""
+    """Return attention that depends on offsets; backends do not handle positions."""
     rows, _, heads, width = qkv.shape
     if turns.shape != (rows, 2, heads * width):
         raise ShapeError(
@@ -110,7 +110,7 @@ def _turned(qkv: Tensor, turns: Tensor, function: Callable[[Tensor], Tensor]) ->
 
 
 def _turn(x: Tensor, turns: Tensor, *, back: bool) -> Tensor:
-    """Rows of parts (N, P, D), each turned by the ``turns`` (N, 2, D) of its row, or back."""
+    """Rotate the parts of rows (N, P, D) by the ``turns`` (N, 2, D) of each row, or back."""
     fast = compiled.turn(x, turns, back)
     if fast is not None:
         return fast
@@ -132,14 +132,14 @@ def check_backend(name: str) -> None:
 
 def _auto(qkv: Tensor, frames: Frames) -> str:
     if kernels.in_forward_mode():
-        return "reference"  # the only one that torch can take derivatives of in that direction
+        return "reference"  # the only backend with forward-mode derivatives
     if qkv.is_cpu:
         return "numba" if qkv.dtype == torch.float32 and kernels.available() else "grouped"
     return "triton" if _fits_triton(qkv) else "grouped"
 
 
 def _reference(qkv: Tensor, frames: Frames) -> Tensor:
-    """One frame at a time, softmax written out: slow, and plain enough to be believed."""
+    """Compute one frame at a time with an explicit softmax: slow, but simple to verify."""
     outputs = []
     for start, end in zip(frames.offsets[:-1].tolist(), frames.offsets[1:].tolist(), strict=True):
         query, key, value = qkv[start:end].permute(1, 2, 0, 3)  # each (H, L, D)
@@ -152,16 +152,16 @@ def _reference(qkv: Tensor, frames: Frames) -> Tensor:
 
 
 def _grouped(qkv: Tensor, frames: Frames) -> Tensor:
-    """One scaled_dot_product_attention for all frames of one length: any device, any dtype."""
+    """Call scaled_dot_product_attention once for each length of frames: any device, any dtype."""
     groups = frames.groups
     if groups.order is not None and groups.inverse is not None:
         qkv = permute(qkv, groups.order, groups.inverse)
     outputs = []
-    # split, not slices: its backward writes one gradient instead of summing padded ones.
+    # torch.split, because its backward pass writes one gradient, where slices sum padded ones.
     parts = torch.split(qkv, [length * count for length, count in groups.sizes])
     for i, (part, (length, count)) in enumerate(zip(parts, groups.sizes, strict=True)):
         if length == 1:
-            outputs.append(part[:, 2])  # a row alone attends to itself with weight 1
+            outputs.append(part[:, 2])  # a single row attends to itself with weight 1
             continue
         heads, dim = part.shape[2:]
         dense = part.view(count, length, 3, heads, dim)
@@ -176,14 +176,14 @@ def _grouped(qkv: Tensor, frames: Frames) -> Tensor:
 
 
 def _triton(qkv: Tensor, frames: Frames) -> Tensor:
-    """Kernels of the GPU: no length is known on the CPU, and nothing is waited for."""
+    """Run the Triton kernels, which need no lengths on the CPU and do not wait for the GPU."""
     if not _fits_triton(qkv):
         raise DeviceError(
             "attention backend 'triton' cannot run this batch",
             expected=f"a GPU that Triton runs on, float32, bfloat16 or float16, heads of at most "
             f"{gpu.WIDEST} numbers",
             received=f"{qkv.device}, {qkv.dtype}, heads of {qkv.shape[3]}",
-            hint="backend 'auto' takes one that can",
+            hint="backend 'auto' chooses one that can",
         )
     return gpu.attention(qkv, frames.spans, frames.hidden)
 
@@ -200,16 +200,17 @@ def permute(x: Tensor, order: Tensor, inverse: Tensor) -> Tensor:
 
 
 class Permute(torch.autograd.Function):
-    """``x[order]``, whose gradient is gathered with the inverse permutation.
+    """The operation ``x[order]``, whose gradient is gathered with the inverse permutation.
 
-    Indexing in general must add up gradients; a permutation need not, and a gather is much faster.
+    The gradient of indexing in general must be added up; for a permutation a gather is enough, and
+    much faster.
     """
 
     generate_vmap_rule = True
 
     @staticmethod
     def forward(x: Tensor, order: Tensor, inverse: Tensor) -> Tensor:
-        """Rows of ``x`` (N, ...) in the given ``order`` (N,)."""
+        """Return the rows of ``x`` (N, ...) in the given ``order`` (N,)."""
         return x.index_select(0, order)
 
     @staticmethod
@@ -219,7 +220,7 @@ class Permute(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-        """Return the gradient in the order of ``x``; differentiable itself."""
+        """Return the gradient in the order of ``x``, which is differentiable."""
         order, inverse = ctx.saved_tensors
         return permute(gradient, inverse, order), None, None
 
@@ -229,5 +230,5 @@ BACKENDS: dict[str, AttentionBackend] = {
     "grouped": _grouped,
     "numba": compiled.attention,
     "triton": _triton,
-    "varlen": _triton,  # what it has replaced; runs may name it
+    "varlen": _triton,  # the former name of this backend, which runs may contain
 }

@@ -1,4 +1,4 @@
-"""Attribute attention: an entity's attributes are embedded on their own, and attend to each other.
+"""Attribute attention: each attribute of an entity is embedded, and they attend to each other.
 
 ``net.embedding=attributes``, the input module of Suarez et al. 2020, "Neural MMO v1.3": a vector
 for each attribute, a row of a table for a discrete one and a scaled line for a continuous one, and
@@ -20,19 +20,19 @@ from ragged_net.model.tables import INIT_STD, Tables, initialize
 __all__ = ["AttributeEmbedding"]
 
 _MOST_WIDE = 32
-"""Queries and keys of attributes, of which there are few, need not be wider."""
+"""Width of queries and keys; attributes are few, so that more is not needed."""
 
 
 class AttributeEmbedding(nn.Module):
-    """Embeds each feature of an entity, lets all of them attend to each other, and adds them up.
+    """An embedding that lets the features of an entity attend to each other, and adds them up.
 
     The entity type is an attribute, too, so that each entity has at least one.
 
     Args:
         features: The features of the entity type; may be empty.
         dim: D, the width of the result.
-        left_out: Names of continuous features of which it knows nothing.
-        tables: Makes the tables of the discrete features.
+        left_out: Names of continuous features that are not embedded.
+        tables: Maker of the tables of discrete features.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class AttributeEmbedding(nn.Module):
         initialize(self.tables)
         width = min(dim, _MOST_WIDE)
         self.query = nn.Linear(dim, width)
-        self.key = nn.Linear(dim, width, bias=False)  # one would cancel in the softmax
+        self.key = nn.Linear(dim, width, bias=False)  # a bias would cancel in the softmax
         self.value = nn.Linear(dim, dim)
 
     def forward(self, values: Tensor) -> Tensor:
@@ -64,16 +64,16 @@ class AttributeEmbedding(nn.Module):
         attributes = self.attributes(values)  # (N, K, D)
         query, key = self.query(attributes), self.key(attributes)
         scores = query @ key.transpose(1, 2) * query.shape[2] ** -0.5  # (N, K, K)
-        # The sum over all that ask; what they are given is linear, and is added up before that.
+        # The sum over queries; the output layer is linear, and is applied to the sum.
         weights = scores.softmax(2).sum(1)
         pooled: Tensor = self.value((weights[:, None] @ attributes).squeeze(1))
         return pooled
 
     def as_product(self, values: Tensor, most: int) -> tuple[Tensor, Tensor] | None:
-        """Return ``forward`` as two matrices, of which it is the product, (N, K) and (K, D).
+        """Return two matrices, (N, K) and (K, D), whose product is ``forward``, or None.
 
-        The second has a row for each combination of values. None where these are more than
-        ``most``, as with any continuous feature.
+        The second has a row for each combination of values. None if there are more than ``most``,
+        as with any continuous feature.
         """
         counts = self.counts
         if self.norm.num_columns or prod(counts) > most:

@@ -29,16 +29,16 @@ __all__ = ["EntityEmbedding", "TypeEmbedding"]
 
 
 class TypeEmbedding(nn.Module):
-    """Sums a projection of the continuous features, a table row per discrete one, a type vector.
+    """The sum of a projection of continuous features, table rows of discrete ones, and a bias.
 
     With ``waves``, sines and cosines of the continuous features are projected, too.
 
     Args:
         features: The features of the entity type; may be empty.
         dim: D, the width of the result.
-        left_out: Names of continuous features of which it knows nothing.
-        tables: Makes the tables of the discrete features; None: tables of its own.
-        waves: The number of frequencies of sines and cosines.
+        left_out: Names of continuous features that are not embedded.
+        tables: Maker of the tables of discrete features; None makes separate tables.
+        waves: Number of frequencies of sines and cosines.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class TypeEmbedding(nn.Module):
     ) -> None:
         super().__init__()
         self.norm = InputNorm(features, left_out)
-        # A Linear of width 0 warns about its empty weights, so there is none.
+        # No Linear of width 0, because it warns about its empty weights.
         columns = self.norm.num_columns
         self.project = nn.Linear(columns, dim, bias=False) if columns else None
         self.waves = Waves(columns, waves, dim) if columns and waves else None
@@ -64,7 +64,7 @@ class TypeEmbedding(nn.Module):
     def forward(self, values: Tensor) -> Tensor:
         """Return embeddings (N, D) of feature rows (N, F) float32."""
         project, dtype = self.project, self.type_vector.dtype
-        if project is None:  # the type vector is all there is to say about an entity
+        if project is None:  # the type vector is the whole embedding
             total = self.type_vector.expand(values.shape[0], -1)
         else:
             features = self.norm(values)
@@ -79,10 +79,10 @@ class TypeEmbedding(nn.Module):
         return total
 
     def as_product(self, values: Tensor, most: int) -> tuple[Tensor, Tensor] | None:
-        """Return ``forward`` as two matrices, of which it is the product, (N, K) and (K, D).
+        """Return two matrices, (N, K) and (K, D), whose product is ``forward``, or None.
 
-        The first is 1 and 0 for the values of discrete features, and the others as they are. None
-        where it would have more than ``most`` columns, or somebody has changed a part.
+        The first contains 1 and 0 for the values of discrete features, and the continuous features.
+        None if it would have more than ``most`` columns, or a module has been replaced.
         """
         project, tables = self.project, [rows_of(table) for table in self.tables]
         known = [rows for rows in tables if rows is not None]
@@ -104,9 +104,9 @@ class TypeEmbedding(nn.Module):
         return torch.cat(columns, 1).to(self.type_vector.dtype), torch.cat([*vectors, *known])
 
     def part(self, values: Tensor, places: Tensor) -> Part | None:
-        """Return the same of the rows ``values`` (N, F) as a part of a batch, at ``places`` (N,).
+        """Return the embedding of the rows ``values`` (N, F) at ``places`` (N,), for a kernel.
 
-        None where somebody has changed what it is made of, or a table has too many rows.
+        None if a module has been replaced, or a table has too many rows.
         """
         project, norm, waves = self.project, self.norm, self.waves
         tables = [rows_of(table) for table in self.tables]
@@ -128,19 +128,19 @@ class TypeEmbedding(nn.Module):
 
 
 def _only_multiplies(project: nn.Module) -> TypeGuard[nn.Linear]:
-    """Return True if a projection is nothing but its weight."""
+    """Return True if a projection computes only a product with its weight."""
     return is_plain(project, nn.Linear) and project.bias is None
 
 
 class EntityEmbedding(nn.Module):
-    """Embeds all entities of a batch and puts them in the flat order of its layout.
+    """The embeddings of all entities of a batch, in the flat order of its layout.
 
     Args:
         obs_space: The entity types and the global features.
         dim: D, the width of the result.
-        with_global: Whether each frame ends with a global entity, made of the global features.
-        left_out: For an entity type, the names of continuous features that are not embedded.
-        config: How features and grids are embedded; its width is not read.
+        with_global: True if each frame ends with a global entity, made of the global features.
+        left_out: Names of continuous features that are not embedded, by entity type.
+        config: Settings of the embedding of features and grids; its width is not used.
     """
 
     def __init__(
@@ -154,7 +154,7 @@ class EntityEmbedding(nn.Module):
         super().__init__()
         check_kind("the observation space", obs_space, ObsSpace)
         dim = whole("the width of an embedding", dim)
-        # A list, not a ModuleDict: entity types may have names that a ModuleDict refuses.
+        # A list, because a ModuleDict refuses some names of entity types.
         self.names = tuple(obs_space.entities)
         self.dim = dim
         config = config or NetConfig()
@@ -174,7 +174,8 @@ class EntityEmbedding(nn.Module):
         )
         features = obs_space.global_features
         self.global_type = kind(features, dim, (), tables) if with_global else None
-        # What no kernel embeds: grids, attributes that attend to each other, sets of many flags.
+        # Embeddings without a kernel: grids, attributes that attend to each other, sets of many
+        # flags.
         self.in_torch = (
             bool(obs_space.grids)
             or config.embedding == "attributes"
@@ -195,14 +196,14 @@ class EntityEmbedding(nn.Module):
         return layout.scatter(rows, [places for _, _, places in sources])
 
     def layer(self, batch: EntityBatch, layout: Layout) -> EmbeddingLayer | None:
-        """Return ``forward`` as the first layer of a chain; None where plain torch must run it."""
+        """Return ``forward`` as the first layer of a chain, or None if plain torch must run it."""
         sources = self._sources(batch, layout)
         return self._layer(sources, layout.num_rows) if sources else None
 
     def _sources(
         self, batch: EntityBatch, layout: Layout
     ) -> list[tuple[nn.Module, Tensor, Tensor]]:
-        """Return for each type with entities its module, its feature rows and their places."""
+        """Return the module, feature rows and places of each type with entities."""
         sources = [
             (embed, batch.entities[name].values, layout.dest[name])
             for name, embed in zip(self.names, self.types, strict=True)
@@ -221,7 +222,7 @@ class EntityEmbedding(nn.Module):
             or batch.num_frames != layout.num_frames
         ):
             raise ShapeError(
-                "the layout is that of another batch, or of one with or without global entities",
+                "the layout is not that of this batch, or differs in global entities",
                 expected=f"places for {' + '.join(map(str, counts)) or 'no'} entities "
                 f"in {batch.num_frames} frames",
                 received=f"{layout.num_rows} places in {layout.num_frames} frames",

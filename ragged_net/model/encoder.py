@@ -1,4 +1,4 @@
-"""The encoder: a batch of entity lists -> a vector for each frame, and for entities."""
+"""The encoder: from a batch to vectors of its frames and entities."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["Encoder", "Mix", "frame_means"]
 
 _PART_BITS = 6
 _ADDED_AT_ONCE = 1 << _PART_BITS
-"""Rows in one float32 sum."""
+"""Number of rows that one float32 sum adds up, as a power of 2."""
 
 
 class Mix(nn.Module):
@@ -42,7 +42,7 @@ class Mix(nn.Module):
         self.fused = config.fused
 
     def forward(self, x: Tensor) -> Tensor:
-        """Rows (N, D) -> rows (N, D)."""
+        """Return rows (N, D) from rows (N, D)."""
         layer = self.layer() if compiled.can_run(x) else None
         if layer is not None:
             return chain([layer], x)
@@ -50,7 +50,7 @@ class Mix(nn.Module):
         return y
 
     def layer(self) -> ReluLinear | None:
-        """Return ``forward`` as a layer of a chain; None if torch must run it."""
+        """Return ``forward`` as a layer of a chain, or None if torch must run it."""
         if not (self.fused and is_plain(self.activation, nn.ReLU)):
             return None
         weights = weights_of((self.linear,), (nn.Linear,))
@@ -58,16 +58,17 @@ class Mix(nn.Module):
 
 
 class Encoder(nn.Module):
-    """Embedding and transformer: a batch -> vectors of its frames and entities.
+    """Embedding and transformer: from a batch to vectors of its frames and entities.
 
-    An activation and a linear layer stand between the two: the first attention can then compare
-    distances, for which products of raw coordinates are not enough.
+    An activation and a linear layer follow the embedding, so that the first attention can compare
+    distances, for which products of coordinates are not enough.
 
     Args:
         obs_space: Entity types and features.
-        with_global: Whether a global entity ends each frame.
-        config: Size and kind of the network.
-        only_means: Nobody will ask for entities, whose LayerNorm is then left out.
+        with_global: True if a global entity ends each frame.
+        config: Settings of the network.
+        only_means: True if vectors of entities are never needed, so that their LayerNorm is left
+            out.
     """
 
     def __init__(
@@ -104,17 +105,18 @@ class Encoder(nn.Module):
         Args:
             batch: B frames.
             layout: The flat order of their entities.
-            hidden: (N,) bool: those of which the others know nothing; None: nobody is hidden.
-            asked: Lists (A,) int64 of the flat rows whose vectors are wanted.
+            hidden: Mask of the entities that the others cannot see; None if there are none. Shape:
+                (N,).
+            asked: Flat rows whose vectors are returned. Shape of each: (A,), int64.
         """
         frames = self.frames_of(batch, layout, hidden)
         if self._may_chain(batch, layout):
             encoded = self._chained(batch, layout, frames, asked)
             if encoded is not None:
                 return encoded
-            if self.embedding.in_torch:  # and what comes after it may still be a chain
+            if self.embedding.in_torch:  # the layers after it may still be a chain
                 return self.attend(self.mix(self.embedding(batch, layout)), frames, asked)
-        # One expression: a name would keep a layer's input alive for all layers after it.
+        # One expression, because a name would keep a layer's input in memory during later layers.
         x = self.transformer(self.mix(self.embedding(batch, layout)), frames)
         return self._read(x, frames, asked)
 
@@ -130,12 +132,12 @@ class Encoder(nn.Module):
         )
 
     def embed(self, batch: EntityBatch, layout: Layout) -> Tensor:
-        """Return the rows (N, D) before the entities of a frame see each other."""
+        """Return the rows (N, D) before attention."""
         x: Tensor = self.mix(self.embedding(batch, layout))
         return x
 
     def attend(self, x: Tensor, frames: Frames, asked: Sequence[Tensor] = ()) -> Encoded:
-        """Return the second half, of rows (N, D) which others may have joined."""
+        """Return the output for rows (N, D), to which others may have been added."""
         if (
             self.fits
             and compiled.can_run(x)
@@ -167,7 +169,7 @@ class Encoder(nn.Module):
     def _chained(
         self, batch: EntityBatch, layout: Layout, frames: Frames, asked: Sequence[Tensor]
     ) -> Encoded | None:
-        """Return ``forward`` as one chain of layers; None if torch must run some of it."""
+        """Return ``forward`` as one chain of layers, or None if torch must run a part of it."""
         first, mix = self.embedding.layer(batch, layout), self.mix.layer()
         if first is None or mix is None:
             return None
@@ -180,7 +182,7 @@ class Encoder(nn.Module):
     def _last_layers(
         self, frames: Frames, asked: Sequence[Tensor]
     ) -> tuple[Reading, list[Layer]] | None:
-        """Return blocks and norm as layers that end with a reading; None if torch must run."""
+        """Return blocks and norm as layers that end with a reading, or None for torch."""
         norm = [self.norm] if self.norm is not None and asked else []
         weights = weights_of(norm, [nn.LayerNorm] * len(norm))
         if weights is None or not isinstance(self.transformer, RaggedTransformer):
@@ -196,10 +198,10 @@ def frame_means(entities: RaggedTensor) -> Tensor:
     """Return the mean (B, D) of each frame's rows (N, D) in float32, zeros for an empty frame."""
     check_kind("the rows of frames", entities, RaggedTensor)
     x, frame_ids = entities.values.float(), entities.frame_ids()
-    # In parts: one float32 sum of 10,000 equal rows is off by 0.02%. A part is what one frame has
-    # of one stretch of rows. Both numbers only rise, and so does their sum wherever a part begins;
-    # what it leaps over are empty parts.
-    # Shifted, for torch.compile makes nonsense of an arange // 64 (torch 2.13, dynamic shapes).
+    # In parts, because one float32 sum of 10,000 equal rows is off by 0.02%. A part is the
+    # intersection of a frame and a stretch of rows. The numbers of both never decrease, so that
+    # their sum increases where a part begins; numbers that it skips are empty parts.
+    # Shifted, because torch.compile miscompiles arange // 64 (torch 2.13, dynamic shapes).
     part_ids = frame_ids + (torch.arange(len(x), device=x.device) >> _PART_BITS)
     count = entities.num_frames + len(x) // _ADDED_AT_ONCE
     parts = x.new_zeros(count, x.shape[1]).index_add(0, part_ids, x)

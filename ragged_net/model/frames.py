@@ -19,7 +19,7 @@ from ragged_net.transfer import send
 __all__ = ["MOST_FRAMES", "FrameGroups", "Frames", "Places"]
 
 MOST_FRAMES = 65_535
-"""Frames in one launch of a GPU's kernel, at most: CUDA counts them along one axis of its grid."""
+"""Maximum number of frames in one launch of a GPU kernel, an axis of CUDA's grid."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,12 +64,12 @@ class Frames:
     Args:
         offsets: (B + 1,) int64.
         num_rows: N.
-        hidden: (N,) bool: a query that is not hidden attends to keys that are not hidden, a hidden
-            query to all keys of its frame. None: nothing is hidden.
-        known_offsets: The offsets on the CPU, where somebody has them.
-        turns: (N, 2, D) float32: the cosines, and the signed sines, by which blocks turn queries,
-            keys and values, see ``relative_position.py``. None: they stay as they are.
-        places: Where the rows are, for blocks with a ``PositionBias``.
+        hidden: Mask of hidden rows: a hidden query attends to all keys of its frame, another one
+            only to keys that are not hidden. None hides nothing. Shape: (N,), bool.
+        known_offsets: The offsets on the CPU; None if they are only on the device.
+        turns: Cosines and signed sines by which blocks rotate queries, keys and values, see
+            ``relative_position.py``; None rotates nothing. Shape: (N, 2, D), float32.
+        places: Positions of the rows, for blocks with a ``PositionBias``.
     """
 
     offsets: Tensor
@@ -80,7 +80,7 @@ class Frames:
     places: Places | None = None
 
     def __post_init__(self) -> None:
-        """Check classes; sizes and numbers are checked where they are read."""
+        """Check classes; sizes and numbers are checked where they are used."""
         check_tensor("the offsets of frames", self.offsets)
         check_kind("the number of rows of frames", self.num_rows, int, torch.SymInt)
         for where, tensor in (
@@ -93,7 +93,7 @@ class Frames:
 
     @classmethod
     def of(cls, frames: Frames | Layout) -> Frames:
-        """Return the frames of a layout, of which nothing is hidden; frames stay as they are."""
+        """Return the frames of a layout, without hidden rows; return frames as they are."""
         if isinstance(frames, Frames):
             return frames
         check_kind("the frames of a transformer's rows", frames, Layout, Frames)
@@ -101,13 +101,13 @@ class Frames:
 
     @cached_property
     def lengths(self) -> Tensor:
-        """The lengths (B,) int64 on the CPU, which waits for a GPU unless they are known."""
+        """The lengths (B,) int64 on the CPU; reading them waits for a GPU unless they are known."""
         known = self.offsets if self.known_offsets is None else self.known_offsets
         return known.cpu().diff()
 
     @cached_property
     def spans(self) -> Spans:
-        """The frame of each row, for the kernels of a GPU; all layers share it."""
+        """The frame of each row, for GPU kernels, computed once for all layers."""
         return Spans.of(self.offsets, self.num_rows)
 
     @cached_property
@@ -118,7 +118,7 @@ class Frames:
         return make_plan(self.offsets.contiguous().numpy(), self.num_rows, self.hidden is None)
 
     def shares(self, dim: int, beside: int) -> list[Any]:
-        """Return the plan, a part for each thread (``threads.py``); all layers share it."""
+        """Return the plan in parts for threads (``threads.py``), computed once for all layers."""
         key = dim, beside, get_threads()
         if key not in self._shares:
             self._shares[key] = shares(self.plan, dim, beside)
@@ -130,7 +130,7 @@ class Frames:
 
     @cached_property
     def groups(self) -> FrameGroups:
-        """The frames grouped by exact length; computed once, when a backend first asks."""
+        """The frames grouped by length, computed once when a backend needs them."""
         ordered, frames = self.lengths.sort(stable=True)
         values, counts = torch.unique_consecutive(ordered, return_counts=True)
         sizes = tuple(
@@ -142,7 +142,7 @@ class Frames:
         if len(sizes) <= 1 or bool((self.lengths == ordered).all()):
             return FrameGroups(None, None, sizes, self._masks(self.hidden, sizes))
         shift = offsets_of(self.lengths)[:-1].index_select(0, frames) - offsets_of(ordered)[:-1]
-        # Their sizes above are the host's business; the rows themselves are spread on the device.
+        # Sizes are computed on the CPU; the rows are repeated on the device.
         shift, ordered = send(torch.stack([shift, ordered]), self.offsets.device).unbind()
         order = shifted_places(shift, ordered, self.num_rows)
         places = torch.arange(self.num_rows, device=shift.device)

@@ -1,4 +1,4 @@
-"""Geometry of positions, as pure functions: offsets, headings, distances, waves, turns."""
+"""Geometry of positions as pure functions: offsets, headings, distances, waves, rotations."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
 
 
 def columns_of(values: Tensor, columns: Sequence[int]) -> Tensor:
-    """Return some columns (N, K) of values (N, F), without sending their numbers to a GPU."""
+    """Return some columns (N, K) of values (N, F), without copying their numbers to a GPU."""
     return torch.stack([values[:, column] for column in columns], 1)
 
 
@@ -37,7 +37,8 @@ def into_frame(vectors: Tensor, heading: Tensor) -> Tensor:
 
     Args:
         vectors: (..., 2).
-        heading: (...,) radians from the x axis to the left, broadcast against the vectors.
+        heading: Angles (...,) in radians, counterclockwise from the x axis, broadcast to the
+            vectors.
     """
     x, y = vectors.unbind(-1)
     cos, sin = heading.cos(), heading.sin()
@@ -60,8 +61,8 @@ def direction(vectors: Tensor) -> Tensor:
 def wave_vectors(count: int, axes: int, unit: float, extent: float) -> Tensor:
     """Return waves (count, axes) float32, whose products with an offset are angles in radians.
 
-    Waves take the axes in turn. Their lengths rise geometrically from ``4 * unit``, of which an
-    offset of one unit is a quarter turn, to ``4 * extent``, of which the largest offset is one.
+    The waves are along the axes in turn. Their lengths rise geometrically from ``4 * unit``, where
+    an offset of one unit is a quarter turn, to ``4 * extent``, where the largest offset is one.
     """
     vectors = torch.zeros(count, axes)
     lengths = -(-count // axes)
@@ -78,12 +79,12 @@ def swap_pairs(x: Tensor) -> Tensor:
 
 
 def turn(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Turn each pair (a, b) of numbers into (a cos - b sin, a sin + b cos).
+    """Rotate each pair (a, b) of numbers to (a cos - b sin, a sin + b cos).
 
     Args:
         x: (..., D), D even.
-        cos: Broadcast against x; both numbers of a pair have the same.
-        sin: The same, with the sign of the first number of each pair turned: (-sin, sin).
+        cos: Cosines, equal for both numbers of a pair, broadcast to x.
+        sin: Sines, with a minus for the first number of each pair: (-sin, sin).
     """
     return x * cos + swap_pairs(x) * sin
 

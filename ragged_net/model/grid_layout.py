@@ -1,9 +1,9 @@
-"""The flat order of entities when a few summaries stand for the cells of each grid.
+"""The flat order of entities with a few summaries in the place of the cells of each grid.
 
-Entity indices count all cells of a frame, as its observation does. In the flat order that attention
-works on, a grid has ``net.tile_summaries`` rows in each frame that shows it, and none in others.
-A cell that acts, or may be selected, is read as the first summary of its grid, which has seen the
-whole frame, plus a vector of its own (``tiles.py``).
+Entity indices count all cells of a frame, as in its observation. In the flat order for attention, a
+grid has ``net.tile_summaries`` rows in each frame that shows it, and none in others. A cell that
+acts or can be selected is read as the first summary of its grid, which has attended to the whole
+frame, plus a vector of the cell (``tiles.py``).
 """
 
 from __future__ import annotations
@@ -28,13 +28,15 @@ __all__ = ["GridLayout", "GridRows"]
 
 @dataclass(frozen=True, eq=False)
 class GridLayout(Layout):
-    """The flat order with summaries in the place of cells; ``flat_rows`` still takes all indices.
+    """The flat order with summaries in the place of cells; ``flat_rows`` accepts all indices.
 
     Args:
-        ends: (B, K) int64: for each type the entity index at which it ends in each frame.
-        starts: (B, K + 1) int64: that at which it starts; the last one is the player's.
-        first: (B, K + 1) int64: the flat row, counted from the frame's first, at which it starts.
-        grids: For each of the grids its place among the types.
+        ends: Entity index at which each type ends in each frame. Shape: (B, K), int64.
+        starts: Entity index at which each type, and the global entity, starts. Shape: (B, K + 1),
+            int64.
+        first: Flat row, relative to the frame's first, at which each starts. Shape: (B, K + 1),
+            int64.
+        grids: Places of the grids among the types.
     """
 
     ends: Tensor = field(kw_only=True)
@@ -44,7 +46,7 @@ class GridLayout(Layout):
 
     def flat_rows(self, indices: RaggedTensor) -> Tensor:
         """Return flat rows (A,) int64; for a cell, the row of its grid's first summary."""
-        super().flat_rows(indices)  # for its checks
+        super().flat_rows(indices)  # checks the indices
         frames, kind, within = self._find(indices)
         for place in self.grids.values():
             within = torch.where(kind == place, 0, within)
@@ -53,26 +55,27 @@ class GridLayout(Layout):
     def cells(self, indices: RaggedTensor, name: str, rows: RaggedTensor) -> tuple[Tensor, Tensor]:
         """Return a mask of the entities (A,) that are cells, and their places in ``rows``.
 
-        The places (A,) int64 of those that are none mean nothing, but there are such rows.
+        The places (A,) int64 are valid rows also for entities that are not cells, but have no
+        meaning.
         """
         frames, kind, within = self._find(indices)
         is_cell = kind == self.grids[name]
         return is_cell, torch.where(is_cell, rows.offsets.index_select(0, frames) + within, 0)
 
     def _find(self, indices: RaggedTensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return for each entity (A,) its frame, the place of its type, and its index in that."""
+        """Return the frame, the place of the type, and the index in it, of each entity (A,)."""
         frames, values = indices.frame_ids(), indices.values
         kind = (values[:, None] >= self.ends.index_select(0, frames)).sum(1)
         return frames, kind, values - self.starts[frames, kind]
 
 
 class GridRows:
-    """Puts the summaries of grids in the place of their cells.
+    """The replacement of the cells of grids by summaries.
 
     Args:
-        obs_space: With at least one grid.
-        with_global: Whether a global entity ends each frame.
-        summaries: S, how many stand for a map.
+        obs_space: Observation space with at least one grid.
+        with_global: True if a global entity ends each frame.
+        summaries: Number S of summaries of a grid.
     """
 
     def __init__(self, obs_space: ObsSpace, with_global: bool, summaries: int) -> None:
@@ -85,14 +88,14 @@ class GridRows:
         """Check that each frame shows all cells of a grid or none, and hides none of them.
 
         Raises:
-            ShapeError: A part of the cells.
-            VisibilityError: Cells that are hidden.
+            ShapeError: A frame shows a part of the cells.
+            VisibilityError: Cells are hidden.
         """
         for name, grid in self.grids.items():
             if name in batch.visible:
                 raise VisibilityError(
                     f"the batch hides cells of the grid {name!r}",
-                    expected="no mask for it: a feature can say that nothing is known of a cell",
+                    expected="no mask for it: use a feature to mark unknown cells",
                 )
             lengths = batch.entities[name].host_offsets.diff()
             wrong = (lengths != 0) & (lengths != grid.size)
@@ -105,7 +108,7 @@ class GridRows:
                 )
 
     def silent(self, batch: EntityBatch, layout: Layout, hidden: Tensor | None) -> Tensor | None:
-        """Return the rows (N,) of the ``layout`` of all cells that no action may name."""
+        """Return the rows (N,) of the ``layout`` of all cells that no action can refer to."""
         for name in self.grids:
             if name not in self.open and batch.entities[name].num_rows:
                 if hidden is None:
@@ -114,7 +117,7 @@ class GridRows:
         return hidden
 
     def layout(self, batch: EntityBatch) -> GridLayout:
-        """Return the flat order of ``batch``, which has been checked, with summaries."""
+        """Return the flat order, with summaries, of a ``batch`` that has been checked."""
         parts = {name: self._summarized(name, batch.entities[name]) for name in self.names}
         own = Layout.of(replace(batch, entities=parts, visible={}, actions={}), self.with_global)
         every = [batch.entities[name].lengths for name in self.names]
@@ -134,7 +137,7 @@ class GridRows:
         )
 
     def _summarized(self, name: str, rows: RaggedTensor) -> RaggedTensor:
-        """Return rows without features, one for each entity that stands for cells of a type."""
+        """Return rows without features, one for each summary or entity of a type."""
         grid = self.grids.get(name)
         if grid is None:
             return rows
@@ -154,20 +157,20 @@ class GridRows:
         asked: Sequence[RaggedTensor],
         encoded: Encoded,
     ) -> Encoded:
-        """Add to the ``encoded`` rows of cells what is known of each cell.
+        """Add vectors of cells to the ``encoded`` rows of cells.
 
         Args:
-            embedding: That of the network that has encoded them.
+            embedding: Embedding of the network that has computed ``encoded``.
             batch: B frames.
-            layout: Theirs.
-            asked: Lists (A,) of entity indices.
-            encoded: A row for each of them.
+            layout: Layout of the batch.
+            asked: Entity indices. Shape of each: (A,).
+            encoded: Rows of these entities.
         """
         rows = list(encoded.rows)
         for name in self.open:
             cells = batch.entities[name]
             found = [layout.cells(indices, name, cells) for indices in asked]
-            if batch.device.type == "cpu":  # elsewhere it would be waited for
+            if batch.device.type == "cpu":  # on other devices this would wait
                 places = [i for i, (is_cell, _) in enumerate(found) if bool(is_cell.any())]
             else:
                 places = list(range(len(found))) if cells.num_rows else []

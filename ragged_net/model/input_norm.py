@@ -1,4 +1,4 @@
-"""InputNorm: brings the continuous features of one entity type to mean 0 and deviation 1."""
+"""InputNorm: standardisation of the continuous features of one entity type."""
 
 from __future__ import annotations
 
@@ -13,38 +13,37 @@ from ragged_net.errors import FeatureValueError, ShapeError, check_kind, check_t
 
 __all__ = ["Gathered", "InputNorm", "own_moments"]
 
-# Ten deviations: wide enough for a flag that is set in one row of a hundred, narrow enough that a
-# feature that jumps after a long constant stretch cannot blow up the activations.
+# Ten deviations: enough for a flag that is set in one row of a hundred, and a limit for a feature
+# that jumps after a long constant stretch.
 CLIP = 10.0
 
-# A deviation this small beside the mean is rounding in float32, not signal.
+# A smaller deviation, relative to the mean, is the rounding of float32.
 RELATIVE_FLOOR, ABSOLUTE_FLOOR = 1e-6, 1e-12
 
 _PART = 65_536
-"""Rows that are added to the statistics at once."""
+"""Number of rows that are added to the statistics at once."""
 
 Gathered: TypeAlias = Callable[[Tensor], Sequence[Tensor]]
 
 
 def own_moments(moments: Tensor) -> list[Tensor]:
-    """Return the moments alone: no other process adds any."""
+    """Return the moments of this process only."""
     return [moments]
 
 
 class InputNorm(nn.Module):
     """Running mean and variance of the continuous columns of an entity type.
 
-    ``update`` is the only thing that changes the statistics; ``forward`` never does, in train and
-    eval mode alike. Before the first update the mean is 0 and the deviation 1. Columns that
-    declare their scale (``Continuous(mean=, std=)``) use it and are never updated. A column that
-    never varied comes out as 0. Results are clamped to [-10, 10].
+    Only ``update`` changes the statistics, in train and eval mode. Before the first update the mean
+    is 0 and the deviation 1. Columns that declare their scale (``Continuous(mean=, std=)``) use it
+    and are never updated. A constant column becomes 0. Results are clamped to [-10, 10].
 
     Moments of chunks are merged in float64 after Chan, Golub and LeVeque (1979), "Updating
     formulae and a pairwise algorithm for computing sample variances".
 
     Args:
-        features: All features of the entity type; the discrete ones among them are skipped.
-        left_out: Names of others to skip.
+        features: All features of the entity type; discrete ones are skipped.
+        left_out: Names of continuous features to skip.
     """
 
     count: Tensor
@@ -72,25 +71,25 @@ class InputNorm(nn.Module):
         self._declared = [s is not None for s in scales]
         shift = torch.tensor([0.0 if s is None else s[0] for s in scales]).float()
         scale = torch.tensor([1.0 if s is None else 1.0 / s[1] for s in scales]).float()
-        # Constants of the space, so they need not be in the state.
+        # Constants, which follow from the space and need not be saved.
         for name, constant in self._constants().items():
             self.register_buffer(name, constant, persistent=False)
         self.register_buffer("count", torch.zeros((), dtype=torch.float64))
         self.register_buffer("mean", torch.zeros(len(kept), dtype=torch.float64))
         self.register_buffer("m2", torch.zeros(len(kept), dtype=torch.float64))
-        # What forward applies: derived from the moments, kept so that forward is two operations.
+        # Derived from the moments, so that forward takes two operations.
         self.register_buffer("shift", shift)
         self.register_buffer("scale", scale)
 
     def _constants(self, device: torch.device | None = None) -> dict[str, Tensor]:
         return {
-            # Not bool, of which ``AveragedModel(use_buffers=True)`` takes no mean.
+            # Not bool, because ``AveragedModel(use_buffers=True)`` cannot average it.
             "declared": torch.tensor(self._declared, dtype=torch.int64, device=device),
             "columns": torch.tensor(self._kept, dtype=torch.int64, device=device),
         }
 
     def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> InputNorm:
-        """Move the buffers without changing dtypes: in half precision counts soon overflow."""
+        """Move the buffers without changing dtypes: counts would overflow in half precision."""
 
         def move(buffer: Tensor) -> Tensor:
             moved: Tensor = fn(buffer)
@@ -101,12 +100,12 @@ class InputNorm(nn.Module):
         return self
 
     def _load_from_state_dict(self, *arguments: Any) -> None:
-        """Load; with ``assign=True`` the state may lie on another device."""
+        """Load a state; with ``assign=True`` it may be on another device."""
         super()._load_from_state_dict(*arguments)
         self._set_constants()
 
     def _set_constants(self) -> None:
-        """Set the constants again: ``to_empty`` leaves them undefined, and no state has them."""
+        """Set the constants, which ``to_empty`` leaves undefined and states do not contain."""
         for name, constant in self._constants(self.scale.device).items():
             setattr(self, name, constant)
 
@@ -128,10 +127,10 @@ class InputNorm(nn.Module):
             )
 
     def forward(self, values: Tensor) -> Tensor:
-        """Normalise.
+        """Standardise feature rows.
 
         Args:
-            values: (N, F) float32, whole feature rows.
+            values: Whole feature rows. Shape: (N, F), float32.
 
         Returns:
             (N, F_c) float32: the continuous columns, scaled.
@@ -146,7 +145,7 @@ class InputNorm(nn.Module):
         row, column = bad.nonzero()[0].tolist()
         raise FeatureValueError(
             f"feature {self.names[column]!r} is not finite in row {row}",
-            expected="a finite number; the statistics are left as they were",
+            expected="a finite number; the statistics are unchanged",
             received=float(self.pick(values)[row, column]),
         )
 
@@ -156,18 +155,18 @@ class InputNorm(nn.Module):
 
         Args:
             values: The rows.
-            gathered: Returns the moments of these rows, and those of the rows that other processes
-                add to the same statistics. Shape of each: (parts, 1 + 2 F_c), float64.
+            gathered: Function from the moments of these rows to those of all processes of one
+                training. Shape of each: (parts, 1 + 2 F_c), float64.
 
         Raises:
-            FeatureValueError: A value that is not finite; the statistics are then untouched.
+            FeatureValueError: A value is not finite; the statistics are then unchanged.
         """
         several = values if isinstance(values, list) else [values]
         for rows in several:
             self.check(rows)
         if self.num_columns == 0:
             return
-        # In parts: a copy of a whole rollout in float64 would take more memory than the rollout.
+        # In parts, because a float64 copy of a rollout would take twice its memory.
         parts = [part for rows in several for part in torch.split(rows, _PART) if part.shape[0]]
         moments = [self._moments(part) for part in parts]
         own = torch.stack(moments) if moments else self.mean.new_zeros(0, 1 + 2 * self.num_columns)

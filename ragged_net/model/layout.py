@@ -1,4 +1,4 @@
-"""Layout: where each entity of a batch stands in the flat order that the transformer works on."""
+"""Layout: the position of each entity of a batch in the flat order of the transformer."""
 
 from __future__ import annotations
 
@@ -28,8 +28,7 @@ class Layout:
             row of each of its entities.
         global_dest: (B,) int64: the flat row of each frame's global entity, or None without one.
         num_rows: N, the number of flat rows.
-        known_offsets: The offsets on the CPU, where somebody has them; may be None where they lie
-            there already.
+        known_offsets: The offsets on the CPU; None if they are unknown, or on the CPU already.
     """
 
     offsets: Tensor
@@ -39,15 +38,15 @@ class Layout:
     known_offsets: Tensor | None = None
 
     def __post_init__(self) -> None:
-        """Check classes; sizes and numbers are checked where they are read."""
+        """Check classes; sizes and numbers are checked where they are used."""
         check_tensor("the offsets of a layout", self.offsets)
-        if type(self.dest) is not dict:  # a look at an abstract class takes longer
+        if type(self.dest) is not dict:  # a check for an abstract class takes longer
             check_kind("the places of a layout", self.dest, Mapping)
         check_kind("the number of rows of a layout", self.num_rows, int, torch.SymInt)
 
     @property
     def num_frames(self) -> int:
-        """B."""
+        """The number of frames B."""
         return self.offsets.shape[0] - 1
 
     @classmethod
@@ -58,13 +57,13 @@ class Layout:
 
         Args:
             batch: Only the lengths of its entity types are read.
-            with_global: Whether a global entity is appended to each frame.
+            with_global: True if a global entity is appended to each frame.
             names: The entity types in the order of the observation space; the batch's own order
                 if None.
 
         Raises:
-            RaggedNetError: Other entity types, or a batch that has been changed and no longer fits
-                together.
+            RaggedNetError: The entity types differ, or the parts of the batch do not fit together
+                any more.
         """
         try:
             return cls._of(batch, with_global, names)
@@ -88,7 +87,7 @@ class Layout:
             columns.append(torch.ones(frames, dtype=torch.int64, device=device))
         if not columns:
             return cls(torch.zeros(frames + 1, dtype=torch.int64, device=device), {}, None, 0)
-        lengths = torch.stack(columns, dim=1)  # (B, K): read row by row, it is the flat order
+        lengths = torch.stack(columns, dim=1)  # (B, K): its row-major order is the flat order
         ends = lengths.flatten().cumsum(0).view_as(lengths)
         starts = ends - lengths
         dest = {
@@ -108,10 +107,10 @@ class Layout:
         counts = np.empty(len(types), np.int64)
         try:
             for k, ragged in enumerate(types):
-                np.copyto(stacked[k], ragged.offsets.numpy())  # refuses what is not whole
+                np.copyto(stacked[k], ragged.offsets.numpy())  # raises if a number is not whole
                 counts[k] = ragged.num_rows
             found = kernels.load("indices").flat_order(stacked, counts, with_global)
-        except (TypeError, ValueError):  # offsets that have been changed since
+        except (TypeError, ValueError):  # the offsets have been changed
             for name, ragged in zip(names, types, strict=True):
                 ragged.check(f"entity type {name!r}")
             raise
@@ -128,7 +127,7 @@ class Layout:
         """Return the flat rows of entity ``indices`` (A,) within their frames. Shape: (A,).
 
         Raises:
-            ShapeError: Indices of another number of frames.
+            ShapeError: The indices have another number of frames.
         """
         check_kind("the indices", indices, RaggedTensor)
         if indices.num_frames != self.num_frames:
@@ -141,15 +140,15 @@ class Layout:
         return starts + indices.values
 
     def scatter(self, parts: Sequence[Tensor], places: Sequence[Tensor]) -> Tensor:
-        """Bring rows in flat order.
+        """Put rows into the flat order.
 
         Args:
-            parts: The rows (N_k, ...) of entities; together those of the whole batch.
-            places: For each part (N_k,) int64: their flat rows, out of ``dest`` or ``global_dest``.
+            parts: Rows (N_k, ...) of entities; together those of the whole batch.
+            places: Flat rows (N_k,) int64 of each part, from ``dest`` or ``global_dest``.
         """
         if torch.is_grad_enabled():
             source = torch.cat(list(parts))
-            # Each row is written once, so the backward pass is a plain index_select.
+            # Each row is written once, so that the backward pass is an index_select.
             return torch.empty_like(source).index_copy(0, torch.cat(list(places)), source)
         # Under autocast, types with and without continuous features differ.
         dtype = functools.reduce(torch.promote_types, (part.dtype for part in parts))
@@ -160,7 +159,7 @@ class Layout:
 
 
 def _known(types: Sequence[RaggedTensor], frames: int, with_global: bool) -> Tensor | None:
-    """Return the offsets (B + 1,) on the CPU, or None where the device would be asked for them."""
+    """Return the offsets (B + 1,) on the CPU, or None if they are only on the device."""
     known = torch.arange(frames + 1, device="cpu") * int(with_global)
     for ragged in types:
         if ragged.known_offsets is None:

@@ -1,11 +1,11 @@
-"""Memory: a recurrent cell reads each pooled frame, and joins the frame as one more entity.
+"""Memory: a recurrent cell that reads each pooled frame, and joins it as an additional entity.
 
 memory = Memory(NetConfig(dim=64, memory="lstm", memory_size=256))
-recalled = memory(pooled, memory.initial_state(4))  # four frames, each of a game of its own
+recalled = memory(pooled, memory.initial_state(4))  # four frames, each of another game
 recalled = memory(pooled, recalled.state[:2], [3, 1])  # three frames of one game, one of another
 
-The cell comes before attention, which therefore needs one pass over a frame only; for training, the
-cell steps over the sequences, and attention then sees all of their frames at once.
+The cell comes before attention, so that one pass over each frame is enough. In training the cell
+steps over the sequences, and then attention reads all of their frames at once.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class Recalled:
     """The output of a memory for B frames in S sequences.
 
     Args:
-        hidden: (B, H) what it knows in each frame, the frame itself included.
-        entities: (B, D) the same as an entity of each frame.
-        state: (S, W) what it goes on from after the last frame of each sequence.
+        hidden: Output of the cell for each frame, which it has read. Shape: (B, H).
+        entities: The output as an entity of each frame. Shape: (B, D).
+        state: State after the last frame of each sequence. Shape: (S, W).
     """
 
     hidden: Tensor
@@ -48,9 +48,9 @@ class Recalled:
 class Memory(nn.Module):
     """An LSTM (Hochreiter and Schmidhuber 1997) or GRU (Cho et al. 2014) over pooled frames.
 
-    A state is one row of W numbers: those of the GRU, or those of the LSTM's output followed by
-    those of its cell. Zeros are the state of a game that begins. Computes in the dtype of its
-    parameters, under autocast, too: what is added up over hundreds of steps must be exact.
+    A state is a row of W numbers: the output of the GRU, or the output and then the cell of the
+    LSTM. Zeros are the state of a game that begins. Computed in the dtype of the parameters, under
+    autocast, too, because errors add up over hundreds of steps.
 
     Args:
         config: ``memory`` is ``lstm`` or ``gru``, ``memory_size`` is H, ``dim`` is D.
@@ -61,7 +61,7 @@ class Memory(nn.Module):
         check_kind("the config of a memory", config, NetConfig)
         if config.memory not in _CELLS:
             raise NetConfigError(
-                "NetConfig.memory names no cell", received=repr(config.memory), options=_CELLS
+                "NetConfig.memory is not a cell", received=repr(config.memory), options=_CELLS
             )
         self.kind, self.size, self.dim = config.memory, config.memory_size, config.dim
         kind, parts = _CELLS[config.memory]
@@ -75,20 +75,20 @@ class Memory(nn.Module):
         """Draw orthogonal recurrent weights, and open the forget gate.
 
         Jozefowicz, Zaremba and Sutskever 2015, "An empirical exploration of recurrent network
-        architectures": an LSTM that begins by forgetting hardly learns to keep anything.
+        architectures": an LSTM whose forget gate begins closed hardly learns to remember.
         """
         weights = dict(self.cell.named_parameters())
         for start in range(0, len(weights["weight_hh_l0"]), self.size):  # gate by gate
             nn.init.orthogonal_(weights["weight_hh_l0"].data[start : start + self.size])
         for bias in (weights["bias_ih_l0"], weights["bias_hh_l0"]):
             nn.init.zeros_(bias)
-        if self.kind == "lstm":  # its gates: input, forget, cell, output
+        if self.kind == "lstm":  # the gates are input, forget, cell, output
             nn.init.ones_(weights["bias_ih_l0"].data[self.size : 2 * self.size])
         nn.init.normal_(self.to_entity.weight, std=self.size**-0.5)
         nn.init.zeros_(self.to_entity.bias)
 
     def initial_state(self, sequences: int) -> Tensor:
-        """Return the states (S, W) of ``sequences`` games that begin: zeros."""
+        """Return the states (S, W) of ``sequences`` games that begin, which are zeros."""
         weight = self.to_entity.weight
         return torch.zeros(sequences, self.state_size, dtype=weight.dtype, device=weight.device)
 
@@ -98,14 +98,13 @@ class Memory(nn.Module):
         """Step over the frames of some sequences.
 
         Args:
-            pooled: (B, D) the frames, each in one vector; sequence after sequence, in order of
-                time.
-            state: (S, W) what is known before the first frame of each sequence.
-            sequences: (S,) the number of frames of each; best on the CPU. None: each frame is a
-                sequence of its own.
+            pooled: Vectors of the frames, sequence after sequence, in order of time. Shape: (B, D).
+            state: State before the first frame of each sequence. Shape: (S, W).
+            sequences: Number of frames of each sequence, preferably on the CPU; None stands for
+                sequences of one frame. Shape: (S,).
 
         Raises:
-            MemoryStateError: A state or lengths that do not fit.
+            MemoryStateError: The state or the lengths do not fit.
         """
         check_rows("the pooled frames", pooled, self.dim)
         frames = pooled.shape[0]
@@ -127,20 +126,20 @@ class Memory(nn.Module):
             return Recalled(hidden, self.to_entity(hidden), following)
 
     def _step(self, x: Tensor, sizes: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the outputs (B, H) and last states (S, W) of frames that lie step by step."""
+        """Return the outputs (B, H) and last states (S, W) of frames that are ordered by step."""
         parts = tuple(part.contiguous() for part in torch.split(state[None], self.size, dim=2))
         packed, last = self.cell(PackedSequence(x, sizes), parts if len(parts) > 1 else parts[0])
         following = torch.cat(last, 2) if isinstance(last, tuple) else last
         return packed.data, following.squeeze(0)
 
     def check_state(self, state: Tensor | None, sequences: int) -> None:
-        """Raise MemoryStateError unless ``state`` is one of so many sequences."""
+        """Raise MemoryStateError unless ``state`` has the shape for ``sequences`` sequences."""
         weight = self.to_entity.weight
         expected = f"({sequences}, {self.state_size}) {weight.dtype} on {weight.device}"
         hint = "net.initial_state(games) when games begin, then the memory of the output before"
         if not isinstance(state, Tensor):
             raise MemoryStateError(
-                f"the network has a memory ({self.kind}), and was given no state",
+                f"the network has a memory ({self.kind}), but no state was given",
                 expected=f"memory: {expected}",
                 received=type(state).__name__,
                 hint=hint,
@@ -162,31 +161,32 @@ _CELLS: dict[str, tuple[type[nn.LSTM] | type[nn.GRU], int]] = {
     "lstm": (nn.LSTM, 2),
     "gru": (nn.GRU, 1),
 }
-"""For each kind its cell, and of how many vectors a state consists."""
+"""The cell of each kind, and the number of vectors of its state."""
 
 
 def shown_means(rows: Tensor, layout: Layout, hidden: Tensor | None) -> Tensor:
     """Return the mean (B, D) float32 of each frame's ``rows`` (N, D) that are not hidden.
 
-    A memory of what is hidden would tell the policy. Zeros where a frame shows nothing.
+    A memory of hidden entities would reveal them to the policy. Zeros for a frame without visible
+    ones.
     """
     if hidden is None:
         return frame_means(RaggedTensor.unchecked(rows, layout.offsets, layout.known_offsets))
     shown = (~hidden)[:, None].to(torch.float32)
     sums = torch.cat([rows.float() * shown, shown], dim=1)
     means = frame_means(RaggedTensor.unchecked(sums, layout.offsets, layout.known_offsets))
-    # Of N rows V are shown: (sum / N) / (V / N).
+    # With V of N rows visible: (sum / N) / (V / N).
     return means[:, :-1] / means[:, -1:].clamp_min(torch.finfo(torch.float32).tiny)
 
 
 @dataclass(frozen=True, eq=False)
 class Joined:
-    """Frames that have one more row each, the last one.
+    """Frames with one additional row each, the last one.
 
     Args:
         rows: (N + B, D).
-        frames: What attention must know about them.
-        shift: (N,) int64: by how much each of the former rows has moved.
+        frames: Description of the frames for attention.
+        shift: Number of rows by which each of the former rows has moved. Shape: (N,), int64.
     """
 
     rows: Tensor
@@ -197,8 +197,8 @@ class Joined:
 def join(rows: Tensor, frames: Frames, entities: Tensor, silent: Tensor | None = None) -> Joined:
     """Add one of the ``entities`` (B, D) to each frame of the ``rows`` (N, D).
 
-    None of them is hidden or has a position: where the frames have turns, theirs are those of a row
-    without, ``silent`` (2, D).
+    They are not hidden and have no position: where the frames have turns, theirs are ``silent``
+    (2, D), the turns of a row without a position.
     """
     device = rows.device
     count, before = len(entities), frames.num_rows
@@ -209,7 +209,7 @@ def join(rows: Tensor, frames: Frames, entities: Tensor, silent: Tensor | None =
     if known is not None:
         known = known + torch.arange(count + 1)
     places = torch.cat([shift + torch.arange(before, device=device), offsets[1:] - 1])
-    # Under autocast the rows may be narrower than the memory's.
+    # Under autocast the rows may have a narrower dtype than the memory.
     source = torch.cat([rows, entities.to(rows.dtype)])
     joined = torch.empty_like(source).index_copy(0, places, source)
     hidden, turns, places_of = frames.hidden, frames.turns, frames.places

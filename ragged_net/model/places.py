@@ -26,12 +26,12 @@ def position_columns(
 
 
 class PlaceReader:
-    """Reads the positions and headings of a batch's rows; nothing in it is learned.
+    """A reader of the positions and headings of a batch's rows, without parameters.
 
     Args:
         obs_space: The entity types.
-        positions: The position of each entity type that has one.
-        headings: For each entity type with a heading the feature that holds it.
+        positions: Position of each entity type that has one.
+        headings: Feature with the heading of each entity type that has one.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
-"""Attention with a bias on each score: a small network of the offset between two entities.
+"""Attention with a bias on each score, computed by a small network from the offset of two entities.
 
-It sees offsets as the query does, turned by its heading where it has one, and levels off for far
-ones. Each pair of entities of a frame passes through it, so it costs more than ``PositionWaves``,
-and runs in plain torch alone, on frames grouped by length.
+Offsets are relative to the query, rotated by its heading if it has one, and compressed for distant
+entities. The network is evaluated for each pair of entities of a frame, so that it takes more time
+than ``PositionWaves``; it runs in plain torch only, on frames grouped by length.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ __all__ = ["PositionBias"]
 
 HIDDEN = 32
 _MOST_PAIRS = 1 << 18
-"""Pairs of entities that pass through the small network at once."""
+"""Maximum number of pairs in one pass of the small network."""
 
 
 class PositionBias(nn.Module):
-    """The bias of one block: offsets -> a number for each head.
+    """The bias of one block, a number for each head and offset.
 
     Args:
         config: Heads, unit and extent.
-        axes: K, coordinates of a position.
+        axes: Number of coordinates K of a position.
     """
 
     def __init__(self, config: NetConfig, axes: int = 2) -> None:

@@ -1,4 +1,4 @@
-"""The entities that the heads of a network read one by one."""
+"""The entities whose vectors the heads of a network read."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ class Encoded:
     """The output of an encoder for a batch.
 
     Args:
-        means: (B, D) the mean of the vectors of each frame's entities, zeros for an empty frame.
-            They do without the LayerNorm: games are learned in fewer steps so.
-        rows: For each list of flat rows that was asked for (A, D): the vectors of those entities,
-            behind the LayerNorm.
+        means: Mean of the vectors of each frame's entities, zeros for an empty frame. No LayerNorm
+            is applied, because games are learned in fewer steps without it. Shape: (B, D).
+        rows: Vectors of the entities in each list, after the LayerNorm. Shape of each: (A, D).
     """
 
     means: Tensor
@@ -32,15 +31,14 @@ class Encoded:
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """The results asked of the last compiled block: frame means, then single rows, once each.
+    """The results of the last compiled block: frame means, then single rows, each once.
 
     Args:
         num_frames: B.
-        num_results: B, and the number of single rows.
-        places: (N,) int64: which result each flat row is; -1 where nobody reads it alone.
-        order: (A,) int64: which of the single rows each row that was asked for is; None where they
-            are the same.
-        sizes: How many rows were asked for, in each list.
+        num_results: Number of frames and single rows.
+        places: Result that each flat row is; -1 for rows that are not read. Shape: (N,), int64.
+        order: Single row that each requested row is; None if they are the same. Shape: (A,), int64.
+        sizes: Number of requested rows in each list.
     """
 
     num_frames: int
@@ -58,7 +56,7 @@ class Reading:
         return cls(num_frames, num_frames + count, places, again, tuple(map(len, asked)))
 
     def split(self, results: Tensor) -> Encoded:
-        """Return the ``results`` (num_results, D), for each list that was asked for."""
+        """Split the ``results`` (num_results, D) into those of each requested list."""
         if self.order is None:
             means, *rows = _parts(results, [self.num_frames, *self.sizes])
             return Encoded(means, tuple(rows))

@@ -1,12 +1,12 @@
-"""Relations: entities that show the same number, as "job waits for machine", see that they do.
+"""Relations: attention recognises entities with the same number, such as a job and its machine.
 
-Each number has a code: random angles, by which pairs of numbers of queries, keys and values of its
-entities are turned, as ``relative_position.py`` turns them by positions. Between two entities with
-the same number the turns cancel; between others they point anywhere. Attention can so look for its
-own kind, and what comes from others adds up to nothing. It costs what relative positions cost, no
-pair is looked at for it, and every attention backend, the compiled one too, can run it.
+Each number has a code of random angles, by which pairs of numbers of the queries, keys and values
+of its entities are rotated, as ``relative_position.py`` does for positions. Between two entities
+with the same number the rotations cancel; between others they are random. Attention can therefore
+select entities with the same number, and the sum of the others is near zero. It takes the time of
+relative positions, computes nothing for each pair, and works with every attention backend.
 
-The idea of products of random phases that tell equal from different: Plate 1995, "Holographic
+Products of random phases as a test of equality: Plate 1995, "Holographic
 reduced representations".
 """
 
@@ -27,11 +27,11 @@ from ragged_net.model.relative_position import TURNED
 __all__ = ["NUMBERS", "RelationTurns"]
 
 NUMBERS = 1024
-"""Numbers from 0 have a code each up to here; larger ones share those again."""
+"""Number of distinct codes; larger numbers use them again."""
 
 
 class RelationTurns(nn.Module):
-    """The turns (N, 2, D) of a batch's rows, as ``PositionWaves``; nothing in it is learned.
+    """The turns (N, 2, D) of a batch's rows, as of ``PositionWaves``, without parameters.
 
     Args:
         obs_space: The entity types.
@@ -60,13 +60,13 @@ class RelationTurns(nn.Module):
             )
         owner = torch.full((config.heads, pairs), -1)
         owner[:, :turned] = torch.arange(turned) % len(relations)
-        # The angles are the same in every network: weights mean something with them only.
+        # Every network needs the same angles, because its weights depend on them.
         generator = torch.Generator().manual_seed(0)
         angles = 2 * math.pi * torch.rand(NUMBERS, config.heads, pairs, generator=generator)
         wide = angles.repeat_interleave(2, 2).view(NUMBERS, config.dim)
         signs = torch.tensor([-1.0, 1.0]).repeat(config.dim // 2)
         waves = torch.cat([wide.cos(), signs * wide.sin()], 1)
-        waves = torch.cat([waves, torch.zeros(1, 2 * config.dim)])  # of who has no number
+        waves = torch.cat([waves, torch.zeros(1, 2 * config.dim)])  # for entities without a number
         masks = [
             (owner == i).float().repeat_interleave(2, 1).view(1, -1).repeat(1, 2)
             for i in range(len(relations))

@@ -1,10 +1,10 @@
-"""Relative positions: entities turn what they say to each other by the offset between them.
+"""Relative positions: attention depends on the offsets between entities.
 
-Pairs of numbers of queries, keys and values are turned by angles proportional to the position of
-their entity, and what attention mixes is turned back by the position of who attends. A score, and
-what a value brings, then depend on the offset of the two and on nothing else about where they are:
-a sum of waves in the offset, whose amplitudes are those of the layers' weights. It costs no pairs,
-no width and no weights of its own, and every attention backend can run it.
+Pairs of numbers of queries, keys and values are rotated by angles proportional to the position of
+their entity, and the result of attention is rotated back by the position of the query. Scores, and
+the effect of values, then depend on the offset of the two entities only: they are sums of waves of
+the offset, whose amplitudes the weights of the layers determine. It computes nothing for each pair,
+has no weights, and works with every attention backend.
 
 Queries and keys: Su et al. 2021, "RoFormer: Enhanced transformer with rotary position embedding".
 Values and the way back: Miyato et al. 2024, "GTA: A geometry-aware attention mechanism".
@@ -29,11 +29,11 @@ from ragged_net.position_config import RelativePosition
 __all__ = ["PositionWaves"]
 
 TURNED = 0.75
-"""The share of each head's pairs that turn. The others carry what has nothing to do with places."""
+"""Fraction of each head's pairs that rotate. The others do not depend on positions."""
 
 
 class PositionWaves(nn.Module):
-    """The turns (N, 2, D) of a batch's rows, the same for all blocks; nothing in it is learned.
+    """The turns (N, 2, D) of a batch's rows, the same for all blocks, without parameters.
 
     Args:
         obs_space: The entity types.
@@ -63,7 +63,7 @@ class PositionWaves(nn.Module):
     def _constants(config: NetConfig, setting: RelativePosition, axes: int) -> dict[str, Tensor]:
         heads, pairs = config.heads, config.dim // config.heads // 2
         turned = max(1, int(pairs * TURNED))
-        # Wave by wave to the heads in turn: each gets long and short ones.
+        # Waves are assigned to the heads in turn, so that each gets long and short ones.
         waves = wave_vectors(heads * turned, axes, setting.unit, setting.extent)
         vectors = torch.zeros(heads, pairs, axes)
         vectors[:, :turned] = waves.view(turned, heads, axes).transpose(0, 1)
@@ -87,7 +87,8 @@ class PositionWaves(nn.Module):
     def forward(self, batch: EntityBatch, layout: Layout) -> Tensor:
         """Return (N, 2, D) float32: cosines and signed sines, see ``turn`` in geometry.py.
 
-        Both are 0 for the turning pairs of an entity without position: they say nothing.
+        Both are 0 for the rotating pairs of an entity without a position, which removes these
+        pairs.
         """
         places = [layout.dest[name] for name in self.columns]
         positions = torch.cat(

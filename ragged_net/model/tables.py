@@ -28,15 +28,15 @@ __all__ = ["INIT_STD", "FlagTable", "NarrowTable", "SharedTable", "Tables", "ini
 INIT_STD = 0.5
 
 _MOST_FLAGS = 8
-"""Of so many flags all sets have a row in a table; more are added up entity by entity."""
+"""Maximum number of flags for which every combination has a row in a table."""
 
 
 class FlagTable(nn.Module):
-    """The sum of the vectors of those flags that are on.
+    """The sum of the vectors of the flags that are set.
 
     Args:
-        count: The number of flags.
-        dim: D, the width of a vector.
+        count: Number of flags.
+        dim: Width D of a vector.
     """
 
     places: Tensor
@@ -44,7 +44,7 @@ class FlagTable(nn.Module):
     def __init__(self, count: int, dim: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(count, dim))
-        # Half of them on, the sum is as large as a row of another feature.
+        # With half of the flags set, the sum is as large as a row of another feature.
         nn.init.normal_(self.weight, std=INIT_STD * min(1.0, (2 / count) ** 0.5))
         self.register_buffer("places", torch.arange(count), persistent=False)
 
@@ -57,7 +57,7 @@ class FlagTable(nn.Module):
 
     @property
     def has_rows(self) -> bool:
-        """True if there are so few flags that ``rows`` may be called."""
+        """True if there are few enough flags to call ``rows``."""
         return self.weight.shape[0] <= _MOST_FLAGS
 
     def rows(self) -> Tensor:
@@ -68,22 +68,22 @@ class FlagTable(nn.Module):
 
 
 class NarrowTable(nn.Module):
-    """A few numbers for each value, and what a linear layer makes of them.
+    """A few numbers for each value, followed by a linear layer.
 
-    With the projections of the other features, and a sum of them all, this is a linear layer on the
-    concatenation of all embeddings.
+    Added to the projections of the other features, this equals a linear layer on the concatenation
+    of all embeddings.
 
     Args:
-        n: The number of values.
-        width: How many numbers each has.
-        dim: D, the width of the result.
+        n: Number of values.
+        width: Count of numbers of each value.
+        dim: Width D of the result.
     """
 
     def __init__(self, n: int, width: int, dim: int) -> None:
         super().__init__()
         self.table = nn.Embedding(n, width)
         self.project = nn.Linear(width, dim, bias=False)
-        # So that a row of the result has the deviation of any other table's.
+        # Gives a row of the result the deviation of rows of other tables.
         nn.init.normal_(self.table.weight)
         nn.init.normal_(self.project.weight, std=INIT_STD / width**0.5)
 
@@ -98,18 +98,18 @@ class NarrowTable(nn.Module):
 
 
 class SharedTable(nn.Module):
-    """A table of which another feature may be the owner, in whose place in the state it is.
+    """A table that several features share; only its owner has it in its state.
 
     Args:
-        table: (n, width).
-        is_owner: Whether this is the feature that holds it.
-        dim: D, the width of the result; where it is another one, the table is projected.
+        table: Shape: (n, width).
+        is_owner: True if this feature is the owner.
+        dim: Width D of the result; the table is projected if its width differs.
     """
 
     def __init__(self, table: nn.Embedding, is_owner: bool, dim: int) -> None:
         super().__init__()
         self.table = table if is_owner else None
-        self._known = (table,)  # in a tuple, where torch does not see a module
+        self._known = (table,)  # in a tuple, so that torch does not register it as a module
         width = table.embedding_dim
         self.project = None if width == dim else nn.Linear(width, dim, bias=False)
         if self.project is not None:
@@ -126,11 +126,11 @@ class SharedTable(nn.Module):
 
 
 class Tables:
-    """Makes the tables of one network, where features of a vocabulary share theirs.
+    """A maker of the tables of one network; features with one vocabulary share a table.
 
     Args:
-        dim: D, the width of the network, and of shared tables.
-        concatenated: Whether discrete features have narrow tables.
+        dim: Width D of the network, and of shared tables.
+        concatenated: True if discrete features have narrow tables.
     """
 
     def __init__(self, dim: int, concatenated: bool = False) -> None:
@@ -159,14 +159,14 @@ class Tables:
 
 
 def initialize(tables: Iterable[nn.Module]) -> None:
-    """Draw the rows of ordinary tables; the others have drawn theirs."""
+    """Draw the rows of ordinary tables; the others are initialised already."""
     for table in tables:
         if isinstance(table, nn.Embedding):
             nn.init.normal_(table.weight, std=INIT_STD)
 
 
 def rows_of(table: nn.Module) -> Tensor | None:
-    """Return the rows (n, D) of a table that does nothing but look them up, else None."""
+    """Return the rows (n, D) of a table that only looks them up, else None."""
     if is_plain(table, nn.Embedding):
         return table.weight if _only_looks_up(table) else None
     if is_plain(table, FlagTable):
@@ -189,7 +189,7 @@ def _are_plain(parts: Sequence[nn.Module | None]) -> bool:
 
 
 def _only_looks_up(table: nn.Embedding) -> bool:
-    """Return True if a table does nothing that the kernels do not know."""
+    """Return True if a table has no options that the kernels lack."""
     return (
         table.padding_idx is None
         and table.max_norm is None

@@ -1,8 +1,8 @@
-"""Tiles: a convolution makes a few entities of the cells of a ``Grid``, whatever their number.
+"""Tiles: convolutions that compute a few entities from the cells of a ``Grid``.
 
-Attention over 15 x 15 cells compares 225 * 225 pairs. Here strided convolutions halve the map until
-its sides are at most 4, and a linear layer makes ``net.tile_summaries`` entities of what is left;
-only those join the frame. It runs in plain torch, on any device.
+Attention over 15 x 15 cells compares 225 * 225 pairs. Strided convolutions halve the grid until its
+sides are at most 4, and a linear layer computes ``net.tile_summaries`` entities from the rest; only
+these join the frame. It runs in plain torch, on any device.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ from ragged_net.model.tables import INIT_STD
 __all__ = ["MakeEmbedding", "TileEmbedding", "as_maps"]
 
 MakeEmbedding = Callable[[Sequence[Feature], int], nn.Module]
-"""Makes what embeds rows of features in so many numbers."""
+"""A function that makes an embedding of feature rows with a given width."""
 
 
 @runtime_checkable
 class _Product(Protocol):
-    """An embedding that may be a product of two matrices, as ``TypeEmbedding``."""
+    """An embedding that can be a product of two matrices, such as ``TypeEmbedding``."""
 
     def as_product(self, values: Tensor, most: int) -> tuple[Tensor, Tensor] | None: ...
 
 
 _LARGEST_SIDE = 4
-"""Of a map that a linear layer reads as a whole."""
+"""Maximum side of a map that the linear layer reads."""
 
 
 class TileEmbedding(nn.Module):
-    """Maps of cells -> a few entities for each map; and vectors of single cells.
+    """The entities that summarise maps of cells, and the vectors of single cells.
 
     Args:
         grid: The entity type.
-        dim: D, the width of an entity.
-        channels: C, the width of a cell.
-        summaries: S, how many entities stand for a map.
-        embed_cells: Makes what embeds the features of the cells.
+        dim: Width D of an entity.
+        channels: Width C of a cell.
+        summaries: Number S of entities for each map.
+        embed_cells: Maker of the embedding of the cells' features.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class TileEmbedding(nn.Module):
             if isinstance(layer, nn.Conv2d):
                 nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
                 nn.init.zeros_(layer.bias)  # type: ignore[arg-type]
-        # The biases are what tells the summaries from each other, and from other types.
+        # Different biases distinguish the summaries from each other and from other types.
         nn.init.normal_(self.summarize.bias, std=INIT_STD)
         self.around, self.cell, self.place = None, None, None
         if grid.cells:
@@ -95,7 +95,7 @@ class TileEmbedding(nn.Module):
         return self.summarize(seen.flatten(1)).view(-1, self.dim)  # type: ignore[no-any-return]
 
     def number(self, cells: int) -> int:
-        """Return the number of entities that stand for ``cells`` cells."""
+        """Return the number of summaries for ``cells`` cells."""
         return cells // self.grid.size * self.summaries
 
     def cell_vectors(self, values: Tensor, asked: Sequence[Tensor]) -> list[Tensor]:
@@ -120,11 +120,11 @@ class TileEmbedding(nn.Module):
         ]
 
     def _look_at_cells(self, layer: nn.Module, values: Tensor) -> Tensor:
-        """Return what a convolution makes (M, C, h, w) of the embedded cells of M maps.
+        """Return the convolution (M, C, h, w) of the embedded cells of M maps.
 
-        Where an embedding is a product of few columns, its weights go into those of the
-        convolution: this is the same, in a tenth of the time, most of which tables need for their
-        gradients.
+        If the embedding is a product with few columns, its weights are multiplied into those of the
+        convolution. The result is the same, in a tenth of the time, most of which tables take for
+        their gradients.
         """
         cells: nn.Module = self.cells
         if (
@@ -142,7 +142,7 @@ class TileEmbedding(nn.Module):
         return seen
 
     def _maps(self, values: Tensor) -> Tensor:
-        """Return the embedded cells as maps (M, C, H, W), which lie in memory cell by cell."""
+        """Return the embedded cells as maps (M, C, H, W), stored cell by cell."""
         return as_maps(self.cells(values), self.grid).permute(0, 3, 1, 2)
 
 

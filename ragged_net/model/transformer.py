@@ -1,4 +1,4 @@
-"""A pre-norm transformer over flat rows: only attention knows about frames."""
+"""A pre-norm transformer on flat rows, in which only attention depends on frames."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def _linear(fan_in: int, fan_out: int, gain: float = 1.0) -> nn.Linear:
 
 
 class TransformerBlock(nn.Module):
-    """Attention and an MLP, each behind a LayerNorm and around a residual connection.
+    """Attention and an MLP, each after a LayerNorm and with a residual connection.
 
     Args:
         config: Width, heads, MLP, activation and attention backend.
-        axes: Coordinates of the positions that add a bias to the scores; 0: none do.
+        axes: Number of coordinates of positions that add a bias to the scores; 0 for no bias.
     """
 
     def __init__(self, config: NetConfig, axes: int = 0) -> None:
@@ -46,8 +46,9 @@ class TransformerBlock(nn.Module):
         dim, hidden = config.dim, config.dim * config.mlp_ratio
         self.heads, self.backend = config.heads, config.attention
         self.fused = config.fused
-        # Each block adds two residual branches: scaled so, their sum keeps its size at any depth
-        # (Radford et al. 2019, "Language models are unsupervised multitask learners").
+        # Each block adds two residual branches. This gain keeps the variance of their sum constant
+        # at
+        # any depth (Radford et al. 2019, "Language models are unsupervised multitask learners").
         gain = (2 * config.layers) ** -0.5
         self.norm_attention = nn.LayerNorm(dim)
         self.qkv = _linear(dim, 3 * dim)
@@ -74,9 +75,9 @@ class TransformerBlock(nn.Module):
         return x + residual
 
     def layer(self, frames: Frames, reading: Reading | None = None) -> Block | None:
-        """Return ``forward`` as a layer of a chain; None if torch must run it.
+        """Return ``forward`` as a layer of a chain, or None if torch must run it.
 
-        With ``reading`` it is the last one, and its results are those.
+        With ``reading`` it is the last layer, and returns those results.
         """
         parts, mlp = self._modules, self.mlp
         if not (self.fused and is_plain(mlp, nn.Sequential) and len(mlp) == 3):
@@ -95,11 +96,11 @@ class TransformerBlock(nn.Module):
 
 
 _KINDS = (nn.LayerNorm, nn.Linear, nn.Linear, nn.LayerNorm, nn.Linear, nn.Linear)
-"""Of the modules whose weights a block has."""
+"""The modules whose weights a block has."""
 
 
 class RaggedTransformer(nn.Module):
-    """Blocks, one after the other; no LayerNorm follows the last one.
+    """A sequence of blocks, without a LayerNorm after the last one.
 
     Args:
         config: Width, layers, heads, MLP, activation and attention backend.
@@ -115,12 +116,11 @@ class RaggedTransformer(nn.Module):
         """Return rows (N, D) from rows (N, D).
 
         Args:
-            x: The rows of all frames, such as ``EntityEmbedding`` returns them.
-            frames: Which rows belong together: the layout that the rows lie in, or ``Frames``,
-                which can also say who is hidden.
+            x: Rows of all frames, such as the output of ``EntityEmbedding``.
+            frames: Layout of the rows, or ``Frames``, which may also hide rows.
 
         Raises:
-            ShapeError: Rows that are not those of the frames.
+            ShapeError: The rows do not fit the frames.
         """
         check_rows("the rows of a transformer", x)
         frames = Frames.of(frames)
@@ -131,7 +131,7 @@ class RaggedTransformer(nn.Module):
     def layers(self, frames: Frames, reading: Reading) -> list[Block] | None:
         """Return the layers of a chain that ends with ``reading``, or None.
 
-        Without a block, which would do the reading, torch must.
+        None also without blocks, because the last block would read the rows.
         """
         last = len(self.blocks) - 1
         found = [

@@ -1,4 +1,4 @@
-"""Translation: the positions of a frame as one of its entities sees them, before the embedding."""
+"""Translation: positions relative to one of the entities of a frame, before the embedding."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ __all__ = ["Translator", "frames_of"]
 
 
 class Translator:
-    """Moves the positions of a batch into the frame of an entity, and turns them.
+    """A translation of the positions of a batch to those relative to an entity, with rotation.
 
-    Positions of a frame without reference are relative to the middle of those that are visible.
+    Positions of a frame without reference are relative to the centre of its visible entities.
 
     Args:
-        obs_space: What batches hold.
-        setting: Which entity is the reference, and what is appended.
-        with_global: Whether a global entity ends each frame.
+        obs_space: Observation space of batches.
+        setting: Reference, and features to append.
+        with_global: True if a global entity ends each frame.
 
     Attributes:
-        space: What the moved batches hold.
-        each_actor: Whether ``each`` is to be used instead of a call.
+        space: Observation space of translated batches.
+        each_actor: True if ``each`` must be used instead of a call.
     """
 
     def __init__(self, obs_space: ObsSpace, setting: Translation, with_global: bool) -> None:
@@ -53,7 +53,7 @@ class Translator:
         )
 
     def _scaled(self, name: str, entity: Entity) -> list[Feature]:
-        """Return the features of an entity type, with positions at the scale asked for."""
+        """Return the features of an entity type, with positions in the given scale."""
         features, length = list(entity.features), (self.setting.scale or {}).get(name)
         if length is not None:
             for column in self.columns[name]:
@@ -64,15 +64,15 @@ class Translator:
     def _appended(self) -> list[Continuous | str]:
         if not self.setting.distance:
             return []
-        # Directions have their scale already; a unit vector of many ways has about this deviation.
+        # Directions are scaled already: unit vectors in all directions have about this deviation.
         ways = [Continuous(f"direction {k}", mean=0.0, std=0.7) for k in range(self.axes)]
         return ["distance", *ways]
 
     def __call__(self, batch: EntityBatch) -> EntityBatch:
-        """Return the batch as the one reference entity of each frame sees it.
+        """Return the batch relative to the reference entity of each frame.
 
         Raises:
-            ReferenceEntityError: A frame with more than one.
+            ReferenceEntityError: A frame has several reference entities.
         """
         reference = self.setting.reference
         rows = batch.entities[reference]
@@ -92,20 +92,20 @@ class Translator:
         return self._moved(batch, layout, seen_by.index_copy(0, frames, layout.dest[reference]))
 
     def middle(self, batch: EntityBatch) -> EntityBatch:
-        """Return the batch as somebody sees it who stands amid the entities of each frame."""
+        """Return the batch relative to the centre of the entities of each frame."""
         layout = Layout.of(batch, self.with_global, tuple(self.space.entities))
         nobody = torch.full((batch.num_frames,), -1, device=batch.device)
         return self._moved(batch, layout, nobody)
 
     def each(self, batch: EntityBatch, actors: RaggedTensor) -> tuple[EntityBatch, Layout]:
-        """Return a frame as seen by each of the actors (A,), and the frames' layout."""
+        """Return one frame for each of the actors (A,), relative to it, and the frames' layout."""
         bare = replace(batch, actions={})
         copies = bare.select(frames_of(actors))
         layout = Layout.of(copies, self.with_global, tuple(self.space.entities))
         return self._moved(copies, layout, layout.offsets[:-1] + actors.values), layout
 
     def _moved(self, batch: EntityBatch, layout: Layout, seen_by: Tensor) -> EntityBatch:
-        """Make positions relative to rows ``seen_by`` (B,), or to the middle (-1, no position)."""
+        """Make positions relative to rows ``seen_by`` (B,), or to the centre for -1."""
         places = self._read(batch, layout)
         for name in self.columns:
             if name in batch.visible:
@@ -137,7 +137,7 @@ class Translator:
 
 
 def frames_of(actors: RaggedTensor) -> FrameNumbers:
-    """Return the frame of each of the actors (A,): what a GPU knows, too, is not asked of it."""
+    """Return the frame of each of the actors (A,), without waiting for a GPU."""
     lengths = actors.host_offsets.diff()
     frames = torch.arange(len(lengths), device="cpu").repeat_interleave(lengths)
     return FrameNumbers.of(frames, actors.values.device)

@@ -1,4 +1,4 @@
-"""A trunk of your own: any module on rows and offsets in the place of the transformer."""
+"""A trunk of the user: any module on rows and offsets that replaces the transformer."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = ["OwnTrunk"]
 
 
 class OwnTrunk(nn.Module):
-    """Calls ``module(rows, offsets)`` where the encoder calls its transformer.
+    """A module that calls ``module(rows, offsets)`` in place of the transformer.
 
     Args:
-        module: Rows (N, D) and offsets (B + 1,) int64 -> rows (N, D).
-        encoder: Whose transformer it replaces.
+        module: Module from rows (N, D) and offsets (B + 1,) int64 to rows (N, D).
+        encoder: Encoder whose transformer it replaces.
 
     Raises:
-        NetConfigError: The encoder has relative positions, which only its own blocks can see.
+        NetConfigError: The encoder has relative positions, which a trunk does not support.
     """
 
     def __init__(self, module: nn.Module, encoder: Encoder) -> None:
@@ -28,7 +28,7 @@ class OwnTrunk(nn.Module):
         check_kind("the trunk of a network", module, nn.Module)
         if encoder.waves is not None or encoder.read_places is not None:
             raise NetConfigError(
-                "a trunk of your own sees no relative positions and no relations",
+                "a trunk of your own does not support relative positions and relations",
                 expected="relative_position=RelativePosition(kind='none') and no relations, or no "
                 "trunk",
                 received=type(module).__name__,
@@ -39,8 +39,8 @@ class OwnTrunk(nn.Module):
         """Return rows (N, D) from rows (N, D).
 
         Raises:
-            VisibilityError: Hidden entities, of which the module cannot know.
-            ShapeError, DtypeError: It returns something else than rows of that shape.
+            VisibilityError: The batch has hidden entities, which the module does not know.
+            ShapeError, DtypeError: The result of the module is not rows of that shape.
         """
         frames = Frames.of(frames)
         if frames.hidden is not None:

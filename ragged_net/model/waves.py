@@ -1,9 +1,9 @@
-"""Sines and cosines of continuous features, by which a network tells close values apart.
+"""Sines and cosines of continuous features, with which a network distinguishes close values.
 
-A linear layer of a number x sees equal numbers of two entities only through a product of small
-differences. Sines and cosines of several frequencies make "the same floor" or "one to the left" an
-inner product, which attention has at once (Tancik et al. 2020, arXiv:2006.10739; for numerical
-features Gorishniy et al. 2022, arXiv:2203.05556).
+A linear layer of a number x detects equal numbers of two entities only by a product of small
+differences. With sines and cosines of several frequencies, "the same floor" or "one to the left" is
+an inner product, which attention computes at once (Tancik et al. 2020, arXiv:2006.10739; for
+numerical features Gorishniy et al. 2022, arXiv:2203.05556).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 __all__ = ["LOWEST", "Waves"]
 
 LOWEST = math.pi / 4
-"""The lowest angular frequency: a period of 8 deviations of the feature."""
+"""The lowest angular frequency, with a period of 8 deviations of the feature."""
 
 
 class Waves(nn.Module):
@@ -40,7 +40,7 @@ class Waves(nn.Module):
         return LOWEST * 2.0 ** torch.arange(self._count, device=device)
 
     def _apply(self, *arguments: object, **settings: object) -> Waves:
-        """Move; ``to_empty`` leaves anything in the memory of constants."""
+        """Move the module, and set its constants, which ``to_empty`` leaves undefined."""
         super()._apply(*arguments, **settings)  # type: ignore[no-untyped-call]
         self.frequencies = self._frequencies(self.project.weight.device)
         return self

@@ -164,5 +164,5 @@ def test_what_is_no_dense_tensor_says_what_to_do():
     with pytest.raises(DtypeError, match=r"not a dense(?s:.*)nested(?s:.*)from_nested"):
         EntityBatch.from_padded({"Mine": nested}, {"Mine": [1, 2]})
     lengths = torch.zeros(2, dtype=torch.int64, device="meta")
-    with pytest.raises(DeviceError, match=r"the lengths: nobody knows them(?s:.*)meta"):
+    with pytest.raises(DeviceError, match=r"the lengths: the numbers are unknown(?s:.*)meta"):
         EntityBatch.from_padded({"Mine": torch.zeros(2, 3, 2)}, {"Mine": lengths})

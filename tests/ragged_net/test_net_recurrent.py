@@ -348,7 +348,7 @@ def test_settings_that_do_not_exist():
         NetConfig(memory="lsmt")
     with pytest.raises(NetConfigError, match=r"memory_size.*\n.*whole number >= 1"):
         NetConfig(memory="gru", memory_size=0)
-    with pytest.raises(NetConfigError, match="names no cell"):
+    with pytest.raises(NetConfigError, match="is not a cell"):
         Memory(NetConfig())
     with pytest.raises(NetConfigError, match="separate value network"):
         RaggedNet(OBS, ACTIONS, NetConfig(memory="gru"), NetConfig(memory="gru"))

@@ -238,9 +238,9 @@ def test_frames_without_actors_have_results_without_rows():
 @pytest.mark.parametrize(
     ("given", "error", "text"),
     [
-        ([[0, 0]], ActionChoiceError, "not any more"),
+        ([[0, 0]], ActionChoiceError, "or has selected already"),
         ([[3, -1]], ActionChoiceError, r"one of \[-1, 0, 1, 2\]"),
-        ([[-1, 1]], ActionChoiceError, "nothing but -1 then"),
+        ([[-1, 1]], ActionChoiceError, "followed by -1 only"),
         ([[-2, -1]], ActionChoiceError, "may not select"),
         ([[0]], ShapeError, r"\(1, 2\), one row for each actor"),
         ([[0.0, 1.0]], DtypeError, "int64"),
