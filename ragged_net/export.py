@@ -4,39 +4,39 @@
     Path("policy.onnx").write_bytes(graph.to_onnx())  # extra: export
     torch.export.save(graph.to_program(), "policy.pt2")
 
-Its inputs and outputs are tensors with names, all of whose counts may be anything, 0 included:
-B frames, N entities of a type, A actors, E entities that can be selected.
+Its inputs and outputs are named tensors with dynamic sizes, 0 included: B frames, N entities of a
+type, A actors, E entities that can be selected.
 
 =====================  =================  ========================================================
 input                  shape              meaning
 =====================  =================  ========================================================
-``<type>/features``    (N, F) float32     the entities of that type of all frames, frame by frame
-``<type>/lengths``     (B,) int64         how many of them each frame has
-``global``             (B, G) float32     global features; only where there are some
+``<type>/features``    (N, F) float32     features of the entities of that type, frame by frame
+``<type>/lengths``     (B,) int64         number of entities of that type in each frame
+``global``             (B, G) float32     global features; only if the space has some
 ``<action>/actors``    (A,) int64         entity index within the frame, counted in the order of the
-                                          entity types; not for an action of the player as a whole
-``<action>/lengths``   (B,) int64         how many actors each frame has; likewise
-``<action>/mask``      (A, C) bool        categorical actions: which choices are allowed; (B, C) of
-                                          the player. Selections: (A, E), which actees
+                                          entity types; not for a global action
+``<action>/lengths``   (B,) int64         number of actors in each frame; not for a global action
+``<action>/mask``      (A, C) bool        categorical actions: allowed choices; (B, C) for a global
+                                          one. Selections: (A, E), actees that may be selected
 ``<action>/actees``    (E,) int64         selections: entity index within the frame
-``<action>/actee_lengths`` (B,) int64     selections: how many actees each frame has
-``memory``             (B, W) float32     networks with a memory: its state, zeros where games begin
+``<action>/actee_lengths`` (B,) int64     selections: number of actees in each frame
+``memory``             (B, W) float32     networks with a memory: its state, zeros for a new game
 =====================  =================  ========================================================
 
 =====================  =================  ========================================================
 output                 shape              meaning
 =====================  =================  ========================================================
-``<action>/logits``    (A, C) or (A, E)   unnormalised log-probabilities, -inf where the mask, or
-                                          another frame, forbids it; (B, C) of the player
-``<action>/mean``      (A, K)             continuous actions: before they are clipped to the bounds
-``<action>/std``       (A, K)             their deviations
-``value``              (B,)               the value of each frame
-``next_memory``        (B, W)             the state for the next frames
+``<action>/logits``    (A, C) or (A, E)   unnormalised log-probabilities, -inf if forbidden by the
+                                          mask, or in another frame; (B, C) for a global action
+``<action>/mean``      (A, K)             continuous actions: means before clipping to the bounds
+``<action>/std``       (A, K)             continuous actions: standard deviations before clipping
+``value``              (B,)               value of each frame
+``next_memory``        (B, W)             memory state for the next frames
 =====================  =================  ========================================================
 
-Entities that are hidden from the policy are left out. All pairs of entities of a call take part in
-attention, with a mask between frames: what a call costs grows with the square of their number. It
-is made for a game that asks for one frame, or a few, at a time.
+Entities that are hidden from the policy must be left out. Attention is computed for all pairs of
+entities of a call, with a mask between frames, so that the cost of a call is quadratic in the
+number of entities. The graph is meant for one frame, or a few, at a time.
 """
 
 from __future__ import annotations
@@ -78,12 +78,12 @@ from ragged_net.network import RaggedNet
 __all__ = ["ActingGraph"]
 
 OPSET = 18
-"""The version of ONNX's operations: every runtime since 2023 has them."""
+"""Version of ONNX's operations, which every runtime since 2023 supports."""
 
 
 @dataclass(frozen=True)
 class _Input:
-    """An input: its name, what its first two dimensions count, or their sizes, and its dtype."""
+    """An input: its name, the names or sizes of its first two dimensions, and its dtype."""
 
     name: str
     shape: tuple[str | int, ...]
@@ -91,17 +91,17 @@ class _Input:
 
 
 class ActingGraph(nn.Module):
-    """The results of ``net`` in plain operations on plain tensors; shares its weights.
+    """The outputs of ``net``, computed by plain operations on plain tensors; shares its weights.
 
     Args:
         net: The network.
 
     Attributes:
-        inputs: The names of the inputs, in the order of ``forward``'s arguments.
-        outputs: Those of its results.
+        inputs: Names of the inputs, in the order of ``forward``'s arguments.
+        outputs: Names of the outputs, in the order of ``forward``'s results.
 
     Raises:
-        ExportError: The network has something that such a graph cannot have.
+        ExportError: The network has a part that export does not support.
     """
 
     def __init__(self, net: RaggedNet) -> None:
@@ -139,21 +139,22 @@ class ActingGraph(nn.Module):
             return (*results, value, *state)
 
     def inputs_of(self, batch: EntityBatch, memory: Tensor | None = None) -> dict[str, Tensor]:
-        """Return the inputs by name for ``batch``; leave hidden entities out before.
+        """Return the inputs by name for ``batch``, which must not have hidden entities.
 
         Args:
             batch: B frames.
-            memory: (B, W) the state before each frame, for a network with a memory.
+            memory: State before each frame, required by a network with a memory. Shape: (B, W).
 
         Raises:
-            ExportError: Hidden entities, or a global action that some frames do not take.
-            UnknownNameError: A network with a memory needs its state.
+            ExportError: The batch has hidden entities, or a global action in some of its frames
+                only.
+            UnknownNameError: The state of the memory is missing.
         """
         check_kind("the batch", batch, EntityBatch)
         if any(not bool(mask.all()) for mask in batch.visible.values()):
             raise ExportError(
-                "a batch with hidden entities is nothing that an exported network reads",
-                expected="a batch without them: the policy does not see them",
+                "an exported network does not support hidden entities",
+                expected="a batch without the hidden entities, which the policy does not see",
             )
         found: dict[str, Tensor] = {"global": batch.global_features}
         for name, rows in batch.entities.items():
@@ -181,7 +182,7 @@ class ActingGraph(nn.Module):
         return {name: found[name] for name in self.inputs}
 
     def to_program(self) -> torch.export.ExportedProgram:
-        """Return the graph as ``torch.export`` writes it down, with all counts dynamic."""
+        """Return the graph as a program of ``torch.export``, with all sizes dynamic."""
         dims: dict[str, Any] = {}
         shapes = tuple(
             {
@@ -208,7 +209,7 @@ class ActingGraph(nn.Module):
         """
         if find_spec("onnxscript") is None or find_spec("onnx") is None:
             raise ExportError(
-                "ONNX files are written with the packages onnx and onnxscript, which are missing",
+                "ONNX files need the packages onnx and onnxscript, which are not installed",
                 hint='pip install "ragged-rl[export]"',
             )
         program = torch.onnx.export(
@@ -225,7 +226,7 @@ class ActingGraph(nn.Module):
         return data
 
     def _example(self) -> tuple[Tensor, ...]:
-        """Return inputs of a few frames: counts of 0 and 1 would be taken for constants."""
+        """Return example inputs, without sizes 0 and 1, which would become constants."""
         counts: dict[str, int] = {}
         device = next(self.net.parameters()).device
         example = []
@@ -287,22 +288,22 @@ def _outputs_of(net: RaggedNet) -> tuple[str, ...]:
     for name, space in net.action_space.items():
         parts = ("mean", "std") if isinstance(space, CONTINUOUS_ACTIONS) else ("logits",)
         found += [f"{name}/{part}" for part in parts]
-    # ONNX wants no output that is called as an input.
+    # ONNX does not allow an output with the name of an input.
     return (*found, "value", *([] if net.memory is None else ["next_memory"]))
 
 
 @dataclass(frozen=True, eq=False)
 class _Scene:
-    """The rows of a batch: type by type, then one of each frame as a whole, then one spare row.
+    """The rows of a batch: type by type, then the global entities, then one spare row.
 
-    The last one makes sure that there is a row.
+    With the spare row there is always at least one row.
 
     Args:
-        features: (N_k, F_k) for each entity type.
-        frame_of: (N,) int64: the frame of each row; -1 for the last one.
-        lengths: For each entity type (B,) int64.
+        features: Features of each entity type. Shape of each: (N_k, F_k).
+        frame_of: Frame of each row; -1 for the spare one. Shape: (N,), int64.
+        lengths: Number of entities of each type in each frame. Shape of each: (B,), int64.
         num_frames: B.
-        global_features: (B, G), or None where frames have no row as a whole.
+        global_features: Shape: (B, G); None if frames have no global entity.
     """
 
     features: Mapping[str, Tensor]
@@ -335,7 +336,7 @@ class _Scene:
         """Return the rows (A,) int64 of entity ``indices`` (A,) within their ``frames`` (A,)."""
         rows, before, base = torch.zeros_like(indices), torch.zeros_like(indices), 0
         for own, values in zip(self.lengths, self.features.values(), strict=True):
-            first = (own.cumsum(0) - own).index_select(0, frames)  # of the frame, in its type
+            first = (own.cumsum(0) - own).index_select(0, frames)  # first row of the frame's type
             place = indices - before
             count = own.index_select(0, frames)
             is_here = (place >= 0) & (place < count)
@@ -379,7 +380,7 @@ def _embedded(encoder: Encoder, scene: _Scene) -> Tensor:
 
 
 def _encoded(encoder: Encoder, x: Tensor, scene: _Scene, more: list[Tensor]) -> Tensor:
-    """Return rows (N, D), and ``more`` rows (B, D) of each frame, after all blocks."""
+    """Return rows (N, D), and ``more`` rows (B, D), one of each frame, after all blocks."""
     x = torch.cat([x, *more])
     frame_of = scene.frame_of
     if more:
@@ -398,7 +399,7 @@ def _encoded(encoder: Encoder, x: Tensor, scene: _Scene, more: list[Tensor]) -> 
 def _attend(
     block: Any, x: Tensor, together: Tensor, turns: Tensor | None, places: Tensor | None
 ) -> Tensor:
-    """Return the attention (N, D) of all rows, in which only rows of one frame see each other."""
+    """Return the attention (N, D) of all rows; rows attend only to rows of the same frame."""
     dim, heads = x.shape[1], block.heads
     width = dim // heads
     parts = block.qkv(block.norm_attention(x)).view(-1, 3, dim)
@@ -455,7 +456,7 @@ def _places(encoder: Encoder, scene: _Scene, joined: bool) -> Tensor:
 
 
 def _placeless(scene: _Scene, joined: bool) -> int:
-    """Return the number of rows that are of no entity type."""
+    """Return the number of rows without an entity type."""
     whole = 0 if scene.global_features is None else scene.num_frames
     return whole + 1 + (scene.num_frames if joined else 0)
 
@@ -536,21 +537,21 @@ def _check_all_act(name: str, actors: int, frames: int) -> None:
 
 
 def _refuse(net: RaggedNet) -> None:
-    """Raise ExportError for what a graph of plain tensors cannot have."""
+    """Raise ExportError for parts that a graph of plain tensors does not support."""
     reasons = (
         (
             net.conditioning is not None,
-            "net.action_order: the logits of one action depend on what another one has become, "
-            "and the graph does not draw",
+            "net.action_order: the logits of an action depend on the choices of earlier ones, "
+            "but the graph does not draw choices",
         ),
         (
             any(isinstance(own, SelectEntitiesActionSpace) for own in net.action_space.values()),
-            "an action that selects sets: its logits depend on what is selected already",
+            "an action that selects sets: its logits depend on the entities selected before",
         ),
-        (net.translation is not None, "net.translation: it looks for each frame's reference"),
+        (net.translation is not None, "net.translation: it depends on reference entities"),
         (
             any(type(entity) is not Entity for entity in net.obs_space.entities.values()),
-            "an entity type that is no list of rows",
+            "a Grid, which is not a list of rows",
         ),
         (not _is_usual(net), "layers or heads of your own, hooks, or wrapped modules"),
     )
@@ -560,7 +561,7 @@ def _refuse(net: RaggedNet) -> None:
                 f"this network cannot be exported: it has {what}",
                 expected="RaggedNet's own layers and heads, without net.action_order and "
                 "net.translation",
-                hint="torch.onnx.export of a module of your own, made of the network's layers",
+                hint="use torch.onnx.export on a module of your own with the network's layers",
             )
 
 

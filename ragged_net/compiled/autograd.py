@@ -1,7 +1,7 @@
-"""The Numba kernel of attention as an operation of autograd, and what all such operations share.
+"""The Numba kernel of attention as an operation of autograd, and parts that all kernels share.
 
-They run on the CPU in float32. Numba compiles them at the first use on a machine, which takes some
-seconds, and loads them from its cache ever after.
+They run on the CPU in float32. Numba compiles them when they are first used on a machine, which
+takes some seconds, and later loads them from its cache.
 """
 
 from __future__ import annotations
@@ -43,31 +43,31 @@ __all__ = [
 Arrays = tuple[npt.NDArray[np.float32], ...]
 
 HEAD = 8
-"""The kernels work on heads whose width is a multiple of this."""
+"""Head widths must be a multiple of this, after padding with zeros."""
 _DIM = 32
-"""Blocks have a width that is a multiple of this."""
+"""Widths of blocks must be a multiple of this."""
 
 
 def attention(qkv: Tensor, frames: Frames) -> Tensor:
-    """Return the attention backend "numba": qkv (N, 3, H, D) -> (N, H, D), float32 on the CPU."""
+    """Compute the attention backend "numba": qkv (N, 3, H, D) -> (N, H, D), float32 on the CPU."""
     if qkv.device.type != "cpu" or qkv.dtype != torch.float32 or not kernels.available():
         raise DeviceError(
             "attention backend 'numba' cannot run this batch",
             expected="float32 on the CPU, and Numba installed",
             received=f"{qkv.dtype} on {qkv.device}, Numba "
             + ("installed" if kernels.available() else "missing"),
-            hint="backend 'auto' takes one that can",
+            hint="backend 'auto' chooses one that can",
         )
     width = qkv.shape[3]
     scale = width**-0.5
-    if width % HEAD:  # zeros change neither products nor, cut off again, the result
+    if width % HEAD:  # zeros do not change products, and are cut off the result
         qkv = pad(qkv, (0, HEAD - width % HEAD))
     mixed: Tensor = run(_Attention, qkv, frames, scale)
     return mixed if mixed.shape[2] == width else mixed[:, :, :width]
 
 
 def can_run(x: Tensor) -> bool:
-    """Return True if ``compiled_layers`` take rows ``x`` (N, D); heads are checked apart."""
+    """Return True if ``compiled_layers`` accept rows ``x`` (N, D); heads are checked separately."""
     return (
         kernels.available()
         and x.is_cpu
@@ -92,14 +92,14 @@ _ON_EVERY_MODULE = [
 
 
 def widths_fit(dim: int, heads: int = 1) -> bool:
-    """Return True if the kernels take layers of width ``dim``, and blocks that many heads."""
+    """Return True if the kernels accept layers of width ``dim`` and this number of heads."""
     return dim % _DIM == 0 and dim % (heads * HEAD) == 0
 
 
 def run(function: type[torch.autograd.Function], *arguments: Any) -> Any:
-    """Call ``function.apply``, or only its forward pass where no gradient is wanted.
+    """Call ``function.apply``, or only its forward pass if no gradient is needed.
 
-    It takes as long as a small layer.
+    ``apply`` alone takes as long as a small layer.
     """
     if torch.is_grad_enabled():
         return function.apply(*arguments)  # type: ignore[no-untyped-call]
@@ -119,11 +119,11 @@ def save(ctx: Any, *tensors: Tensor) -> None:
 def saved(ctx: Any) -> tuple[Tensor, ...]:
     """Return the tensors that ``save`` has stored.
 
-    Kernels rely on the number of values. Autograd notices operations that change a tensor in place,
-    but not ``tensor.data = another``.
+    Kernels rely on the number of values. Autograd detects in-place changes of a tensor, but not
+    ``tensor.data = another``.
 
     Raises:
-        ShapeError: Tensors with another number of values, or of another dtype, than they had.
+        ShapeError: A tensor has another number of values, or another dtype, than before.
     """
     tensors: tuple[Tensor, ...] = ctx.saved_tensors
     for tensor, kind in zip(tensors, ctx.saved_kinds, strict=True):
@@ -137,7 +137,7 @@ def saved(ctx: Any) -> tuple[Tensor, ...]:
 
 
 class _Forgetful:
-    """Stands for the context of an operation that no backward pass follows."""
+    """A context that saves nothing, for operations without a backward pass."""
 
 
 class _Attention(torch.autograd.Function):
@@ -174,12 +174,12 @@ class _Attention(torch.autograd.Function):
 
 
 def turn(x: Tensor, turns: Tensor, back: bool) -> Tensor | None:
-    """Return ``turn`` of geometry.py, or ``turn_back``; None where torch must run it.
+    """Return ``turn``, or ``turn_back``, of geometry.py; None if torch must run it.
 
     Args:
         x: (N, P, D): rows of P parts.
         turns: (N, 2, D): cosines and signed sines.
-        back: Whether to turn back.
+        back: True for ``turn_back``.
     """
     if (
         not kernels.available()
@@ -195,11 +195,11 @@ def turn(x: Tensor, turns: Tensor, back: bool) -> Tensor | None:
 
 
 _TURNED = 16
-"""Rows are turned this many numbers at a time, or half as many."""
+"""Numbers of a row that are rotated at a time, or half as many."""
 
 
 class _Turn(torch.autograd.Function):
-    """``turn``, whose gradient is turned the other way."""
+    """The operation behind ``turn``, whose gradient is rotated in the other direction."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, turns: Tensor, sense: int) -> Tensor:
@@ -220,7 +220,7 @@ class _Turn(torch.autograd.Function):
 
 
 def hidden_rows(frames: Frames) -> npt.NDArray[np.bool_]:
-    """Return ``frames.hidden`` as an array, empty where nothing is hidden."""
+    """Return ``frames.hidden`` as an array, empty if nothing is hidden."""
     if frames.hidden is None:
         return np.empty(0, np.bool_)
     if frames.hidden.shape != (frames.num_rows,) or frames.hidden.dtype != torch.bool:
@@ -233,7 +233,7 @@ def hidden_rows(frames: Frames) -> npt.NDArray[np.bool_]:
 
 
 def turns_of_rows(frames: Frames, dim: int) -> npt.NDArray[np.float32]:
-    """Return ``frames.turns`` as an array, empty where there are none."""
+    """Return ``frames.turns`` as an array, empty if there are none."""
     turns = frames.turns
     if turns is None:
         return np.empty(0, np.float32)
@@ -252,9 +252,9 @@ def flat(tensor: Tensor) -> npt.NDArray[np.float32]:
 
 
 class WeightArrays:
-    """Weights as arrays, which are made anew where one of the weights has moved or changed shape.
+    """A cache of weights as arrays, renewed if a weight has moved or changed its shape.
 
-    Turning a tensor into an array takes two microseconds, and a small network has thirty of them.
+    Making an array of a tensor takes two microseconds, and a small network has thirty weights.
     """
 
     def __init__(self) -> None:
@@ -264,10 +264,10 @@ class WeightArrays:
         """Return arrays over the same memory.
 
         Raises:
-            DtypeError: One that is not float32 on the CPU.
+            DtypeError: A weight is not float32 on the CPU.
         """
         places, arrays = self._kept
-        # A copy of one that is not contiguous would not follow when the weight is learned.
+        # A copy of a weight that is not contiguous would not change when the weight is trained.
         now = [
             (weight.data_ptr() if weight.is_contiguous() else 0, weight.shape) for weight in weights
         ]
@@ -279,12 +279,12 @@ class WeightArrays:
         return arrays
 
     def __reduce__(self) -> tuple[type[WeightArrays], tuple[()]]:
-        """Return what makes an empty object: copies and files keep no arrays."""
+        """Return an empty cache for copies and files."""
         return WeightArrays, ()
 
 
 _MOST_KEPT = 1_000_000
-"""Numbers: kept arrays keep weights alive that were moved to another device."""
+"""Maximum number of cached values; the cache keeps weights in memory that moved to a GPU."""
 
 
 def _weight_array(weight: Tensor) -> npt.NDArray[np.float32]:

@@ -1,6 +1,6 @@
-"""Compiled layers, one after the other, as one operation of autograd.
+"""Several compiled layers as one operation of autograd.
 
-Autograd's own part in an operation takes as long as the arithmetic of a small layer.
+The overhead of one operation of autograd takes as long as the arithmetic of a small layer.
 """
 
 from __future__ import annotations
@@ -20,32 +20,32 @@ M = TypeVar("M", bound=nn.Module)
 
 
 class Layer(Protocol):
-    """One link of a chain. Rows are (N, K) float32 on the CPU, and contiguous."""
+    """The interface of a layer of a chain. Rows are (N, K) float32 on the CPU, contiguous."""
 
     @property
     def weights(self) -> Sequence[Tensor]:
         """The learned tensors."""
 
     def forward(self, x: Tensor, weights: Arrays, keep: bool) -> tuple[Tensor, list[Tensor]]:
-        """Return the result for rows ``x``, and with ``keep`` what the backward pass needs."""
+        """Return the result for rows ``x``, and with ``keep`` the tensors for the backward pass."""
 
     def backward(
         self, d_y: Tensor, x: Tensor, weights: Arrays, kept: list[Tensor], gradients: Arrays
     ) -> Tensor:
-        """Return the gradient of x; add those of the weights to ``gradients``."""
+        """Return the gradient of x; add the gradients of the weights to ``gradients``."""
 
 
 def chain(layers: Sequence[Layer], x: Tensor, cache: WeightArrays | None = None) -> Tensor:
-    """Pass rows ``x`` (N, K) through all ``layers``; ``NO_ROWS`` if the first one makes them.
+    """Apply all ``layers`` to rows ``x`` (N, K); ``NO_ROWS`` if the first layer makes the rows.
 
-    The ``cache`` belongs to a caller who comes again with the same weights.
+    ``cache`` belongs to a caller that calls again with the same weights.
     """
     weights = [weight for layer in layers for weight in layer.weights]
     arrays, x, at = (cache or WeightArrays()).of(weights), x.contiguous(), 0
     for i, layer in enumerate(layers):
         end = at + len(layer.weights)
         learned = (x, *layer.weights) if torch.is_grad_enabled() else ()
-        if any(tensor.requires_grad for tensor in learned):  # as are all layers after this one
+        if any(tensor.requires_grad for tensor in learned):  # then so are those of later layers
             result: Tensor = _Chain.apply(layers[i:], arrays[at:], x, *weights[at:])  # type: ignore[no-untyped-call]
             return result
         x, _ = layer.forward(x, arrays[at:end], False)
@@ -54,7 +54,7 @@ def chain(layers: Sequence[Layer], x: Tensor, cache: WeightArrays | None = None)
 
 
 class _Chain(torch.autograd.Function):
-    """``chain``; the weights are those of the layers, once more, for autograd to see."""
+    """The operation behind ``chain``; its arguments repeat the weights, for autograd."""
 
     @staticmethod
     def forward(
@@ -75,7 +75,7 @@ class _Chain(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, d_y: Tensor) -> tuple[Tensor | None, ...]:
         left, arrays = list(saved(ctx)), ctx.arrays
-        # Contiguous, as the arrays are; ``zeros_like`` would follow a transposed weight.
+        # Contiguous like the arrays; ``zeros_like`` would copy the strides of a transposed weight.
         gradients = [weight.new_zeros(weight.shape) for weight in left[: len(arrays)]]
         into = tuple(gradient.numpy() for gradient in gradients)
         d = d_y.contiguous()
@@ -90,7 +90,7 @@ NO_ROWS = torch.empty(0, device="cpu")
 
 
 def is_plain(module: nn.Module, kind: type[M]) -> TypeGuard[M]:
-    """Return True if ``module`` is exactly a ``kind``, without hooks or overrides."""
+    """Return True if ``module`` has exactly the class ``kind``, without hooks or overrides."""
     return type(module) is kind and not (
         module._forward_hooks
         or module._forward_pre_hooks
@@ -104,12 +104,12 @@ def is_plain(module: nn.Module, kind: type[M]) -> TypeGuard[M]:
 def weights_of(
     modules: Sequence[nn.Module], kinds: Sequence[type[nn.Module]]
 ) -> list[Tensor] | None:
-    """Return weight and bias of each module; None unless each is plain, of its kind, with both."""
+    """Return weight and bias of each module, or None unless each is plain and has both."""
     found: list[Tensor] = []
     for module, kind in zip(modules, kinds, strict=True):
         if not is_plain(module, kind):
             return None
-        # Looked up as attributes, they would take a microsecond each.
+        # From the dict, because an attribute look-up takes a microsecond.
         weight, bias = module._parameters.get("weight"), module._parameters.get("bias")
         if weight is None or bias is None or getattr(module, "eps", _EPSILON) != _EPSILON:
             return None
@@ -118,4 +118,4 @@ def weights_of(
 
 
 _EPSILON = nn.LayerNorm(1).eps
-"""The kernels have the same one."""
+"""The epsilon of LayerNorm in the kernels."""

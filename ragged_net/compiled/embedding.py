@@ -19,24 +19,24 @@ from ragged_net.model.waves import LOWEST
 __all__ = ["EmbeddingLayer", "Part", "can_run"]
 
 MOST_COLUMNS = 32
-"""With many more continuous features a matrix product is faster, also without the chain."""
+"""Maximum number of continuous features; with many more a matrix product is faster."""
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """The entities of one type, and how they are embedded.
+    """The entities of one type, and the weights of their embedding.
 
     Args:
-        values: (N, F) float32, their feature rows.
-        places: (N,) int64: their rows of the result.
-        columns: (K,) int64: the continuous features among the F.
-        shift: (K,) float32, taken from them.
-        scale: (K,) float32, by which they are then multiplied.
-        weight: (D, K), which projects them; None if K is 0.
-        vector: (D,), added to each row.
-        waves: (D, 2 W K), which projects sines and cosines of them; None if there are none.
-        discrete: The discrete features among the F.
-        tables: For each of those (n, D), a row for each of its values.
+        values: Feature rows. Shape: (N, F), float32.
+        places: Rows of the result. Shape: (N,), int64.
+        columns: Columns of the continuous features. Shape: (K,), int64.
+        shift: Numbers subtracted from the continuous features. Shape: (K,), float32.
+        scale: Numbers by which they are then multiplied. Shape: (K,), float32.
+        weight: Projection of the continuous features; None if K is 0. Shape: (D, K).
+        vector: Vector added to each row. Shape: (D,).
+        waves: Projection of sines and cosines; None if there are none. Shape: (D, 2 W K).
+        discrete: Columns of the discrete features.
+        tables: Table of each discrete feature, a row for each value. Shape of each: (n, D).
     """
 
     values: Tensor
@@ -59,13 +59,13 @@ class Part:
 
     @property
     def facts(self) -> list[Tensor]:
-        """The first five arguments, which are not learned, as contiguous tensors."""
+        """The first five arguments, which are not trained, as contiguous tensors."""
         tensors = (self.values, self.places, self.columns, self.shift, self.scale)
         return [tensor.contiguous() for tensor in tensors]
 
 
 def can_run(parts: Sequence[Part], dim: int) -> bool:
-    """Return True if an ``Embedding`` takes these."""
+    """Return True if an ``EmbeddingLayer`` accepts these parts."""
     return (
         kernels.available()
         and not torch.is_autocast_enabled("cpu")
@@ -80,7 +80,7 @@ def _fits(part: Part, dim: int) -> bool:
         all(tensor.is_cpu and tensor.dtype == torch.float32 for tensor in tensors)
         and not part.values.requires_grad
         and part.columns.numel() <= MOST_COLUMNS
-        # What somebody put in the place of a layer may have another width.
+        # A layer that was replaced may have another width.
         and (part.weight is None or part.weight.shape == (dim, part.columns.numel()))
         and part.vector.shape == (dim,)
         and (part.waves is None or _fits_waves(part.waves, dim, part.columns.numel()))
@@ -94,11 +94,11 @@ def _fits_waves(weight: Tensor, dim: int, columns: int) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class EmbeddingLayer:
-    """For each entity the sum of what its features stand for, as a ``Layer`` that takes no rows.
+    """The sum of the feature embeddings of each entity, as a ``Layer`` without input rows.
 
     Args:
-        parts: At least one, for which ``can_run`` holds; each row is the place of one entity.
-        rows: All entities.
+        parts: At least one part accepted by ``can_run``; each row is the place of one entity.
+        rows: Number of all entities.
     """
 
     parts: Sequence[Part]
@@ -113,7 +113,7 @@ class EmbeddingLayer:
         """See ``Layer``.
 
         Raises:
-            RowIndexError: A discrete feature, or a place, that is out of range.
+            RowIndexError: A discrete feature, or a place, is out of range.
         """
         code, dim = kernels.load("embed"), self.parts[0].vector.shape[0]
         y = torch.empty(self.rows, dim, dtype=torch.float32, device="cpu")
@@ -129,7 +129,7 @@ class EmbeddingLayer:
                 )
             for column in part.discrete:
                 code.add_table(values, column, next(left), places, result)
-            if keep:  # the scaling as a copy, for the statistics may move on meanwhile
+            if keep:  # copies, because the statistics may change before the backward pass
                 kept += [*facts[:3], facts[3].clone(), facts[4].clone()]
         return y, kept
 
@@ -153,7 +153,7 @@ class EmbeddingLayer:
                 )
             for column in part.discrete:
                 code.add_table_gradient(values, column, places, d_rows, next(left))
-        return torch.empty_like(x)  # x is everybody's
+        return torch.empty_like(x)  # a new tensor, because x is shared
 
 
 _MOST, _LOWEST = np.float32(CLIP), np.float32(LOWEST)

@@ -1,7 +1,7 @@
-"""Gradients that are not computed by autograd: it cannot take them further.
+"""Errors for derivatives of gradients that autograd does not compute.
 
-Torch's own ``once_differentiable`` says so only where the gradient that comes in requires one. That
-of a plain sum does not, and a gradient penalty would be left out without a word.
+Torch's ``once_differentiable`` raises an error only if the incoming gradient requires one. The
+gradient of a plain sum does not, so that a gradient penalty would be left out silently.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def once_differentiable(backward: Backward) -> Backward:
             )
         with torch.no_grad():
             results = backward(ctx, *gradients)
-        if not torch.is_grad_enabled():  # nobody keeps them for that
+        if not torch.is_grad_enabled():  # then they cannot be differentiated
             return results
         final: Any = _Final.apply
         return tuple(None if g is None else final(g.requires_grad_()) for g in results)
@@ -40,14 +40,14 @@ def once_differentiable(backward: Backward) -> Backward:
     return wrapped
 
 
-# What torch calls the tensors that stand for several; it has no public name for it.
+# The check for tensors that stand for several, which has no public name in torch.
 _is_several: Callable[[Tensor | None], bool] = getattr(
     getattr(torch._C, "_functorch", None), "is_legacy_batchedtensor", lambda gradient: False
 )
 
 
 class _Final(torch.autograd.Function):
-    """The same numbers, which nothing leads back from."""
+    """The identity, whose backward pass raises an error."""
 
     @staticmethod
     def forward(ctx: Any, gradient: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""The Numba kernels of categorical choices and of selected entities as operations of autograd."""
+"""The Numba kernels of categorical choices and of selections as operations of autograd."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Choices", "can_run", "can_select", "choose", "select"]
 
 
 def can_run(x: Tensor) -> bool:
-    """Return True if the kernels take rows ``x`` (N, ...)."""
+    """Return True if the kernels accept rows ``x`` (N, ...)."""
     return (
         x.device.type == "cpu"
         and x.dtype == torch.float32
@@ -28,7 +28,7 @@ def can_run(x: Tensor) -> bool:
 
 
 def can_select(query: Tensor, key: Tensor) -> bool:
-    """Return True if ``select`` takes queries (A, D) and keys (E, D)."""
+    """Return True if ``select`` accepts queries (A, D) and keys (E, D)."""
     return can_run(query) and can_run(key) and query.shape[1] % HEAD == 0
 
 
@@ -59,15 +59,15 @@ def choose(
     """Return choices from logits (A, C), C >= 1, that ``can_run`` accepts.
 
     Args:
-        logits: float32; what is forbidden counts for nothing.
+        logits: float32; those of forbidden choices are ignored.
         mask: (A, C) bool.
-        given: (A,) int64: evaluate these choices.
-        generator: Draws them otherwise; torch's global one if None.
-        greedy: Take the likeliest choices instead.
+        given: Choices to evaluate, (A,) int64; None draws choices.
+        generator: Random number generator; None for torch's global one.
+        greedy: True to take the most probable choices instead of drawing.
 
     Raises:
-        ShapeError: A mask or choices that do not fit the logits.
-        ActionChoiceError: A choice that does not exist.
+        ShapeError: Mask or choices do not fit the logits.
+        ActionChoiceError: A choice does not exist.
     """
     if mask.shape != logits.shape or (given is not None and given.shape != logits.shape[:1]):
         raise ShapeError(
@@ -83,7 +83,7 @@ def choose(
 
 
 class _Choose(torch.autograd.Function):
-    """``choose``: log-probabilities, entropies and probabilities; ``chosen`` may be written."""
+    """The operation behind ``choose``, with log-probabilities, entropies and probabilities."""
 
     @staticmethod
     def forward(
@@ -115,12 +115,12 @@ class _Choose(torch.autograd.Function):
 
 
 def select(query: Tensor, key: Tensor, pairs: Pairs) -> Tensor:
-    """Return log-probabilities (P,) of queries (A, D) and keys (E, D) that ``can_select`` takes.
+    """Return log-probabilities (P,) of queries (A, D) and keys (E, D) accepted by ``can_select``.
 
-    Each actor's are a log-softmax over query times key / sqrt(D); -inf where the mask forbids.
+    Those of an actor are a log-softmax of query times key / sqrt(D), -inf where the mask forbids.
 
     Raises:
-        ShapeError: Queries or keys that are not those of the pairs.
+        ShapeError: Queries or keys do not fit the pairs.
     """
     width, actees = query.shape[1], int(pairs.actee_offsets[-1])
     if query.shape[0] != pairs.num_actors or key.shape != (actees, width):
@@ -140,7 +140,7 @@ def select(query: Tensor, key: Tensor, pairs: Pairs) -> Tensor:
 
 
 class _Select(torch.autograd.Function):
-    """``select``."""
+    """The operation behind ``select``."""
 
     @staticmethod
     def forward(ctx: Any, query: Tensor, key: Tensor, pairs: Pairs) -> Tensor:
@@ -152,7 +152,7 @@ class _Select(torch.autograd.Function):
             flat(query), flat(key), *(ends.numpy() for ends in offsets), query.shape[1],
             mask.contiguous().numpy(), flat(log_probs),
         )  # fmt: skip
-        # As tensors: autograd notices if somebody writes to them meanwhile.
+        # As tensors, so that autograd detects in-place changes.
         save(ctx, query, key, log_probs, *offsets)
         return log_probs
 
