@@ -51,7 +51,7 @@ def open_gather(session: Session) -> Iterator[Gather]:
         return
     apart = own.mode == "ascend" or own.worlds != own.networks
     processes = own.networks + (own.worlds if apart else 0)
-    with open_ray(own, processes) as ray:
+    with open_ray(own, processes + session.config.selfplay.ratings) as ray:
         fleet = Fleet(session, ray)
         say(f"{processes} processes of Ray play: {own.worlds} worlds, {own.networks} networks")
         try:

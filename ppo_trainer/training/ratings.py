@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
 
 from entity_env.storage.files import open_to_append, write_file
 from entity_env.workers.pickles import pickled
@@ -19,11 +20,36 @@ from ppo_trainer.runs.folder import refuse_link, writing
 from ppo_trainer.runs.ratings_file import read_ratings
 from ppo_trainer.training.session import Session
 
-__all__ = ["RunRatings", "open_ratings"]
+__all__ = ["RatingProcess", "RunRatings", "StartRatings", "open_ratings", "start_here"]
 
 _START = "from ppo_trainer.play.rating_process import main; main()"
 _LAST_WAIT = 60.0
 """Seconds that the end of a run waits for the rating of its last version."""
+
+
+class RatingProcess(Protocol):
+    """A process that rates, with these members of ``subprocess.Popen``."""
+
+    returncode: Any
+
+    def poll(self) -> int | None:
+        """Return the exit status, or None while the process runs."""
+
+    def kill(self) -> None:
+        """End the process."""
+
+    def communicate(self) -> Any:
+        """Wait for the end of the process."""
+
+
+StartRatings: TypeAlias = Callable[[RatingTask, Path], RatingProcess]
+"""Function that starts a process with a task and a file for its errors."""
+
+
+def start_here(task: RatingTask, log: Path) -> RatingProcess:
+    """Start a process of this machine that rates."""
+    with open_to_append(log) as errors:
+        return start_helper(_START, pickled("the game to be rated", task), errors)
 
 
 class RunRatings:
@@ -31,15 +57,16 @@ class RunRatings:
 
     Args:
         session: The run.
+        start: Function that starts the process.
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, start: StartRatings = start_here) -> None:
         self._session, self._run = session, session.run
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: RatingProcess | None = None
         self._log = self._run.path / "ratings.log"
         self._seen = 0.0
         if session.config.selfplay.ratings:
-            self._start()
+            self._start(start)
 
     def after_update(self) -> dict[str, float]:
         """Save a version if it is time; return the newest rating as numbers to log."""
@@ -91,18 +118,15 @@ class RunRatings:
                 is_said = True
             time.sleep(0.1)
 
-    def _start(self) -> None:
+    def _start(self, start: StartRatings) -> None:
         own = self._session
         refuse_link(self._run.rated)
         task = RatingTask(
             self._run.path.absolute(), own.game, own.config, own.net.obs_space, own.net.action_space
         )
-        content = pickled("the game to be rated", task)
-        with contextlib.ExitStack() as stack:
-            stack.enter_context(writing(self._log))
+        with writing(self._log):
             write_file(self._log, b"")  # replaces a link, if there is one
-            log = stack.enter_context(open_to_append(self._log))
-            self._process = start_helper(_START, content, log)
+            self._process = start(task, self._log)
 
     def _put_down(self) -> None:
         for number, learner in enumerate(self._session.learners):
@@ -149,8 +173,8 @@ class RunRatings:
 
 
 @contextlib.contextmanager
-def open_ratings(session: Session) -> Iterator[RunRatings]:
-    """Start the rating process of a run, which ends with the block.
+def open_ratings(session: Session, start: StartRatings | None = None) -> Iterator[RunRatings]:
+    """Start the rating process of a run, on this machine by default; it ends with the block.
 
     Raises:
         ConfigError: The game is for one player.
@@ -160,7 +184,7 @@ def open_ratings(session: Session) -> Iterator[RunRatings]:
             f"selfplay.ratings is set, and {session.game.name} is not a game for several players",
             expected="selfplay.ratings=false, or a game with seats",
         )
-    ratings, finished = RunRatings(session), False
+    ratings, finished = RunRatings(session, start or start_here), False
     try:
         yield ratings
         finished = session.steps >= session.config.total_timesteps

@@ -14,10 +14,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from support.fake_ray import FakeRay
 from support.trainer_runs import metrics, small_config
 
 from ppo_trainer import train
-from ppo_trainer.config import EvalConfig, PPOConfig, RolloutConfig, SelfPlayConfig
+from ppo_trainer.config import EvalConfig, PPOConfig, RolloutConfig, ScaleConfig, SelfPlayConfig
 from ppo_trainer.errors import ConfigError, RunFolderError
 from ppo_trainer.play import rating_process
 from ppo_trainer.play.rating_process import Ratings, RatingTask
@@ -62,6 +63,35 @@ def test_a_run_ends_with_ratings_and_trains_as_without_them(tmp_path, monkeypatc
     assert (run / "curve.png").is_file()
     plain = train(config(tmp_path, run_name="plain", selfplay=SelfPlayConfig())).run
     assert [strip(own) for own in metrics(run)] == metrics(plain)
+
+
+def with_ray(monkeypatch):
+    monkeypatch.setattr(ratings_module, "_LAST_WAIT", 300.0)
+    monkeypatch.setattr(ratings_module, "start_helper", None)  # no process of this machine
+    monkeypatch.setitem(sys.modules, "ray", ray := FakeRay())
+    return {"total_timesteps": 64, "scale": ScaleConfig(mode="rapid", worlds=1, networks=1)}, ray
+
+
+def test_where_processes_of_ray_play_one_of_them_rates(tmp_path, monkeypatch):
+    settings, ray = with_ray(monkeypatch)
+    run = train(config(tmp_path, **settings)).run
+    rated = [own.steps for own in read_ratings(RunFolder(run)) if own.steps is not None]
+    assert rated[-1] == metrics(run)[-1]["steps"]
+    assert len(ray.actors) == 2  # one plays, one rates
+    assert ray.actors[1].is_gone
+
+
+def test_ratings_in_a_process_of_ray_that_fail_are_told(tmp_path, monkeypatch, capsys):
+    def fails(*_):
+        raise ValueError("the cat cannot count")
+
+    settings, _ = with_ray(monkeypatch)
+    monkeypatch.setattr(rating_process, "play_pair", fails)
+    run = train(config(tmp_path, **settings)).run
+    assert metrics(run)[-1]["steps"] >= 64
+    shown = capsys.readouterr().err
+    assert "the rating process failed" in shown
+    assert "ValueError: the cat cannot count" in shown
 
 
 def test_nothing_is_written_through_links(tmp_path, monkeypatch):
