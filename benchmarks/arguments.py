@@ -10,7 +10,7 @@ __all__ = ["parse_with_settings"]
 
 
 def parse_with_settings(parser: argparse.ArgumentParser) -> tuple[argparse.Namespace, list[str]]:
-    """What the command line says, and every ``name=value`` on it, wherever it stands.
+    """Return the parsed arguments, and every ``name=value`` among them, in any place.
 
     argparse alone would take settings that follow ``--seeds 1 2`` for more seeds.
     """

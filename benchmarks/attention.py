@@ -29,7 +29,7 @@ ALONE = "constant 1000"  # nothing to pad
 
 
 def rows() -> list[Row]:
-    """All cases, widths and directions."""
+    """Return the rows of all cases, widths and directions."""
     torch.set_num_threads(1)
     found = []
     for case, frames in CASES.items():

@@ -1,4 +1,4 @@
-"""What runs on a GPU, and how fast: kernels, attention, graphs, training, tests, in one table.
+"""Checks and speed of all that runs on a GPU: kernels, graphs, training, tests, in one table.
 
     python -m benchmarks.cuda [--device cuda] [--out cuda.md] [--seconds 150] [parts ...]
 
@@ -51,7 +51,7 @@ __all__ = ["Line", "main"]
 CASES = {"uniform 1..20": 4096, "95% of 5, 5% of 200": 2048, "uniform 1..200": 512}
 DTYPES = torch.float32, torch.bfloat16
 LAYOUTS = ([0, 0, 3, 0, 1, 0, 17, 33, 0], [1] * 500, [1], [1000, 1, 2, 1000], [5] * 50 + [200] * 5)
-"""Of the test of the kernels: frames of these lengths."""
+"""Lengths of frames in the test of the kernels."""
 TILES = [Tiles(rows, others, warps) for rows, others, warps in (
     (16, 16, 1), (16, 16, 2), (16, 32, 2), (32, 16, 2), (32, 32, 2), (32, 32, 4), (64, 32, 4),
     (64, 64, 4), (128, 32, 8),
@@ -87,33 +87,33 @@ class Line:
 
 @dataclass(frozen=True)
 class Place:
-    """Where it runs, and how its times are read."""
+    """The device of the benchmark, and the reading of its clock."""
 
     device: torch.device
 
     @property
     def is_gpu(self) -> bool:
-        """Whether it is one; the CPU stands in with smaller cases."""
+        """True if the device is a GPU; cases are smaller on the CPU."""
         return self.device.type == "cuda"
 
     @property
     def name(self) -> str:
-        """The card's."""
+        """The name of the card."""
         return torch.cuda.get_device_name(self.device) if self.is_gpu else "CPU, standing in"
 
     def frames(self, wanted: int) -> int:
-        """How many frames a case has here."""
+        """Return the number of frames of a case on this device."""
         return wanted if self.is_gpu else min(wanted, SMALL)
 
     def wait(self) -> None:
-        """Until the device has done all that it was told to."""
+        """Wait until the device has finished all of its work."""
         if self.is_gpu:
             torch.cuda.synchronize(self.device)
 
     def medians(
         self, functions: Mapping[str, Callable[[], object]], turns: int = 20
     ) -> dict[str, float]:
-        """Seconds of one call of each, in turns."""
+        """Return the median seconds of one call of each function, called in turns."""
         turns = turns if self.is_gpu else 1
         taken: dict[str, list[float]] = {name: [] for name in functions}
         for turn in range(turns + 3):
@@ -128,7 +128,7 @@ class Place:
 
 
 def _tests(place: Place) -> Iterator[Line]:
-    """The tests of the packages; those that loop over devices take the GPU in."""
+    """Run the tests of the packages; those that loop over devices include the GPU."""
     for package in ("ragged_net", "ppo_trainer"):
         if not place.is_gpu:
             yield Line("tests", package, "skipped: no GPU")
@@ -256,7 +256,7 @@ def _against_padded(part: str, case: str, times: Mapping[str, float]) -> Iterato
 
 
 def _gradients(place: Place) -> Iterator[Line]:
-    """The gradients of a minibatch: in a graph, and those of a padded network."""
+    """Measure the gradients of a minibatch: in a graph, and those of a padded network."""
     for case in ("uniform 4..12", "95% of 5, 5% of 200"):
         yield from _learn(place, case, place.frames(4096))
 
@@ -295,7 +295,7 @@ def _rollout(batch: EntityBatch) -> Rollout:
 
 
 def _same(place: Place) -> Iterator[Line]:
-    """20 updates in graphs against the same calls without: the metrics are those, but for sums."""
+    """Compare 20 updates in graphs with the same without: metrics differ by rounding only."""
     metrics = []
     for repeats in (True, False):
         with training(_minesweeper(64, 21), place.device) as (session, obs):
@@ -325,7 +325,7 @@ def _same(place: Place) -> Iterator[Line]:
 
 
 def _learning(place: Place) -> Iterator[Line]:
-    """A whole training of MineSweeper, which wins as on the CPU."""
+    """Train MineSweeper, which must win as on the CPU."""
     config = recipe("minesweeper")
     with tempfile.TemporaryDirectory() as folder:
         steps = config.total_timesteps if place.is_gpu else config.frames_per_update
@@ -507,7 +507,7 @@ def _training(place: Place) -> Iterator[Line]:
 
 
 def _resume(place: Place) -> Iterator[Line]:
-    """A run that began on the device goes on on the CPU."""
+    """Begin a run on the device, and resume it on the CPU."""
     with tempfile.TemporaryDirectory() as folder:
         config = replace(_minesweeper(64, 2), device=str(place.device), run_dir=folder)
         config = replace(config, eval=replace(config.eval, episodes=0))

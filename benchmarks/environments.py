@@ -41,7 +41,7 @@ _CASES: tuple[tuple[str, dict[str, Any], dict[int, float]], ...] = (
 
 
 def rows() -> list[Row]:
-    """The compiled MineSweeper against the readable one in a ``ListEnv``."""
+    """Compare the compiled MineSweeper with the readable one in a ``ListEnv``."""
     found = []
     for name, settings, targets in _CASES:
         python = ListEnv(functools.partial(MineSweeper, **settings), _PYTHON_ROWS, _SEED)
@@ -67,12 +67,12 @@ def rows() -> list[Row]:
 
 
 def _each(times: Times, steps: int) -> Times:
-    """The time of one step of one row."""
+    """Return the time of one step of one row."""
     return Times(tuple(seconds / steps for seconds in times.seconds))
 
 
 def replay(env: VecEnv, steps: int) -> tuple[Callable[[], None], float]:
-    """A run whose actions are known, and the mean length of the episodes that end in it."""
+    """Return a run with known actions, and the mean length of the episodes that end in it."""
     policy = random_policy(0)
     known: list[Mapping[str, RaggedBufferI64]] = []
     lengths: list[float] = []

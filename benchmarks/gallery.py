@@ -49,7 +49,7 @@ STEPS = {
     "warehouse": 40,
     "xor": 0,
 }
-"""How many steps of each game are played before it is drawn."""
+"""Number of steps of each game that are played before it is drawn."""
 FILMS = ("leduc_poker", "mmo")
 FORAGED = 120
 """Steps of the film of ``mmo``, of which every fifth one is drawn."""

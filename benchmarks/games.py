@@ -82,7 +82,7 @@ SCRIPTS: dict[str, Callable[[], Any]] = {
 
 
 def table_policy(game: PokerGame, net: RaggedNet) -> Callable[[InfoState], npt.NDArray[np.float64]]:
-    """What a network does in every state of a poker game."""
+    """Return the probabilities of a network in every state of a poker game."""
     states = list(info_states(game.rules))
     batch = batch_obs(
         [game.observe_state(state) for state in states], game.obs_space(), game.action_space()
@@ -121,7 +121,7 @@ def poker(name: str, seed: int, settings: Sequence[str], points: int = 20) -> No
 def board(
     name: str, seed: int, settings: Sequence[str], run: str | None, episodes: int | None
 ) -> None:
-    """Train, or load a run, and print what it gets against each opponent."""
+    """Train, or load a run, and print its results against each opponent."""
     game, opponents, usual = BOARDS[name]
     episodes = episodes or usual
     begun = time.process_time()
@@ -189,12 +189,12 @@ class _TimedSearch(SearchAgent):
 
 
 def _load(game: Any, run: str) -> LoadedRun:
-    """A run of this game; one of another game is refused."""
+    """Load a run of this game; refuse a run of another one."""
     return load_policy(run, functools.partial(MaskedEnvironment, game, "random"), "cpu")
 
 
 def _show(player: str, against: str, metrics: dict[str, npt.NDArray[np.float64]]) -> None:
-    """A line of the table: the mean win, a draw counting half, and the shares of each end."""
+    """Print a line of the table: the mean win, where draws count half, and shares of results."""
     played = Evaluation(player, metrics)
     low, high = played.interval("win")
     wins = metrics["win"]
@@ -209,7 +209,7 @@ def _show(player: str, against: str, metrics: dict[str, npt.NDArray[np.float64]]
 
 @contextmanager
 def _config(name: str, seed: int, settings: Sequence[str]) -> Iterator[TrainConfig]:
-    """The recipe, in a folder that is removed afterwards."""
+    """Give the recipe, with a run folder that is removed afterwards."""
     with tempfile.TemporaryDirectory() as folder:
         fixed = (f"seed={seed}", "device=cpu", f"run_dir={folder}", "eval.episodes=0")
         yield recipe(name, *fixed, *settings)

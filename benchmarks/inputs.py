@@ -1,4 +1,4 @@
-"""What kinds of inputs cost beside the plain network, and maps beside attention over their cells.
+"""The cost of kinds of inputs beside the plain network, and of grids beside attention over cells.
 
 The step is one of PPO's, forward and backward, width 64 with two layers. Memory is what a step
 keeps for its backward pass.
@@ -24,13 +24,13 @@ ROBOT = Entity(["x", "y", TERRAIN, Discrete("status", 16), Discrete("team", 4)])
 
 
 def rows() -> list[Row]:
-    """Maps, then ways to embed features."""
+    """Return the rows of grids, then those of embeddings."""
     torch.set_num_threads(1)
     return [*_tiles(training=True), *_tiles(training=False), *_embeddings()]
 
 
 def _tiles(training: bool) -> list[Row]:
-    """128 agents that each see 15 x 15 cells, as a grid and as entities with coordinates."""
+    """Measure 128 agents that see 15 x 15 cells each, as a grid and as entities."""
     units = Entity(["health", TERRAIN])
     spaces = {
         "grid": Grid((SIDE, SIDE), [TERRAIN, "food"]),
@@ -99,7 +99,7 @@ def _units(entity: Entity) -> tuple[Tensor, int]:
 
 
 def _batch(types: dict[str, tuple[Tensor, int]], frames: int = FRAMES) -> EntityBatch:
-    """The units act."""
+    """Return a batch in which the units act."""
     entities = {
         name: RaggedTensor.from_lengths(values[: frames * count], [count] * frames)
         for name, (values, count) in types.items()
@@ -113,7 +113,7 @@ def _batch(types: dict[str, tuple[Tensor, int]], frames: int = FRAMES) -> Entity
 def _step(
     space: ObsSpace, config: NetConfig, batch: EntityBatch, training: bool
 ) -> tuple[Callable[[], None], int]:
-    """A step, and the bytes that it keeps for the backward pass."""
+    """Return a step, and the bytes that it keeps for the backward pass."""
     torch.manual_seed(0)
     net = RaggedNet(space, ACTIONS, config)
     net.update_statistics(batch)

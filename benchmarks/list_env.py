@@ -69,12 +69,12 @@ class Anew(Environment):
         return {"Move": CategoricalActionSpace(["left", "right", "up", "down"])}
 
     def reset(self) -> Observation:
-        """The first observation."""
+        """Return the first observation."""
         self._turn = 0
         return _made(0)
 
     def act(self, actions: Mapping[str, Any]) -> Observation:
-        """The next observation."""
+        """Return the next observation."""
         self._turn = (self._turn + 1) % 12
         return _made(self._turn)
 
@@ -90,12 +90,12 @@ class Drill(Anew):
         self._shown = [_made(turn) for turn in range(12)]
 
     def reset(self) -> Observation:
-        """The first observation."""
+        """Return the first observation."""
         self._turn = 0
         return self._shown[0]
 
     def act(self, actions: Mapping[str, Any]) -> Observation:
-        """The next observation."""
+        """Return the next observation."""
         self._turn = (self._turn + 1) % 12
         return self._shown[self._turn]
 
@@ -128,7 +128,7 @@ class _FrameByFrame(RowReader):
 
 
 def _cases(create: Callable[[], Environment], seed: int | None) -> dict[str, Callable[[], object]]:
-    """The same game of random actions, played in three ways; ``seed`` where it has chance."""
+    """Return three ways to play one game with random actions; ``seed`` may be None."""
     env, slow = ListEnv(create, ROWS), ListEnv(create, ROWS)
     slow._reader = _FrameByFrame(slow.obs_space(), slow.action_space())
     policy = random_policy(2)

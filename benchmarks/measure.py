@@ -1,4 +1,4 @@
-"""How all benchmarks measure: CPU time of the process, in turns, medians and spread."""
+"""Measurements of all benchmarks: CPU time of the process, taken in turns, medians and spread."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Times:
 
     @property
     def median(self) -> float:
-        """The middle of the repeats."""
+        """The median of the repeats."""
         return statistics.median(self.seconds)
 
     def ratios(self, ours: Times) -> list[float]:
-        """How many times as long this takes as ``ours``, repeat by repeat, sorted."""
+        """Return the ratios of these times to ``ours``, repeat by repeat, sorted."""
         return sorted(a / b for a, b in zip(self.seconds, ours.seconds, strict=True))
 
 
@@ -55,7 +55,7 @@ class Row:
 
     @property
     def verdict(self) -> str:
-        """``reached``, ``missed``, or nothing where there is no target."""
+        """``reached`` or ``missed``; empty without a target."""
         measured = self.value if self.value is not None else self.ratio
         if self.target is None or measured is None:
             return ""
@@ -100,7 +100,7 @@ def speed_row(
     per_call: float | None = None,
     unit: str = "",
 ) -> Row:
-    """A row that compares two times; as rates where ``per_call`` things are done in a call."""
+    """Return a row that compares two times, as rates if a call does ``per_call`` things."""
     ratios = baseline.ratios(ours)
     edge = len(ratios) // 10
     return Row(
@@ -139,7 +139,7 @@ def _figure(times: Times, per_call: float | None, unit: str) -> str:
 
 
 def _calls(function: Callable[[], object], seconds: float) -> int:
-    """How often to call a function in one turn; warms it up, too."""
+    """Return the number of calls in one turn, after warming the function up."""
     if _time(function, 1) > 4 * seconds:  # too slow for a second try
         return 1
     calls = 1
@@ -158,7 +158,7 @@ def _time(function: Callable[[], object], calls: int) -> float:
 
 @contextlib.contextmanager
 def _collector_off() -> Iterator[None]:
-    """Nothing is collected but by ``_time``, which passes over what is there already."""
+    """Switch the garbage collector off, except in ``_time``, which skips existing objects."""
     gc.collect()
     gc.freeze()
     gc.disable()

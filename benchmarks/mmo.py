@@ -41,14 +41,14 @@ from ppo_trainer.agent import load_agent
 VERSION_1_3 = {"random_order": True, "range_reach": 1, "mage_reach": 1}
 """Its skills came in random order, and all styles reached as far as melee."""
 FULL = {"thirst": 0, "hunger": 0, "regrowth": 0.0}
-"""Nobody starves, so that the world stays full."""
+"""Settings without starvation, so that the world stays full."""
 FORAGERS = 250, 900, 1450
-"""Those who are born from the first tick on and before the second count, until the third."""
+"""First and last tick of the births of the agents that are measured, and ticks until the end."""
 
 
 @dataclass(frozen=True)
 class Figures:
-    """What the rules' table says of a player, nothing where it is silent."""
+    """The figures of a player in the rules' table; None where the table has none."""
 
     name: str
     way: str
@@ -82,7 +82,7 @@ TABLE = (
 def lives(
     policy: Policy, rows: MmoRows, first: int, last: int, ticks: int
 ) -> tuple[npt.NDArray[np.float64], float]:
-    """The lifetimes and tiles of agents, (N, 2), and how many lived at once.
+    """Return the lifetimes and tiles of agents, (N, 2), and the number alive at once.
 
     Args:
         policy: Plays all of them.
@@ -150,7 +150,7 @@ def outcomes(maps: int, seed: int, names: list[str]) -> None:
 
 
 def mean_lives(policies: Sequence[Policy], settings: Mapping[str, Any], seed: int) -> list[float]:
-    """The mean of min(life, 500) on maps of their own, of which each has a policy."""
+    """Return the mean of min(life, 500) of each policy, on maps of its own."""
     means = []
     for number, policy in enumerate(policies):
         own = {**settings, "first_map": MAPS - len(policies) + number, "maps": 1}
@@ -204,7 +204,7 @@ def filled(rows: MmoRows, policy: Player, ticks: int) -> VecObs:
 
 
 def bytes_for_an_agent(obs: VecObs) -> float:
-    """The size of the features, masks, actors and actees of a frame, on average."""
+    """Return the mean size of the features, masks, actors and actees of a frame."""
     arrays = [own.as_array() for own in obs.features.values()]
     for mask in obs.action_masks.values():
         arrays += [mask.actors.as_array(), mask.mask.as_array() if mask.mask is not None else None]
@@ -256,7 +256,7 @@ def speed(repeats: int) -> None:
 
 
 def cold_seconds() -> float:
-    """The CPU time of the first steps in a process that has nothing compiled."""
+    """Return the CPU time of the first steps in a process without compiled code."""
     program = (
         "import time; from ragged_envs.mmo.world import MmoRows;"
         "from entity_env.play import random_policy; rows = MmoRows(128, maps=1);"

@@ -72,7 +72,7 @@ CELLS = (Cell(1, 1), Cell(8, 1), Cell(32, 1), Cell(128, 1), Cell(128, 8), Cell(1
 
 @dataclass(frozen=True)
 class Visits:
-    """Who was where, one line for each step of an agent, in the order of time.
+    """The places of agents, one row for each step of an agent, in order of time.
 
     Args:
         lives: The number of the life. Shape: (N,).
@@ -128,7 +128,7 @@ def watch(policy: Policy, rows: MmoRows, obs: VecObs, maps: int, steps: int) -> 
 
 
 def reachable(tiles: npt.NDArray[Any], spawns: Sequence[Sequence[int]]) -> npt.NDArray[np.bool_]:
-    """The tiles to which ways lead from where newcomers come in."""
+    """Return a mask of the tiles that can be reached from the places of newcomers."""
     is_open = np.isin(tiles, (GRASS, SCRUB, FOREST))
     found, waiting = np.zeros(tiles.shape, bool), deque(map(tuple, spawns))
     while waiting:
@@ -140,7 +140,7 @@ def reachable(tiles: npt.NDArray[Any], spawns: Sequence[Sequence[int]]) -> npt.N
 
 
 def exploration(visits: Visits, can_be: npt.NDArray[np.bool_]) -> tuple[float, ...]:
-    """The share of tiles visited; tiles, greatest Chebyshev distance and steps of a life."""
+    """Return the fraction of tiles visited, and tiles, greatest distance and steps of a life."""
     been = np.zeros(can_be.shape, bool)
     been[tuple(visits.places.T)] = True
     tiles, far = [], []
@@ -162,7 +162,7 @@ def mutual_information(labels: Ints, squares: Ints) -> float:
 
 
 def niches(visits: Visits, populations: int, seed: int = 0) -> tuple[float, float]:
-    """The information of population and square, and the mean of it over shuffled lives."""
+    """Return the information of population and square, and its mean over shuffled lives."""
     squares = visits.places // SQUARE
     flat = squares[:, 0] * (squares[:, 1].max() + 1) + squares[:, 1]
     numbers, lives = np.unique(visits.lives, return_inverse=True)
@@ -174,7 +174,7 @@ def niches(visits: Visits, populations: int, seed: int = 0) -> tuple[float, floa
 
 
 def interval(values: Sequence[float], seed: int = 0) -> str:
-    """The mean over training seeds, with its bootstrapped interval of 95%."""
+    """Return the mean over training seeds as text, with its bootstrapped interval of 95%."""
     own = np.asarray(values)
     if len(own) < 2:
         return f"{own.mean():7.3f} (one seed)"

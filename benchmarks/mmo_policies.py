@@ -1,4 +1,4 @@
-"""What plays all agents of a massively multiplayer world."""
+"""Policies that play all agents of a massively multiplayer world."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def rows() -> list[Row]:
 
 
 class PaddedNet(nn.Module):
-    """What people build today: pad to the longest frame, mask, and gather the rest."""
+    """The usual implementation: pad to the longest frame, mask, and gather the rest."""
 
     def __init__(self, dim: int) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class PaddedNet(nn.Module):
 
 
 def make_problem(counts: np.ndarray) -> tuple[EntityBatch, Batch, Tensor]:
-    """The same frames for both networks; every fifth entity, and each first one, acts."""
+    """Return the same frames for both networks; the first and every fifth entity acts."""
     batch = Batch.of(counts)
     features = torch.randn(batch.rows, FEATURES)
     index = torch.cat([torch.arange(n) for n in counts.tolist()])

@@ -66,7 +66,7 @@ class Goals:
         return len(self.seconds) == len(GOALS)
 
     def result(self) -> Reached:
-        """What was reached."""
+        """Return the goals that were reached."""
         return Reached(self.seconds, self.steps)
 
 

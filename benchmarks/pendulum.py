@@ -25,7 +25,7 @@ EPISODES = 100
 
 
 def ours(seed: int, steps: int) -> tuple[float, float]:
-    """The mean return of the trained player, and its standard error."""
+    """Return the mean return of the trained player, and its standard error."""
     with tempfile.TemporaryDirectory() as folder:
         config = recipe(
             "pendulum", f"seed={seed}", f"total_timesteps={steps}", "device=cpu",
@@ -38,7 +38,7 @@ def ours(seed: int, steps: int) -> tuple[float, float]:
 
 
 def peer(seed: int, steps: int) -> tuple[float, float]:
-    """The same of Stable-Baselines3."""
+    """Return the mean return of Stable-Baselines3, and its standard error."""
     from stable_baselines3 import PPO
     from stable_baselines3.common.env_util import make_vec_env
     from stable_baselines3.common.evaluation import evaluate_policy

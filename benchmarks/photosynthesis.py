@@ -41,23 +41,23 @@ class Seated:
     opponent: Agent
 
     def draw(self, game: int) -> Lineup:
-        """The seat by the number of the game."""
+        """Return the seat by the number of the game."""
         return Lineup("other", game % PLAYERS)
 
     def agent(self, name: str) -> Agent:
-        """The only one."""
+        """Return the only opponent."""
         return self.opponent
 
     def ended(self, lineup: Lineup, score: float) -> None:
-        """Nobody asks."""
+        """Ignore the score."""
 
     def shown_name(self, name: str) -> str:
-        """Its name."""
+        """Return the opponent's name."""
         return name
 
 
 def wins(policy: VecPolicy, against: str, games: int, seed: int) -> Floats:
-    """The part of the victory in each of so many games. Shape: (games,)."""
+    """Return the player's part of the victory in each game. Shape: (games,)."""
     inner = PhotosynthesisRows(games * PLAYERS, seed, PLAYERS)
     spaces = inner.obs_space(), inner.action_space()
     opponent = make_opponent(against, *spaces, seed=seed, device="cpu")
@@ -73,7 +73,7 @@ def wins(policy: VecPolicy, against: str, games: int, seed: int) -> Floats:
 
 
 def show(player: str, against: str, found: Floats) -> None:
-    """A line of the table."""
+    """Print a line of the table."""
     reach = 1.96 * found.std(ddof=1) / len(found) ** 0.5
     print(f"  {player:8s} against three {against:8s} {found.mean():.3f} +- {reach:.3f}", flush=True)
 

@@ -90,7 +90,7 @@ class PlanesEnv(VecEnv):
     def env_method(
         self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any
     ) -> list[Any]:
-        """``action_masks`` is the only one."""
+        """Return ``action_masks``, the only method that is called."""
         return list(self._mask)
 
     def has_attr(self, attr_name: str) -> bool:
@@ -98,18 +98,18 @@ class PlanesEnv(VecEnv):
         return attr_name == "action_masks"
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
-        """``render_mode`` is asked for."""
+        """Return ``render_mode``, the only attribute that is read."""
         return [None] * self.num_envs
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-        """There is nothing to set."""
+        """Do nothing, because there is nothing to set."""
 
     def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
-        """Nothing is."""
+        """Return False for each row."""
         return [False] * self.num_envs
 
     def get_images(self) -> Sequence[Any]:
-        """None."""
+        """Return no images."""
         return []
 
     def close(self) -> None:

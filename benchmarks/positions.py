@@ -1,4 +1,4 @@
-"""What relative positions cost: a training step with and without, and attention against padding.
+"""The cost of relative positions: a training step with and without, and attention against padding.
 
 The step is one of PPO's on MineSweeper boards of every size, forward and backward, width 32. The
 padded attention computes the same waves, and for the bias the same small network of the offset, in
@@ -40,7 +40,7 @@ CASES = {"uniform 1..20": 512, "95% of 5, 5% of 200": 80, "uniform 1..200": 32}
 
 
 def rows() -> list[Row]:
-    """Steps, then attention."""
+    """Return the rows of training steps, then those of attention."""
     torch.set_num_threads(1)
     return [*_steps(), *(row for case in CASES for row in _attention(case))]
 
@@ -141,7 +141,7 @@ def _attention(case: str) -> list[Row]:
 
 
 def _padded(batch: Batch, dense: Tensor, bias: Tensor | None) -> Tensor:
-    """(B, L, 3, H, D) -> (B, L, H, D)."""
+    """Return the attention (B, L, H, D) of padded frames (B, L, 3, H, D)."""
     query, key, value = dense.permute(2, 0, 3, 1, 4)
     allowed = ~batch.padding[:, None, None, :]
     mask = allowed if bias is None else bias.masked_fill(~allowed, float("-inf"))

@@ -1,4 +1,4 @@
-"""What team spirit does for hunters: trains pursuit against itself with each, and counts catches.
+"""The effect of team spirit on hunters: trains pursuit in self-play with each, and counts catches.
 
 python -m benchmarks.pursuit --seeds 1 2 3
 python -m benchmarks.pursuit --seeds 1 total_timesteps=50_000 --games 100
@@ -55,23 +55,23 @@ class Fixed:
     side: int
 
     def draw(self, game: int) -> Lineup:
-        """Always the same."""
+        """Return the same lineup for each game."""
         return Lineup("script", self.side)
 
     def agent(self, name: str) -> Agent:
-        """The only one."""
+        """Return the only opponent."""
         return self.opponent
 
     def ended(self, lineup: Lineup, score: float) -> None:
-        """Nobody asks."""
+        """Ignore the score."""
 
     def shown_name(self, name: str) -> str:
-        """Its name."""
+        """Return the opponent's name."""
         return name
 
 
 def catches(game: Pursuit, policy: VecPolicy, side: int, games: int, seed: int) -> Floats:
-    """What hunters catch in each of so many games; the policy plays one side. Shape: (games,)."""
+    """Return the hunters' catches in each game; the policy plays one side. Shape: (games,)."""
     spaces = game.obs_space(), game.action_space()
     seats = len(game.seats())
     inner = SeatRows(lambda: Pursuit(game.hunters, game.runners), games * seats, seed=seed)
@@ -90,7 +90,7 @@ def catches(game: Pursuit, policy: VecPolicy, side: int, games: int, seed: int) 
 
 
 def interval(values: Floats) -> tuple[float, float]:
-    """The mean, and how far the interval of 95% reaches from it."""
+    """Return the mean, and half the width of its interval of 95%."""
     count = len(values)
     factor = STUDENT[count - 1] if count <= len(STUDENT) else 1.96
     return float(values.mean()), float(factor * values.std(ddof=1) / count**0.5)

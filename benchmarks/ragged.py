@@ -12,7 +12,7 @@ __all__ = ["Batch", "lengths"]
 
 
 def lengths(name: str, frames: int, seed: int = 0) -> np.ndarray:
-    """(frames,) int64: entities of each frame."""
+    """Return the number of entities of each frame. Shape: (frames,), int64."""
     rng = np.random.default_rng(seed)
     if name.startswith("constant "):
         return np.full(frames, int(name.removeprefix("constant ")))
@@ -38,18 +38,18 @@ class Batch:
 
     @classmethod
     def of(cls, counts: np.ndarray) -> Batch:
-        """The batch of frames with these lengths (B,)."""
+        """Return the batch of frames with these lengths (B,)."""
         counts = torch.from_numpy(counts.astype(np.int64))
         offsets = torch.cat([torch.zeros(1, dtype=torch.int64), counts.cumsum(0)])
         return cls(offsets, torch.arange(int(counts.max()))[None, :] >= counts[:, None])
 
     @property
     def rows(self) -> int:
-        """N, all entities."""
+        """The number of all entities N."""
         return int(self.offsets[-1])
 
     def to(self, device: torch.device) -> Batch:
-        """The same there."""
+        """Return the same batch on a device."""
         return Batch(self.offsets.to(device), self.padding.to(device))
 
     def pad(self, x: Tensor) -> Tensor:
@@ -59,5 +59,5 @@ class Batch:
         return padded
 
     def flat(self, padded: Tensor) -> Tensor:
-        """The reverse of ``pad``."""
+        """Return the flat rows of padded ones, the inverse of ``pad``."""
         return padded[~self.padding]

@@ -1,4 +1,4 @@
-"""What a network's memory costs beside the plain network, and ragged sequences beside padded ones.
+"""The cost of a memory beside the plain network, and of ragged sequences beside padded ones.
 
 python -m benchmarks.recurrent
 """
@@ -30,7 +30,7 @@ def rows() -> list[Row]:
 
 
 def _frames(count: int) -> EntityBatch:
-    """As those of MineSweeper: up to 5 mines, and 2 robots that act."""
+    """Return frames like those of MineSweeper: up to 5 mines, and 2 robots that act."""
     mines = torch.randint(1, 6, (count,))
     actors = torch.stack([mines, mines + 1], dim=1).flatten()
     return EntityBatch(
@@ -80,7 +80,7 @@ def _beside_plain(training: bool) -> list[Row]:
 
 
 def _beside_padded() -> Row:
-    """95% of the sequences have 2 frames, the others 100."""
+    """Compare with padding: 95% of the sequences have 2 frames, the others 100."""
     lengths = np.where(np.arange(200) % 20 == 0, 100, 2)
     memory = Memory(replace(PLAIN, memory="lstm"))
     frames = torch.randn(int(lengths.sum()), PLAIN.dim)

@@ -75,7 +75,7 @@ def spread(rate: float, games: int) -> tuple[float, float]:
 
 
 def outcomes(games: int) -> None:
-    """The table of outcomes."""
+    """Print the table of outcomes."""
     print(f"{'':28} {'wins':>6} {'95%':>6} {'99%':>6} {'draws':>6} {'ticks':>6}   original")
     for name, who, skip, original in GAMES:
         wins, draws, ticks, played = 0, 0, 0, 0
@@ -181,7 +181,7 @@ def search(
 
 
 def _searched_games(rows: MiniRtsRows, how: MiniRtsSearch) -> Any:
-    """Whether the search wins the first game of each row. Shape: (R,)."""
+    """Return True where the search wins the first game of a row. Shape: (R,)."""
     obs, plays, wins = rows.reset(), np.ones(len(rows), bool), np.zeros(len(rows))
     lengths = np.ones(len(rows), np.int64)
     while plays.any():

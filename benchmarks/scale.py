@@ -1,4 +1,4 @@
-"""How far a run scales: measured costs, a simulation of 1 to 1,000 workers, and real runs.
+"""The scaling of a run: measured costs, a simulation of 1 to 1,000 workers, and real runs.
 
 ``python -m benchmarks.scale`` measures what each part of a run with ``scale=rapid`` costs,
 simulates more workers than there are here, event by event, and draws ``scale.png``. ``--real`` also
@@ -81,7 +81,7 @@ class Costs:
 
 
 def make_config(workers: int) -> TrainConfig:
-    """The settings of a run with some workers."""
+    """Return the settings of a run with some workers."""
     settings = f"rollout.num_envs={ROWS * workers}", f"rollout.steps={STEPS}", "eval.episodes=0"
     return recipe("minesweeper", *settings, "ppo.minibatch_size=512", "checkpoint.every=1000")
 
@@ -306,7 +306,7 @@ def draw(costs: Costs, path: str = "scale.png") -> None:
 
 
 def rows(with_real: bool = False) -> list[Row]:
-    """The costs, the simulations and, if asked for, real runs."""
+    """Return the rows of costs, simulations and, if asked for, real runs."""
     costs = measure()
     found = [
         Row("play a frame", f"{1e6 * costs.play:.0f} us"),

@@ -26,7 +26,7 @@ CASES = {  # actors and actees of each frame
 
 
 def rows() -> list[Row]:
-    """All cases, forward and backward."""
+    """Return the rows of all cases, forward and backward."""
     torch.set_num_threads(1)
     return [row for case, sizes in CASES.items() for row in _compare(case, *map(np.array, sizes))]
 

@@ -1,4 +1,4 @@
-"""What self-play costs: decisions that are trained on per second, beside one seat alone.
+"""The cost of self-play: decisions that are trained on per second, beside a single seat.
 
 python -m benchmarks.self_play
 
@@ -160,7 +160,7 @@ class _Updates:
 
 
 def learn(seed: int, steps: int) -> Evaluation:
-    """How a network that was trained by ``selfplay=pool`` does against random play."""
+    """Print the results against random play of a network trained by ``selfplay=pool``."""
     with tempfile.TemporaryDirectory() as folder:
         config = TrainConfig(
             env={"_target_": "tic_tac_toe"},
@@ -189,7 +189,7 @@ def learn(seed: int, steps: int) -> Evaluation:
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description="What self-play costs, and what it teaches.")
     parser.add_argument("--learn", type=int, nargs="*", metavar="SEED", help="train instead")
     parser.add_argument("--steps", type=int, default=150_000, help="decisions of a training")

@@ -21,7 +21,7 @@ CPU = torch.device("cpu")
 
 @contextmanager
 def training(config: TrainConfig, device: torch.device = CPU) -> Iterator[tuple[Session, VecObs]]:
-    """A run, and its first observation; its folder goes with the context."""
+    """Give a run and its first observation; its folder is removed at the end of the context."""
     game = make_factory(config)
     with (
         tempfile.TemporaryDirectory() as folder,

@@ -43,7 +43,7 @@ class Slow(Environment):
         self.time = 0
 
     def obs_space(self):
-        """A walker and three stones."""
+        """Return the space of a walker and three stones."""
         return ObsSpace(entities={"Walker": Entity(["time"]), "Stone": Entity(["x", "y"])})
 
     def action_space(self):
@@ -51,7 +51,7 @@ class Slow(Environment):
         return {"Go": CategoricalActionSpace(["left", "right", "up", "down", "stay"])}
 
     def reset(self):
-        """Start."""
+        """Return the first observation."""
         self.time = 0
         return self._observe()
 
@@ -85,7 +85,7 @@ def busy(loops: int) -> None:
 
 
 def loops_per_second() -> float:
-    """How fast ``busy`` is here: the median of a busy second. Short bursts differ by half."""
+    """Return the speed of ``busy``: the median of a second, because short bursts vary."""
     times = []
     while sum(times) < 1.0:
         start = time.process_time()
@@ -111,7 +111,7 @@ class BusyPair:
         return self
 
     def busy(self, loops: int) -> None:
-        """So many loops in each of them at once; returns when both are done."""
+        """Run the same number of loops in each of them at once; return when both are done."""
         for pipe in self._pipes:
             pipe.send(loops)
         for pipe in self._pipes:

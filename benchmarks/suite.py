@@ -49,7 +49,7 @@ class Game:
 
     @property
     def label(self) -> str:
-        """The row's name."""
+        """The name of the row."""
         return " ".join((self.env, *self.overrides))
 
 

@@ -20,12 +20,12 @@ from ppo_trainer.train import train_once
 from ragged_net import set_threads
 
 WIDTHS = {32: 8, 64: 6, 128: 4}
-"""How many turns each gets."""
+"""Number of turns of each case."""
 THREADS = min(8, cores())
 
 
 def rows() -> list[Row]:
-    """As many threads as there are cores, at most 8, against one."""
+    """Compare one thread with as many as there are cores, at most 8."""
     if THREADS == 1:
         return [Row("several threads", "this machine has one core")]
     torch.set_num_threads(1)

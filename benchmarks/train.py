@@ -65,7 +65,7 @@ def rows() -> list[Row]:
 
 
 def make_config(dim: int, ratio: int, seed: int, *, plain: bool) -> TrainConfig:
-    """The set-up above, or with ``plain`` the baseline's."""
+    """Return the settings above, or with ``plain`` those of the baseline."""
     env = "minesweeper_python" if plain else "minesweeper"
     attention = "grouped" if plain else "auto"
     return config_from_dict(
@@ -80,7 +80,7 @@ def make_config(dim: int, ratio: int, seed: int, *, plain: bool) -> TrainConfig:
 
 
 def _run(config: TrainConfig, updates: int = UPDATES) -> Run:
-    """The training loop of ``ppo_trainer.train`` with a clock that counts CPU time."""
+    """Run the training loop of ``ppo_trainer.train`` with a clock that counts CPU time."""
     with training(config) as (session, obs):
         clock, entities = Stopwatch(time.process_time), []
         with RunLogger(session.run, config, 0) as log:

@@ -23,7 +23,7 @@ _STEPS = {"python": 20, "compiled": 300}
 
 
 def rows() -> list[Row]:
-    """The compiled form against the one in Python, in a ``ListEnv``, at 1,024 rows."""
+    """Compare the compiled form with the one in Python, in a ``ListEnv``, at 1,024 rows."""
     with tempfile.TemporaryDirectory() as folder:
         for block in re.findall(r"^```python\n(.*?)^```$", _README.read_text(), re.M | re.S):
             name = block.split(":")[0].strip('"')

@@ -22,17 +22,17 @@ from benchmarks.slow_env import BusyPair, Slow, busy, loops_per_second
 from entity_env import AsyncEnv, Environment, ListEnv, ParallelEnv, RaggedBufferI64, VecEnv
 
 QUIET = 1.8
-"""Where two busy processes gain less than this on an undisturbed one, other work had a core."""
+"""Minimum gain of two busy processes; a smaller one means that other work used a core."""
 
 
 def rows() -> list[Row]:
-    """All rows of the table."""
+    """Return all rows of the table."""
     speed = _speed_of_steps()
     return [*_two_cores(speed), *_waiting(), *_computing(speed)]
 
 
 def _speed_of_steps() -> float:
-    """How many loops a second make a step of 100 us take that in a ``ListEnv``, its part included.
+    """Return the loops per second with which a step takes 100 us in a ``ListEnv``, all included.
 
     Beside 128 environments the same loops take up to 1.4 times as long as alone.
     """
@@ -44,7 +44,7 @@ def _speed_of_steps() -> float:
 
 
 def _two_cores(speed: float, repeats: int = 100) -> list[Row]:
-    """``ParallelEnv`` with two workers against ``ListEnv``, 100 us a step, and the machine."""
+    """Compare ``ParallelEnv`` with two workers to ``ListEnv`` at 100 us a step, and the machine."""
     done = 256  # steps of environments in a turn
     sizes = (128, 16)
     loops = round(speed * 100e-6 * done)
@@ -94,7 +94,7 @@ def _two_cores(speed: float, repeats: int = 100) -> list[Row]:
 
 
 def _waiting() -> list[Row]:
-    """``AsyncEnv`` against ``ParallelEnv`` where steps wait, tenfold differently."""
+    """Compare ``AsyncEnv`` to ``ParallelEnv`` for steps that wait, tenfold differently."""
     found = []
     for text, rare, sizes, rounds in (
         ("sleep 1-10 ms", None, (32, 16, 8), 40),
@@ -111,7 +111,7 @@ def _waiting() -> list[Row]:
 
 
 def _computing(speed: float) -> list[Row]:
-    """The same where they compute, on as many workers as there are cores: not what it is for."""
+    """Compare them for steps that compute, with one worker for each core: not their purpose."""
     found = []
     for text, least, sizes, rounds in (
         ("compute 1-10 ms", 1e-3, (4, 2, 2), 12),
@@ -216,7 +216,7 @@ def _turns(
 
 
 def _cpu_seconds(pid: int) -> float:
-    """What a process has used: Linux's number for the CPU clock of another process."""
+    """Return the CPU seconds of another process, by Linux's number for its CPU clock."""
     return time.clock_gettime((~pid << 3) | 2)
 
 

@@ -115,7 +115,7 @@ class Plan(BaseModel):
 
     @property
     def machine_names(self) -> list[str]:
-        """Those that are told about, and those that operations need."""
+        """Return the names of the machines that are described or that operations need."""
         needed = (machine for job in self.jobs for machine, _ in job.operations)
         return list(dict.fromkeys([*self.machines, *needed]))
 

@@ -42,7 +42,7 @@ class Settings:
 
 
 def to_batch(obs: VecObs) -> EntityBatch:
-    """What the rows show, as flat tensors."""
+    """Return the observation of the rows as flat tensors."""
 
     def flat(buffer) -> RaggedTensor:
         return RaggedTensor.from_lengths(torch.from_numpy(buffer.as_array()), buffer.size1())
@@ -64,7 +64,7 @@ def to_batch(obs: VecObs) -> EntityBatch:
 
 
 def to_actions(output: NetOutput) -> dict[str, RaggedBufferI64]:
-    """What the network chose, as rows take it."""
+    """Return the choices of the network as input of the rows."""
     return {
         name: RaggedBufferI64.from_flattened(
             own.chosen.values.numpy()[:, None], own.chosen.lengths.numpy()
@@ -74,7 +74,7 @@ def to_actions(output: NetOutput) -> dict[str, RaggedBufferI64]:
 
 
 def per_frame(batch: EntityBatch, output: NetOutput, what: str) -> Tensor:
-    """(B,) The sum over a frame's actors of their ``log_prob`` or ``entropy``."""
+    """Return the sum over a frame's actors of their ``log_prob`` or ``entropy``. Shape: (B,)."""
     total = torch.zeros(batch.num_frames)
     for name, own in output.actions.items():
         total = total.index_add(0, batch.actions[name].actors.frame_ids(), getattr(own, what))

@@ -27,7 +27,7 @@ DYNAMIC = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
+    """Add the arguments of the command."""
     parser.add_argument("runs", nargs="*")
     parser.add_argument("--streams", type=int, default=40)
     parser.add_argument("--jobs", type=int, default=100)

@@ -37,7 +37,7 @@ BEST_RULES = ("flow_due_date", "most_work_remaining")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
+    """Add the arguments of the command."""
     parser.add_argument("runs", nargs="*")
     parser.add_argument(
         "--samples", type=int, default=64, help="in both directions together; 0: greedy only"
@@ -88,7 +88,7 @@ def _measured(names: Sequence[str | Instance]) -> str:
 
 
 def _solve(own: LoadedRun, names: Sequence[str], tries: int) -> F64:
-    """The gap or makespan of each instance: the least of several tries, half of them backwards.
+    """Return the gap or makespan of each instance: the best of several tries, half backwards.
 
     One or two are greedy, more are drawn.
     """

@@ -19,23 +19,23 @@ from ppo_trainer.runs.load_run import LoadedNet, LoadedRun, load_policy
 __all__ = ["MOST_ROWS", "load_runs", "rules_of", "spread", "values_by", "values_of"]
 
 MOST_ROWS = 640
-"""So many rows play at once."""
+"""Number of rows that are played at once."""
 
 F64 = npt.NDArray[np.float64]
 
 
 def load_runs(paths: Sequence[str]) -> list[LoadedRun]:
-    """The networks of run folders."""
+    """Load the networks of run folders."""
     return [load_policy(path, device="cpu", trust=True) for path in paths]
 
 
 def rules_of(own: LoadedNet) -> dict[str, bool]:
-    """The rules of the job shops that a run was trained in."""
+    """Return the rules of the job shops that a run was trained in."""
     return {name: own.config.env.get(name, False) for name in ("labels", "waiting")}
 
 
 def spread(numbers: npt.ArrayLike) -> str:
-    """The mean, and half the width of its interval of 95% (normal)."""
+    """Return the mean, and half the width of its interval of 95% (normal)."""
     array = np.asarray(numbers, np.float64)
     half = 1.96 * array.std(ddof=1) / math.sqrt(len(array)) if len(array) > 1 else math.nan
     return f"{array.mean():.2f} ± {half:.2f}"
@@ -43,13 +43,13 @@ def spread(numbers: npt.ArrayLike) -> str:
 
 @torch.no_grad()
 def values_of(own: LoadedRun, rows: VecEnv, metric: str, *, greedy: bool, seed: int = 1) -> F64:
-    """A metric of the first episode of each row, played by a network. Shape: (R,)."""
+    """Return a metric of the first episode of each row, played by a network. Shape: (R,)."""
     agent = NetworkAgent(own.net, seed=seed, greedy=greedy, precision=own.config.precision)
     return _first_episodes(agent.act_rows, own.game.seen(rows), metric)
 
 
 def values_by(script: Policy, rows: VecEnv, metric: str) -> F64:
-    """A metric of the first episode of each row, played by a script. Shape: (R,)."""
+    """Return a metric of the first episode of each row, played by a script. Shape: (R,)."""
     agent = ScriptedAgent(script, rows.obs_space(), rows.action_space())
     return _first_episodes(agent.act_rows, rows, metric)
 
@@ -57,7 +57,7 @@ def values_by(script: Policy, rows: VecEnv, metric: str) -> F64:
 def _first_episodes(
     policy: Callable[[VecObs], Mapping[Any, Any]], rows: VecEnv, metric: str
 ) -> F64:
-    """A metric of the first episode of each row. Shape: (R,)."""
+    """Return a metric of the first episode of each row. Shape: (R,)."""
     found = np.full(len(rows), np.nan)
     with rows:
         obs = rows.reset()

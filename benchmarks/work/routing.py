@@ -26,7 +26,7 @@ _SYMMETRIES = 8
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
+    """Add the arguments of the command."""
     parser.add_argument("runs", nargs="*")
     parser.add_argument("--samples", type=int, default=64, help="0: greedy only")
     parser.add_argument("--customers", nargs="*", type=int, default=[20, 50, 100])

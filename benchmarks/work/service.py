@@ -24,7 +24,7 @@ SERVICE = Path(__file__).parents[2] / "examples" / "dispatch_service.py"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
+    """Add the arguments of the command."""
     parser.add_argument("run")
     parser.add_argument("--clients", nargs="*", type=int, default=[1, 4, 16])
     parser.add_argument("--sizes", nargs="*", default=["10x5", "50x15"])
@@ -55,7 +55,7 @@ def run(given: argparse.Namespace) -> None:
 
 
 def _plan(jobs: int, machines: int) -> dict[str, object]:
-    """A shop at its beginning."""
+    """Return a shop at its beginning."""
     rng = np.random.default_rng(1)
     return {
         "machines": {f"m{i}": 0 for i in range(machines)},
@@ -83,7 +83,7 @@ def _wait_for(port: int, service: subprocess.Popen[bytes]) -> None:
 
 
 def _load(port: int, body: str, clients: int, seconds: float) -> list[float]:
-    """How long each answer took, in seconds, while so many clients ask."""
+    """Return the seconds of each answer, with several clients that ask at once."""
     times: list[list[float]] = [[] for _ in range(clients)]
     until = time.perf_counter() + seconds
 

@@ -24,7 +24,7 @@ __all__ = ["add_arguments", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
+    """Add the arguments of the command."""
     parser.add_argument("run")
     parser.add_argument("--jobs", nargs="*", type=int, default=[25, 50, 100, 200, 400])
     parser.add_argument("--machines", type=int, default=20)
@@ -71,7 +71,7 @@ def _seconds(run: str, jobs: int, machines: int, count: int) -> tuple[float, int
 def _rows(
     run: str, instances: list[str] | list[Instance], alone: bool = False
 ) -> tuple[float, int]:
-    """CPU seconds for one greedy schedule of each instance, and how many decisions that took."""
+    """Return the CPU seconds of a greedy schedule of each instance, and its decisions."""
     agent: Any = load_agent(run, device="cpu", greedy=True)
     rows = JobShopRows(len(instances), instance=instances, **rules_of(agent.loaded))
     over, decisions = np.zeros(len(instances), bool), 0
@@ -103,7 +103,7 @@ def _peak(run: str, jobs: int, machines: int) -> float:
 
 
 def _most_memory() -> int:
-    """The most that this process has had since then, in KiB."""
+    """Return the peak memory of this process since then, in KiB."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
 

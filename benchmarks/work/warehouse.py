@@ -23,7 +23,7 @@ __all__ = ["add_arguments", "hungarian", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
+    """Add the arguments of the command."""
     parser.add_argument("runs", nargs="*")
     parser.add_argument("--robots", nargs="*", type=int, default=[4, 8, 12, 16, 20])
     parser.add_argument("--aisles", type=int, default=6)
@@ -58,7 +58,7 @@ def run(given: argparse.Namespace) -> None:
 
 
 def hungarian(observation: Observation) -> dict[str, Action]:
-    """All robots with room are assigned to items at the least total cost; the asked one takes its.
+    """Assign all robots with room to items at the least total cost; the asked robot takes its item.
 
     The cost is the time until a robot is free, and its way to the item, without regard to walls but
     for the robot that is asked. Without an item it hands over what it carries, else takes the
