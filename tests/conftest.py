@@ -26,7 +26,7 @@ if hasattr(signal, "SIGHUP"):
 
 @pytest.fixture(scope="session", autouse=True)
 def _own_key(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Runs are signed with a key of the tests, also in the processes that they start."""
+    """Sign runs with a key of the tests, also in the processes that they start."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         yield
@@ -34,7 +34,7 @@ def _own_key(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _kept_bytecode() -> Iterator[None]:
-    """Where Python is told to keep no bytecode, processes that tests start still share some.
+    """Share bytecode between the processes of tests, also if Python is told to write none.
 
     Each worker of a vectorised environment would compile all modules again, for a second or two.
     """

@@ -67,7 +67,7 @@ def as_json(game):
 
 
 def moved(game, moves):
-    """What ``act`` takes, for the move of each robot."""
+    """Return the input of ``act`` for the move of each robot."""
     ids = game.observe().ids["Robot"]
     return {"Move": CategoricalAction(ids, np.array(moves), [""] * 5)}
 
@@ -121,7 +121,7 @@ def run(tmp_path_factory):
 
 @pytest.fixture
 def address(run, tmp_path):
-    """Where a server of the page with the run's network listens."""
+    """Give the address of a server of the page with the run's network."""
     pytest.importorskip("onnxscript")
     from ppo_trainer.export import export_run
 

@@ -112,7 +112,7 @@ assert greedy.mean("episodic_reward") > 0.95, greedy  # half of it by saying any
 
 
 def diff_of(title):
-    """What stands under a heading, as it is printed."""
+    """Return the text under a heading, as it is printed."""
     found = re.search(rf"^##+ How to add {title}\n.*?^```diff\n(.*?)^```$", TEXT, re.M | re.S)
     assert found, f"docs/additions.md does not say how to add {title}"
     return found[1]

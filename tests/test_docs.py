@@ -45,7 +45,7 @@ REFERENCES = [
 
 
 def blocks(page: str, language: str) -> list[str]:
-    """What stands in the fences of a language, those within lists included."""
+    """Return the code blocks of a language, including those within lists."""
     text = (REPOSITORY / page).read_text()
     found = re.findall(rf"^( *)```{language}\n(.*?)^\1```$", text, flags=re.MULTILINE | re.DOTALL)
     return [re.sub(rf"^{indent}", "", block, flags=re.MULTILINE) for indent, block in found]

@@ -1,4 +1,4 @@
-"""What Numba keeps of compiled kernels may be damaged: then it was never kept."""
+"""Damaged files in Numba's cache of kernels count as missing."""
 
 from __future__ import annotations
 

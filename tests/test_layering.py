@@ -117,7 +117,7 @@ def module_name(path):
 
 
 def imported_modules(name, is_package, source, modules):
-    """Which of ``modules`` a module imports, inside functions and for types only, too."""
+    """Return the ``modules`` that a module imports, also inside functions and for types only."""
     found = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):

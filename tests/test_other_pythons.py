@@ -42,7 +42,7 @@ def outside(command, **kwargs):
 
 
 def runs(python, version):
-    """Whether this program is a Python of that version (a pyenv shim may be none at all)."""
+    """Return True if this program is a Python of that version, not only a shim of pyenv."""
     try:
         found = outside([str(python), "-c", "import sys; print(*sys.version_info[:2], sep='.')"])
     except OSError:

@@ -1,4 +1,4 @@
-"""What the Makefile sets up, and with which Python."""
+"""The environment that the Makefile sets up, and its Python."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_without_any_python_make_says_what_it_needs(tmp_path):
 
 
 def planned(path):
-    """What ``make test`` would run with nothing but these programs."""
+    """Return the commands of ``make test`` if only these programs exist."""
     command = [shutil.which("make"), "-n", "test", "READY=nothing-yet"]
     own = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
     own.pop("PYTHON", None)

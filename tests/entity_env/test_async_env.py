@@ -166,7 +166,7 @@ class Gated(Chain):
 
 
 def times(ready):
-    """How many steps each row has made in its episode."""
+    """Return the number of steps that each row has made in its episode."""
     return ready.obs.features["Walker"].as_array()[:, 0].tolist()
 
 
@@ -364,7 +364,7 @@ def test_wrong_sizes_are_refused(arguments, error):
 
 def test_rows_need_the_same_spaces(tmp_path):
     def second(name):
-        """Whether this is the second environment of this name."""
+        """Return True if this is the second environment with this name."""
         try:
             (tmp_path / name).mkdir()
         except FileExistsError:

@@ -296,7 +296,7 @@ def check(parts):
 
 
 def assert_sound(frame):
-    """What every checked frame promises to the code behind the door."""
+    """Check the properties of every frame that has been checked."""
     assert isinstance(frame, Frame)
     entities = sum(len(rows) for rows in frame.features.values())
     assert len(frame.ids) == entities
@@ -360,7 +360,7 @@ def damaged_batch(damage, bad_row):
 
 
 def outcome_of(read):
-    """What ``read`` gives, or the text and class of its error."""
+    """Return the result of ``read``, or the text and class of its error."""
     try:
         return read()
     except EntityEnvError as error:
@@ -478,7 +478,7 @@ def views():
 
 
 def buffer_of(make):
-    """What ``make`` gives, or None where making it is already refused."""
+    """Return the result of ``make``, or None if it raises an error."""
     try:
         return make()
     except KeyboardInterrupt:

@@ -260,7 +260,7 @@ def test_check_env_finds_nothing_wrong():
 
 
 def rewards(rows, steps=6):
-    """What random play gets in ``rows``."""
+    """Return the rewards of random play in ``rows``."""
     with rows:
         obs, policy = rows.reset(7), random_policy(1)
         seen = []

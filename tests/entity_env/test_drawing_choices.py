@@ -1,4 +1,4 @@
-"""What was chosen is seen in pictures and read in text; labels; y up and y down."""
+"""Choices in pictures and in text; labels; y up and y down."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_a_line_leads_from_the_actor_to_what_it_selected():
 
 
 def texts_of(monkeypatch, seen, chosen=(), **settings):
-    """What is written in the plane: text, x, y."""
+    """Return the texts in the plane: text, x, y."""
     written = []
     write = Canvas.text
 

@@ -23,7 +23,7 @@ def paths(tmp_path_factory):
 
 
 def facts(episodes):
-    """What tells episodes of random frames from each other."""
+    """Return values that identify episodes of random frames."""
     return [
         (episode.row, len(episode), episode.steps.obs.global_features.tobytes())
         for episode in episodes

@@ -1,4 +1,4 @@
-"""When something fails: what stays usable, what is released, and which error says so."""
+"""Failures: objects that stay usable, resources that are released, and errors."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def go(rows):
 
 
 def gone(pid):
-    """Whether a child is neither running nor a zombie."""
+    """Return True if a child is neither running nor a zombie."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -54,7 +54,7 @@ def frame_of(observation):
 
 
 def answer(observation, last=None, **chosen):
-    """What the environment receives when its one row is answered with flat numbers."""
+    """Return the actions that the environment of the only row gets for flat numbers."""
     env = Replay([observation, last or seen()], OBS_SPACE, ACTION_SPACE)
     with ListEnv(lambda: env, 1) as vec:
         vec.reset()

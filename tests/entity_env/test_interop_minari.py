@@ -207,7 +207,7 @@ class Joystick(gymnasium.Env):
 
 
 def test_data_sets_of_others_are_read_as_their_environments_are(tmp_path, data_format):
-    """What GymnasiumEnv shows and does in the same games."""
+    """Data sets have the observations and actions of GymnasiumEnv in the same games."""
     buffers, rng = [], np.random.default_rng(0)
     for cut_off in (False, True, False):
         env = Joystick(cut_off)

@@ -56,7 +56,7 @@ class Game(MineSweeper):
 
 
 def minesweeper(render_mode=None):
-    """As Gymnasium makes it by its id."""
+    """Make the environment by its Gymnasium id."""
     game = MineSweeper(4, 4, 3, 2, True, 2, max_steps=20)
     return EntityGymnasiumEnv(game, SIZES, ACTORS, render_mode=render_mode)
 

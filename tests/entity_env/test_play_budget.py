@@ -1,4 +1,4 @@
-"""When the time for some episodes is up, what counts does not depend on how long episodes are."""
+"""Time limits of evaluations: the episodes that count do not depend on their lengths."""
 
 from __future__ import annotations
 

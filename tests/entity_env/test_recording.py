@@ -1,4 +1,4 @@
-"""What is recorded comes back number for number: as steps, as episodes, as minibatches."""
+"""Recordings return the same numbers as steps, as episodes and as minibatches."""
 
 from __future__ import annotations
 

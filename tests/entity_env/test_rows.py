@@ -277,7 +277,7 @@ def test_rows_that_are_all_broken_in_the_same_way_do_not_pass(case, parts):
 
 
 def in_the_actions(parts):
-    """Whether the mistake lies in the actions, which nobody reads once an episode is over."""
+    """Return True if the mistake is in the actions, which are not read once an episode is over."""
     try:
         FrameReader(broken.OBS_SPACE, broken.ACTION_SPACE).read(
             Observation(**{**parts, "done": True})

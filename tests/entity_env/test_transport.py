@@ -1,4 +1,4 @@
-"""What crosses between processes: messages, shared memory, observations and actions as bytes."""
+"""Messages between processes: shared memory, observations and actions as bytes."""
 
 from __future__ import annotations
 

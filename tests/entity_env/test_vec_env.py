@@ -1,4 +1,4 @@
-"""What every ``VecEnv`` promises, for ``ListEnv`` and for ``ParallelEnv``."""
+"""Properties of every ``VecEnv``, for ``ListEnv`` and for ``ParallelEnv``."""
 
 from __future__ import annotations
 

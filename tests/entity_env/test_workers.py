@@ -45,7 +45,7 @@ def drive(env, steps):
 
 
 def alive(pid):
-    """Whether a process is there; one that has ended but is not yet collected is not."""
+    """Return True if a process exists, also if it has ended but is not collected yet."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except FileNotFoundError:
@@ -358,7 +358,7 @@ time.sleep(600)
 
 
 def busy(pid):
-    """Whether a process computes, by the clock ticks that it has used in the meantime."""
+    """Return True if a process computes, by the clock ticks that it uses meanwhile."""
 
     def ticks():
         return sum(map(int, Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]))

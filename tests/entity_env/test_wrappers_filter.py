@@ -47,7 +47,7 @@ PART = ObsSpace(
 
 
 def seen(observation, part=PART):
-    """What is shown of one observation."""
+    """Return one observation as the filter shows it."""
     env = FeatureFilter(Replay([observation], OBS_SPACE, ACTION_SPACE), part)
     return env.reset()
 
@@ -248,7 +248,7 @@ def replays(games):
 
 
 def whole_choice(observation, part, shown, own):
-    """What rows inside should get in one row, computed slowly.
+    """Return the actions that the rows inside should get in one row, computed slowly.
 
     ``shown`` is the frame outside, ``own`` its choices.
     """

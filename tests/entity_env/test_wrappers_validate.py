@@ -1,4 +1,4 @@
-"""What is wrong with actions by hand, and with rows that somebody has written."""
+"""Mistakes in actions that are written by hand, and in rows of users."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of the small games share."""
+"""Functions that the tests of the small games share."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def choose(name, actors, indices, labels):
 
 
 def plain(observation):
-    """What an observation says, as values that compare."""
+    """Return the content of an observation as values that can be compared."""
     masks = {name: mask.mask for name, mask in observation.actions.items()}
     return {
         "features": {k: np.asarray(v).tolist() for k, v in observation.features.items()},

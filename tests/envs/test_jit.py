@@ -34,7 +34,7 @@ print(obs.features["Robot"].as_array().astype(int).tolist(), hits)
 
 
 def play(folder, *args, **variables):
-    """Where a robot at (2, 2) stands after its first move, and what came from the cache."""
+    """Return the position of a robot at (2, 2) after its first move, and the cache's hits."""
     own = {k: v for k, v in os.environ.items() if not k.startswith("NUMBA_")}
     done = subprocess.run(
         [sys.executable, "-c", PLAY, str(folder), *args],
@@ -101,7 +101,7 @@ class RecordedError(Exception):
 
 
 def compiled_for(monkeypatch, name, **settings):
-    """What a call of the kernel is compiled for: its text and the types of its arguments."""
+    """Return the text and the types of arguments that a kernel is compiled for."""
 
     def kernel_of(game):
         def record(*arguments):

@@ -62,7 +62,7 @@ def plain(observation):
 
 
 def mask_of(observation):
-    """What each robot can do. Shape: (robots, 5)."""
+    """Return the mask of each robot. Shape: (robots, 5)."""
     return np.array(observation.actions["Move"].mask, np.bool_).reshape(-1, 5)
 
 

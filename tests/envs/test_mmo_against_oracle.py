@@ -21,7 +21,7 @@ COLUMNS = {
     **{name: name for name in ("row", "health", "food", "water", "immune", "age", "damage")},
     **{"col": "column", "freeze": "frozen", "wilderness": "wild"},
 }
-"""What is compared of an agent, in the oracle's words and in the world's."""
+"""Values of an agent that are compared, by their names in the oracle and in the world."""
 
 SETTINGS = [
     ({"populations": 1, "cap": 4}, {"populations": 1, "agents": 4}),

@@ -14,7 +14,7 @@ RESOURCE, WORKER, MELEE, RANGE, BARRACKS, BASE = range(6)
 
 
 def seen(own, enemies=(), forbidden=()):
-    """What a player of Mini-RTS sees that owns units of these kinds."""
+    """Return the observation of a Mini-RTS player with units of these kinds."""
     return Observation(
         features={
             "Own": [[kind, 3, 3, 1, 0] for kind in own],
@@ -27,7 +27,7 @@ def seen(own, enemies=(), forbidden=()):
 
 
 QUIET = ("Defend", "AttackInRange")
-"""What cannot be ordered while no enemy is seen."""
+"""Orders that are impossible while no enemy is visible."""
 
 
 @pytest.mark.parametrize(

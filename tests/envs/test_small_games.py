@@ -1,4 +1,4 @@
-"""What all small games promise: they pass the check, and refuse actions that do not fit."""
+"""Properties of all small games: they pass the check, and refuse actions that do not fit."""
 
 from __future__ import annotations
 

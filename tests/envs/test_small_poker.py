@@ -25,7 +25,7 @@ from entity_env.player.episodes import play_scripted, random_policy
 
 
 def play(game, *actions):
-    """What the last of these actions led to."""
+    """Return the result of the last of these actions."""
     for action in actions:
         seat = game.seats()[game.rules.player(game.bets)]
         told = game.act({seat: {"Bet": CategoricalAction(["me"], np.array([action]), ACTIONS)}})

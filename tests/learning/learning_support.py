@@ -58,7 +58,7 @@ def small_config(
 
 
 def recipe(run_dir: Path, name: str, *settings: str) -> TrainConfig:
-    """What ``python -m ppo_trainer env=<name>`` trains with, and no evaluation of its own."""
+    """Return the settings of ``python -m ppo_trainer env=<name>``, without an evaluation."""
     own = f"run_dir={run_dir}", "device=cpu", "eval.episodes=0"
     return ppo_trainer.recipe(name, *own, *settings)
 

@@ -1,4 +1,4 @@
-"""What spaces, networks and settings offer is learned from, and what goes without it is not."""
+"""Features of spaces, networks and settings that learning needs, each with a control without it."""
 
 from __future__ import annotations
 

@@ -24,12 +24,12 @@ MELEE, RANGE, MAGE, DEFENCE, FISHING, HUNTING, CONSTITUTION = range(7)
 FORAGING = (FISHING, HUNTING, CONSTITUTION)
 TOP_LEVEL = 98
 SIGHT = 7
-"""How many cells an agent sees in each direction: the crop has 15 x 15."""
+"""Number of cells that an agent sees in each direction, in a crop of 15 x 15."""
 EXPERIENCE = [
     total // 4
     for total in accumulate((int(k + 300 * 2 ** (k / 7)) for k in range(1, TOP_LEVEL)), initial=0)
 ]
-"""What each level needs, from level 1 on."""
+"""Total experience that each level needs, from level 1 on."""
 
 Cell = tuple[int, int]
 Noise = Callable[[float, float], float]
@@ -50,7 +50,7 @@ class Rules:
     cap: int = 128
     populations: int = 8
     start_level: int = 10
-    """Of Fishing, Hunting and Constitution, and so food, water and health of a newcomer."""
+    """Initial levels of Fishing, Hunting and Constitution, and so food, water and health."""
     immune: int = 10
     freeze: int = 3
     regrowth: float = 0.025
@@ -59,13 +59,13 @@ class Rules:
     healed: float = 0.1
     forage_experience: int = 10
     style_experience: int = 40
-    """Of the attacker's style and the target's Defence, for each point of damage."""
+    """Experience in the attacker's style and the target's Defence, for each point of damage."""
     constitution_experience: int = 20
     ranges: tuple[int, int, int] = (1, 2, 3)
     damage: tuple[Cell, Cell, Cell] = ((5, 45), (3, 32), (1, 24))
-    """Of each style, the least damage and what level 99 would add."""
+    """Least damage of each style, and the damage that level 99 adds."""
     centre: Cell = (35, 35)
-    """Where wilderness is counted from."""
+    """Place from which distances for wilderness are measured."""
     order: tuple[int, ...] = FORAGING
     """In which water, food and health are updated; () is an order at random in each update."""
 

@@ -46,7 +46,7 @@ def observations(count, seed=0):
 
 
 def expected(agent, observation):
-    """What the network itself says."""
+    """Return the output of the network itself."""
     obs = batch_obs([observation], agent.obs_space, agent.action_space)
     with torch.no_grad():
         return agent.loaded.net(to_batch(obs, torch.device("cpu")), greedy=True)

@@ -1,4 +1,4 @@
-"""What an algorithm is given, and what becomes of its numbers."""
+"""Inputs of an algorithm, and the use of its numbers."""
 
 from __future__ import annotations
 

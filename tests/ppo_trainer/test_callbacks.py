@@ -1,4 +1,4 @@
-"""What is called while a run trains, in which order, and what happens when it fails."""
+"""Callbacks: their calls during a run, their order, and their errors."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What is compiled before the first update, and who helps."""
+"""Compilation before the first update, with a helper process."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""What the numbers of a run suggest, from numbers made by hand."""
+"""Diagnoses of runs, from numbers made by hand."""
 
 from dataclasses import replace
 

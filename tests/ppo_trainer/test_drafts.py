@@ -1,4 +1,4 @@
-"""What starts leave behind that were killed, and the next start clears."""
+"""Remains of killed starts, which the next start removes."""
 
 import os
 import subprocess

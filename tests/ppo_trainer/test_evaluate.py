@@ -295,7 +295,7 @@ def test_an_episode_without_an_end_is_cut_off_and_counted(greedy):
 # ------------------------------------------------------------------- a win that only winners have
 
 CODE = (1, 0, 0, 1, 1, 0, 1, 0, 0, 0, 1, 1)
-"""What has to be played; in half of the episodes the opposite, which nobody can see."""
+"""The choices that win; in half of the episodes the opposite ones, which is not observable."""
 
 
 class Vault(Truncated):

@@ -40,7 +40,7 @@ def ragged(values, lengths):
 
 
 def output_of(log_probs, entropies, chosen, value):
-    """What a network says about one action: one choice in the first frame, two in the other."""
+    """Return an output with one choice in the first frame, two in the other."""
     action = ActionOutput(
         ragged(chosen, [1, 2]), torch.tensor(log_probs), torch.tensor(entropies), None
     )

@@ -1,4 +1,4 @@
-"""What a run writes about itself: records, events, curves, progress."""
+"""Output of a run: records, events, curves, progress."""
 
 import json
 import math

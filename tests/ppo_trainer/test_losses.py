@@ -46,7 +46,7 @@ def frames(actions, lengths, values, returns, advantages):
 
 
 def output(minibatch, ratios, entropies, values):
-    """What the network says now: each actor's ratio to its old probability, and entropy."""
+    """Return an output with these ratios to the old probabilities, and entropies, of each actor."""
     actions = {}
     for name, old in minibatch.log_probs.items():
         log_prob = old.values + torch.tensor(ratios[name], dtype=torch.float32).log()
@@ -140,7 +140,7 @@ def test_actors_of_all_actions_of_a_frame_count_together():
 @pytest.mark.parametrize("ratio", ["per_actor", "per_frame"])
 def test_the_weight_of_a_frame_does_not_grow_with_its_actors(ratio):
     def gradient(count, weight):
-        """How much the policy loss pulls at all actors of frame 0 together."""
+        """Return the gradient of the policy loss summed over all actors of frame 0."""
         minibatch = frames(["Move"], [[count, 1]], [0.0] * 2, [0.0] * 2, [1.0, 1.0])
         log_prob = torch.full((count + 1,), OLD, requires_grad=True)
         action = ActionOutput(

@@ -1,4 +1,4 @@
-"""What the command line takes for settings, flags and paths, and what it explains."""
+"""The command line: settings, flags, paths, and errors."""
 
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser

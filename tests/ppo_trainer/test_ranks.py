@@ -59,7 +59,7 @@ CPU = torch.device("cpu")
 
 
 def together(size, function, timeout=20.0):
-    """What ``function(ranks)`` returns in each of ``size`` threads; an error is raised here."""
+    """Return the results of ``function(ranks)`` in ``size`` threads; raise its errors here."""
     store, results = dist.HashStore(), [None] * size
 
     def run(rank):

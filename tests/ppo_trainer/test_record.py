@@ -46,7 +46,7 @@ def given(batch):
 
 
 def log_probs_of(net, batch):
-    """What the network says about the recorded choices, and about all choices."""
+    """Return the network's log-probabilities of recorded choices, and of all choices."""
     with torch.no_grad():
         output = net(to_batch(batch.obs, CPU), given=given(batch))
     return output.actions
@@ -161,7 +161,7 @@ def taught(kind):
 
 
 def teach(envs, name):
-    """What the teacher of each environment does, as a ``VecEnv`` takes it."""
+    """Return the actions of each environment's teacher, as input of a ``VecEnv``."""
     chosen = []
     for env in envs:
         action = env.best_actions(env.shown)[name]

@@ -1,4 +1,4 @@
-"""What goes wrong in a run leaves a folder that can be gone on with, and an error that says how."""
+"""Failures of a run leave a folder that can be resumed, and an error with the command."""
 
 import errno
 import json

@@ -1,4 +1,4 @@
-"""What rows remember, from the rollout to the gradient, in checkpoints and in play."""
+"""Memory states of rows, from the rollout to the gradient, in checkpoints and in play."""
 
 from dataclasses import replace
 
@@ -88,7 +88,7 @@ class Player:
         return result.trajectories
 
     def shake(self):
-        """As an update does, the network becomes another one."""
+        """Change the weights, as an update does."""
         with torch.no_grad():
             for parameter in self.net.parameters():
                 parameter += 0.1 * torch.randn_like(parameter)

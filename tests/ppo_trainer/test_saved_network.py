@@ -1,4 +1,4 @@
-"""Whether weights can fill a network is known before it is built, and no right one is refused."""
+"""Checks that weights fit a network before it is built."""
 
 import pytest
 from support.tiny_envs import Chain, Farm

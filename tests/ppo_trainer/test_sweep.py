@@ -10,7 +10,7 @@ from ppo_trainer.train import TrainResult
 
 
 def result(name, reward, win=None, steps=2048, evaluated=True, interrupted=False):
-    """What a run leaves behind whose greedy agent gets these numbers in each of two episodes."""
+    """Return the run of a greedy agent with these numbers in each of two episodes."""
     means = {"episodic_reward": reward, "episodic_length": 7.0}
     means |= {} if win is None else {"win": win}
     players = [("agent, greedy", 0.0), ("agent, sampled", -1.0), ("random play", -2.0)]

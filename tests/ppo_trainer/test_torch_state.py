@@ -1,4 +1,4 @@
-"""What a caller has made of torch's global settings changes no run, and is as before afterwards."""
+"""Runs neither depend on torch's global settings nor change them for the caller."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""What a run folder names is neither imported nor called unless its user wants that."""
+"""Names in a run folder are neither imported nor called without the user's consent."""
 
 import os
 import shutil
@@ -64,7 +64,7 @@ def stranger(tmp_path, monkeypatch):
 
 
 def harm(folder):
-    """What a stranger's code has done."""
+    """Return the effects of a stranger's code."""
     return [name for name in ("imported", "called", "pwned") if (folder / name).exists()]
 
 

@@ -46,7 +46,7 @@ def one_step(**ppo):
 
 
 def moved(before, after):
-    """By how much each parameter changed."""
+    """Return the change of each parameter."""
     return {name: after[name] - before[name] for name in before}
 
 

@@ -40,7 +40,7 @@ def in_torch(monkeypatch):
 
 @pytest.fixture
 def ran(monkeypatch):
-    """Whether the compiled embedding was used."""
+    """Return True if the compiled embedding was used."""
     calls, forward = [], compiled_embedding.EmbeddingLayer.forward
     noting = lambda *arguments: (calls.append(1), forward(*arguments))[1]  # noqa: E731
     monkeypatch.setattr(compiled_embedding.EmbeddingLayer, "forward", noting)

@@ -48,7 +48,7 @@ def run(made, hidden=None):
 
 
 def last_layers(rows):
-    """Those that ran as one operation; none where torch ran the modules."""
+    """Return the layers that ran as one operation; none if torch ran the modules."""
     node = rows.grad_fn
     while node is not None and type(node).__name__ in ("CloneBackward0", "SplitWithSizesBackward0"):
         node = node.next_functions[0][0]

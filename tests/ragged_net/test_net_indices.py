@@ -18,7 +18,7 @@ lengths = st.lists(st.integers(0, 6), min_size=1, max_size=12)
 
 
 def both(function):
-    """What ``function`` returns with the kernels and without them."""
+    """Return the results of ``function`` with the kernels and without them."""
     with pytest.MonkeyPatch.context() as patch:
         compiled = function()
         patch.setattr(kernels, "available", lambda: False)

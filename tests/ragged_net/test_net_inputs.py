@@ -1,4 +1,4 @@
-"""How features are embedded: flags, narrow and shared tables, attributes that attend."""
+"""Embeddings of features: flags, narrow and shared tables, attributes that attend."""
 
 import copy
 import math

@@ -60,7 +60,7 @@ def test_kernels_come_back_after_an_error():
 
 
 def results():
-    """What each compiled operation makes of something that requires a gradient."""
+    """Return the results of each compiled operation for inputs that require gradients."""
     qkv = torch.randn(5, 3, 1, 8, requires_grad=True)
     yield qkv, ragged_attention(qkv, torch.tensor([0, 2, 5]), backend="numba")
     logits = torch.randn(4, 3, requires_grad=True)

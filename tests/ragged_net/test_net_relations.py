@@ -118,7 +118,7 @@ def test_compiled_blocks_see_relations_as_torch_does(dim):
 
 
 def accuracy(relations):
-    """How often jobs say whether their machine is hot, after 150 steps on labels."""
+    """Return how often jobs detect that their machine is hot, after 150 steps on labels."""
     net = make_net(relations=relations)
     optimizer = torch.optim.Adam(net.parameters(), lr=3e-3)
     for step in range(150):

@@ -18,7 +18,7 @@ CONF = Path(ppo_trainer.__file__).parent / "conf"
 
 @contextmanager
 def composed(*arguments: str) -> Iterator[Any]:
-    """What Hydra makes of command-line arguments, as ``python -m ppo_trainer`` does it."""
+    """Return the settings that Hydra composes from command-line arguments of ``ppo_trainer``."""
     register_base()
     with initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
         whole = compose("config", hydra_arguments(list(arguments)), return_hydra_config=True)

@@ -56,7 +56,7 @@ class DiagnosticEnv(Environment):
     @staticmethod
     @abstractmethod
     def best_actions(observation: Observation) -> dict[str, Action]:
-        """What a perfect player does."""
+        """Return the actions of a perfect player."""
 
 
 class Bandit(DiagnosticEnv):

@@ -55,7 +55,7 @@ class Failure(Exception):
 
 @dataclass(frozen=True)
 class Ended:
-    """How a child process ended: killed, or by itself after ``seconds``."""
+    """The end of a child process: killed, or by itself after ``seconds``."""
 
     killed: bool
     seconds: float
@@ -173,7 +173,7 @@ def run_child(config: TrainConfig, log: Path, kill_after: float | None) -> Ended
 
 
 def start_or_resume(config: TrainConfig) -> None:
-    """What a user would do after a kill."""
+    """Do what a user would do after a kill."""
     if path_of(config).exists():
         resume(path_of(config))
     else:
@@ -182,7 +182,7 @@ def start_or_resume(config: TrainConfig) -> None:
 
 
 def found(config: TrainConfig) -> str:
-    """What a kill left, in words."""
+    """Return a text on the files that a kill left."""
     path = path_of(config)
     if not path.exists():
         return "no run folder yet"
@@ -196,7 +196,7 @@ def found(config: TrainConfig) -> str:
 
 
 def has_metrics(path: Path) -> bool:
-    """Whether a run has written any."""
+    """Return True if a run has written any."""
     return (path / "metrics.jsonl").is_file()
 
 

@@ -34,7 +34,7 @@ class RandomFrames(Environment):
 
 @dataclass
 class Seen:
-    """What a player showed and did, step by step."""
+    """Observations and actions of a player, step by step."""
 
     shown: list = field(default_factory=list)
     actions: list = field(default_factory=list)

@@ -267,7 +267,7 @@ def assert_same_obs(left, right):
 
 
 def obs_differ(left, right):
-    """Whether two ``VecObs`` differ anywhere."""
+    """Return True if two ``VecObs`` differ."""
     try:
         assert_same_obs(left, right)
     except AssertionError:

@@ -75,7 +75,7 @@ def collect_with(
     pending: Decisions | None = None,
     memory: RowMemory | None = None,
 ) -> Collected:
-    """What one network collects from ``obs`` on, in a buffer of its own if none is given."""
+    """Return the decisions that a network collects from ``obs`` on, by default in a new buffer."""
     buffer = RolloutBuffer(len(env), config.rollout.steps) if buffer is None else buffer
     memory = RowMemory(net, len(env)) if memory is None else memory
     own = Collector(net, generator, buffer, memory, pending)

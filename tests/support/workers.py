@@ -1,4 +1,4 @@
-"""What the tests of worker processes look at."""
+"""Functions of the tests of worker processes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def pids(env):
 
 
 def collected(pid):
-    """Whether a child is gone without a trace: neither running nor a zombie."""
+    """Return True if a child is neither running nor a zombie."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
