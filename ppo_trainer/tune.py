@@ -143,7 +143,10 @@ def tune(
             if name not in given
         }
     search = _begin(base, space, Path(folder), metric, seed, 60 * minutes, list(settings))
-    say(f"trials of {search.config.total_timesteps:,} steps, in {search.folder}")
+    steps, whole = search.config.total_timesteps, base.total_timesteps
+    # What learns fastest at first need not be the best at the end of a long run.
+    part = "" if steps == whole else f" ({steps / whole:.0%} of total_timesteps={whole:,})"
+    say(f"trials of {steps:,} steps{part}, in {search.folder}")
     try:
         while time.monotonic() < search.final or not search.done():
             _try(search)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -71,6 +72,24 @@ def test_a_better_trial_becomes_a_recipe_that_trains(tmp_path: Path, trained: li
     assert own.ppo.gamma == 0.5  # the command line counts more
     seeds = {config.seed for config in trained}
     assert {1, 2} <= seeds
+
+
+def test_trials_shorter_than_a_run_are_named(
+    tmp_path: Path, trained: list[Any], monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    fast = tune.train
+
+    def train(config: Any, callbacks: Any = None) -> Any:
+        if not config.eval.episodes:  # the training that measures the speed: 500 steps a second
+            for steps in (0, 500):
+                callbacks(SimpleNamespace(steps=steps))
+        return fast(config, callbacks)
+
+    monkeypatch.setattr(tune, "train", train)
+    tune.tune(SETTINGS, 1, tmp_path)
+    # Ten trials of 3,000 steps fit into 60 seconds.
+    said = "".join(capsys.readouterr())
+    assert "trials of 3,000 steps (73% of total_timesteps=4,096)" in said
 
 
 def test_a_search_goes_on_where_it_stopped(
