@@ -1,4 +1,4 @@
-"""The output of the network for choices that were made before."""
+"""The output of the network for choices that were made earlier."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["evaluated"]
 def evaluated(
     net: RaggedNet, part: Rollout, *, greedy: bool = False, trusted: bool = True
 ) -> NetOutput:
-    """Return the network's output now for the stored choices, or for its own likeliest ones."""
+    """Return the network's output for the stored choices, or for its own most probable ones."""
     given, sequences = None if greedy else values_of(part.chosen), part.sequences
     if sequences is None:
         output: NetOutput = net(part.batch, given=given, greedy=greedy, trusted=trusted)

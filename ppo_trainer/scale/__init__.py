@@ -1,3 +1,3 @@
-"""Many processes on many machines: who holds weights, who steps worlds, who runs networks."""
+"""Training with processes of Ray: learners, processes that step worlds, and rollout workers."""
 
 __all__: list[str] = []

@@ -1,6 +1,6 @@
-"""Worlds that serve the processes of torchrun: each plays and learns from a part of a world's rows.
+"""Worlds that serve the processes of torchrun, each of which trains on a part of a world's rows.
 
-This is Ascend (Suarez et al. 2020): servers step worlds; clients run the network for a share of a
+This is Ascend (Suarez et al. 2020): servers step worlds; clients run the network for a part of a
 world's rows and compute its gradients, which are added up over all clients.
 """
 
@@ -29,10 +29,10 @@ _NAMESPACE, _AUTH_MODE = "ragged_rl", "RAY_AUTH_MODE"
 
 @contextmanager
 def open_rows(config: TrainConfig, game: Game, ranks: Ranks) -> Iterator[VecEnv]:
-    """Open the rows that this process plays: its share, or what worlds of Ray serve it.
+    """Open the rows that this process plays: its own, or those that worlds of Ray serve.
 
     Raises:
-        ConfigError: Ray is not installed, or settings do not go together.
+        ConfigError: Ray is not installed, or settings contradict each other.
     """
     if config.scale.mode != "ascend" or ranks.is_alone:
         with open_vec_env(config, game, config.seed, ranks.share) as rows:
@@ -41,7 +41,7 @@ def open_rows(config: TrainConfig, game: Game, ranks: Ranks) -> Iterator[VecEnv]
     parts = [own for cell in cells(config.scale.worlds, ranks.size) for own in cell]
     if not ranks.is_first:
         run, address, mode = ranks.of_first(None)
-        if mode is not None:  # Ray chooses it where it starts a cluster, and joining needs the same
+        if mode is not None:  # Ray chooses it for a new cluster, and joining needs the same
             os.environ.setdefault(_AUTH_MODE, mode)
         with open_ray(config.scale, 0, address) as ray:
             yield _served(ray, run, parts[ranks.rank])
@@ -55,7 +55,7 @@ def open_rows(config: TrainConfig, game: Game, ranks: Ranks) -> Iterator[VecEnv]
         address = ray.get_runtime_context().gcs_address
         ranks.of_first([run, address, os.environ.get(_AUTH_MODE)])
         yield _served(ray, run, parts[0])
-        ranks.any(False)  # the others have left the cluster, which ends with this process
+        ranks.any(False)  # wait for the others to leave the cluster, which ends with this process
 
 
 def _start_worlds(

@@ -1,8 +1,8 @@
-"""The processes of Ray that play for a run: who serves whom, and what follows when one is lost.
+"""The processes of Ray that play for a run, and their replacement when one is lost.
 
 A cell is a world and the networks that play it, or a network and the worlds that it plays. Cells
-know nothing of each other. When a process of a cell is lost, its cell is made anew and everything
-else goes on: what is lost is the rollout in hand.
+are independent. When a process of a cell is lost, the whole cell is started again, and only its
+rollout in progress is lost.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from ppo_trainer.training.session import Session
 __all__ = ["Gather", "collect_here", "open_gather"]
 
 Gather: TypeAlias = Callable[[Session, VecObs, Stopwatch], list[Collected]]
-"""A function that returns the decisions of an update, and the observation to go on from."""
+"""A function that returns the decisions of an update, and the observation that follows."""
 
 _MOST_LOSSES = 20
-"""Processes lost one after the other, without any rollout in between, after which a run ends."""
+"""Number of consecutive losses of a process, without a rollout in between, that end a run."""
 
 
 @contextmanager
 def open_gather(session: Session) -> Iterator[Gather]:
-    """Give the function that gathers experience: here, or from processes of Ray.
+    """Give the function that collects experience: in this process, or from processes of Ray.
 
     Raises:
-        ConfigError: Ray is not installed, or settings do not go together.
+        ConfigError: Ray is not installed, or settings contradict each other.
     """
     own = session.config.scale
     if own.mode == "local" or not session.ranks.is_alone:
@@ -63,7 +63,7 @@ def open_gather(session: Session) -> Iterator[Gather]:
 def collect_here(session: Session, obs: VecObs, clock: Stopwatch) -> list[Collected]:
     """Play the rows of the session."""
     collectors, ranks = [learner.collector() for learner in session.learners], session.ranks
-    # A world waits for all whom it serves, so that they end their rollouts at the same step.
+    # A world waits for all processes that it serves, so they must end rollouts at the same step.
     together = session.config.scale.mode == "ascend" and not ranks.is_alone
     agreed = (lambda is_full: not ranks.any(not is_full)) if together else bool
     return collect(collectors, session.vec_env, obs, session.config, clock, agreed)
@@ -81,7 +81,7 @@ class _Cell:
 
     @property
     def since(self) -> float:
-        """The moment at which its oldest rollout began."""
+        """The time at which the oldest rollout of the cell began."""
         return min((since for _, since in self.busy.values()), default=math.inf)
 
 
@@ -90,7 +90,7 @@ class Fleet:
 
     Args:
         session: The run.
-        ray: The module, or what does the same.
+        ray: The module ``ray``, or an object with the same functions.
     """
 
     def __init__(self, session: Session, ray: Any) -> None:
@@ -106,7 +106,7 @@ class Fleet:
         self._cells = [self._make(number) for number in range(len(self._plan))]
 
     def gather(self, session: Session, obs: VecObs, clock: Stopwatch) -> list[Collected]:
-        """Return as many rollouts as there are networks, none older than is allowed."""
+        """Return one rollout for each network, none older than ``scale.max_staleness`` allows."""
         most, wanted = self._config.scale.max_staleness, self._config.scale.networks
         with clock("weights"):
             weights = {name: own.cpu() for name, own in session.net.state_dict().items()}
@@ -133,7 +133,7 @@ class Fleet:
             self._end(cell)
 
     def _check(self) -> None:
-        """Raise ConfigError where processes would wait for each other for ever."""
+        """Raise ConfigError if processes would wait for each other for ever."""
         own = self._config.scale
         if own.networks > own.worlds and not own.max_staleness:
             raise ConfigError(
@@ -205,10 +205,10 @@ class Fleet:
             cell.idle.append(network)
 
     def _replace(self, cell: _Cell, rollouts: int, why: str) -> None:
-        """Make a cell anew, whose networks were in the middle of some rollouts.
+        """Start a cell again, whose networks were playing ``rollouts`` rollouts.
 
         Raises:
-            TrainerError: It is the last one of many in a row.
+            TrainerError: Too many processes were lost one after the other.
         """
         self._lost, self._lost_in_a_row = self._lost + 1, self._lost_in_a_row + 1
         each = self._config.frames_per_update // self._config.scale.networks
@@ -226,7 +226,7 @@ class Fleet:
             self._ray.kill(process)
 
     def _make(self, number: int) -> _Cell:
-        """Start the processes of a cell, each with random numbers of its own."""
+        """Start the processes of a cell, each with its own random numbers."""
         config, own, ray = self._config, self._config.scale, self._ray
         networks, cell = self._plan[number], _Cell(number)
         worlds: dict[int, Any] = {}
@@ -251,12 +251,12 @@ class Fleet:
 
 @dataclass(frozen=True)
 class _ServedMaker:
-    """Makes the rows that a network plays in worlds of other processes."""
+    """A function that makes the rows that a network plays in worlds of other processes."""
 
     places: list[tuple[Any, int]]
 
     def __call__(self) -> VecEnv:
-        """Return rows that ask the worlds."""
+        """Return rows that call the worlds."""
         import ray
 
         return served_rows(self.places, ray.get)

@@ -1,4 +1,4 @@
-"""Ray, opened for a run, and what its errors mean."""
+"""The cluster of Ray of a run, and explanations of Ray's errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["open_ray", "why_lost"]
 
 _LESS_MEMORY = "lower scale.networks or rollout.num_envs"
 _NO_MEMORY = ("MemoryError", "allocate memory", "bad_alloc")
-"""Parts of the errors of Python, torch and C++."""
+"""Parts of out-of-memory errors of Python, torch and C++."""
 
 
 @contextmanager
@@ -23,9 +23,9 @@ def open_ray(scale: ScaleConfig, processes: int, address: str | None = None) -> 
     """Open a cluster of Ray, or join the one that this program has opened.
 
     Args:
-        scale: The settings.
-        processes: How many processes will be started there.
-        address: The cluster; None: that of the settings.
+        scale: Settings.
+        processes: Number of processes that will be started there.
+        address: Address of the cluster; None for that of the settings.
 
     Raises:
         ConfigError: Ray is not installed, or its cluster has too few cores.
@@ -39,7 +39,7 @@ def open_ray(scale: ScaleConfig, processes: int, address: str | None = None) -> 
     cluster: Any = ray
     begun = not cluster.is_initialized()
     if begun:
-        # Its processes find the modules that this one finds, those of environments among them.
+        # Its processes must find the modules that this process finds, such as environments.
         cluster.init(
             address or scale.address,
             runtime_env={"env_vars": {"PYTHONPATH": python_path()}},
@@ -62,7 +62,7 @@ def open_ray(scale: ScaleConfig, processes: int, address: str | None = None) -> 
 
 
 def why_lost(ray: Any, error: Exception) -> str:
-    """Return why a process of Ray is lost, or has failed, and what helps if it is the memory."""
+    """Return the reason why a process of Ray failed or was lost, with a remedy if it is memory."""
     if isinstance(error, ray.exceptions.OutOfMemoryError):
         return f"its machine is out of memory: {_LESS_MEMORY}"
     if isinstance(error, ray.exceptions.RayTaskError):
@@ -70,5 +70,5 @@ def why_lost(ray: Any, error: Exception) -> str:
         is_memory = any(sign in text for sign in _NO_MEMORY)
         return f"{text}; it is out of memory: {_LESS_MEMORY}" if is_memory else text
     reason = str(error).strip().splitlines()[0]
-    # The kernel says nothing to a process that it kills, nor to Ray.
+    # Neither a process that the kernel kills nor Ray learns the reason.
     return f"{reason} If nobody has ended it, its machine may be out of memory: {_LESS_MEMORY}"

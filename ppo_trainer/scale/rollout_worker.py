@@ -24,13 +24,13 @@ __all__ = ["Played", "RolloutWorker"]
 
 @dataclass(frozen=True)
 class Played:
-    """A rollout of a player.
+    """A rollout of a rollout worker.
 
     Args:
-        trajectories: Its decisions.
-        version: How many updates the network had that made them.
-        metrics: Of the episodes that ended.
-        truncated: How many of them a limit has cut off.
+        trajectories: Decisions and their outcomes.
+        version: Number of updates of the network that made them.
+        metrics: Metrics of the episodes that ended.
+        truncated: Number of these episodes that a limit cut off.
     """
 
     trajectories: Trajectories
@@ -43,9 +43,9 @@ class RolloutWorker:
     """A copy of the network, and the rows that it plays.
 
     Args:
-        config: The settings of the run.
-        make_rows: Makes the rows.
-        seed: Of what the network draws.
+        config: Settings of the run.
+        make_rows: Function that makes the rows.
+        seed: Seed of the network's draws.
     """
 
     def __init__(self, config: TrainConfig, make_rows: Callable[[], VecEnv], seed: int) -> None:
@@ -64,14 +64,14 @@ class RolloutWorker:
         """Play a rollout with the given weights, which have had ``version`` updates."""
         self._net.load_state_dict(weights)
         if self._pending is not None and self._version is not None:
-            # The buffer counts one update for each rollout.
+            # The buffer counts each rollout as one update.
             self._pending = self._pending.later(version - self._version - 1)
         self._version = version
         own = Collector(self._net, self._generator, self._buffer, self._memory, self._pending)
         (found,) = collect([own], self._rows, self._obs, self._config, Stopwatch())
         self._obs, self._pending = found.next_obs, found.pending
         decisions = found.trajectories.decisions
-        # The buffer is used again, and what is sent elsewhere must not change.
+        # A copy, because the buffer is used again while Ray sends the decisions.
         whole = decisions.select(torch.arange(len(decisions)).numpy())
         trajectories = replace(found.trajectories, decisions=whole)
         return Played(trajectories, version, found.metrics, found.truncated)

@@ -22,9 +22,9 @@ class WorldShare:
     """The place of a network in a world.
 
     Args:
-        world: The number of the world.
-        share: Which of its networks it is.
-        shares: How many networks the world serves.
+        world: Number of the world.
+        share: Number of the network among those of the world.
+        shares: Number of networks that the world serves.
     """
 
     world: int
@@ -33,13 +33,13 @@ class WorldShare:
 
 
 def cells(worlds: int, networks: int) -> list[list[list[WorldShare]]]:
-    """Return who plays what: for each cell, for each of its networks, the parts of worlds.
+    """Return the parts of worlds that each network of each cell plays.
 
     ``cells(2, 2)``: one world for each network. ``cells(4, 2)``: two worlds for each network.
     ``cells(1, 2)``: one world, of which each network plays a half.
 
     Raises:
-        ConfigError: One number is no multiple of the other.
+        ConfigError: Neither number is a multiple of the other.
     """
     more, fewer = max(worlds, networks), min(worlds, networks)
     if more % fewer:
@@ -56,13 +56,13 @@ def cells(worlds: int, networks: int) -> list[list[list[WorldShare]]]:
 
 @dataclass(frozen=True)
 class RowMaker:
-    """Makes the rows of a world in its process.
+    """A function that makes the rows of a world in its process.
 
     Args:
-        config: The settings of the run.
+        config: Settings of the run.
         game: The game.
-        world: The number of the world.
-        seed: Of its random numbers.
+        world: Number of the world.
+        seed: Seed of its random numbers.
     """
 
     config: TrainConfig
@@ -83,8 +83,8 @@ def served_rows(
     """Return the rows that a network plays in worlds of other processes.
 
     Args:
-        parts: The processes of Ray that step the worlds, and which of its networks this one is.
-        wait: Returns the results of several calls.
+        parts: Processes of Ray that step the worlds, and the number of this network in each.
+        wait: Function that returns the results of several calls.
     """
     places = [
         ServedShare(lambda name, *own, world=world: getattr(world, name).remote(*own), share)

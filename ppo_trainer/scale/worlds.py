@@ -1,7 +1,7 @@
-"""Worlds in processes of their own, and the rows of them that a network plays.
+"""Worlds in separate processes, and the rows of them that a network plays.
 
 A world is a ``VecEnv``. It may serve several networks, each of which plays a part of its rows, and
-a network may play several worlds: it sees a ``VecEnv`` in both cases.
+a network may play several worlds. Both see a ``VecEnv``.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ __all__ = ["ServedRows", "ServedShare", "World", "part_of"]
 
 
 class World:
-    """The process that steps the rows of some worlds, once all networks have answered.
+    """The process that steps the rows of a world once all of its networks have acted.
 
     Args:
-        make_rows: Makes the rows.
-        networks: How many networks play them; each has a part of the rows.
-        timeout: Seconds that one of them may be waited for.
+        make_rows: Function that makes the rows.
+        networks: Number of networks, each of which plays a part of the rows.
+        timeout: Seconds after which a network that has not acted counts as lost.
     """
 
     def __init__(self, make_rows: Callable[[], VecEnv], networks: int, timeout: float) -> None:
@@ -50,15 +50,15 @@ class World:
         return self._rows.obs_space(), self._rows.action_space(), counts
 
     def step(self, network: int, answers: bytes | None, seed: int | None = None) -> bytes:
-        """Return what a network sees when all have answered; no answers begin new episodes.
+        """Return the observation of a network after all have acted; no actions begin new episodes.
 
         Args:
-            network: Which one answers.
-            answers: To its frames.
-            seed: Of the new episodes; that of the first network counts.
+            network: Number of the network.
+            answers: Its actions, as bytes; None begins new episodes.
+            seed: Seed of the new episodes; that of the first network is used.
 
         Raises:
-            TrainerError: Another network has not answered.
+            TrainerError: Another network has not acted.
         """
         self._answers[network] = answers
         if network == 0:
@@ -88,7 +88,7 @@ class World:
 
 
 def part_of(obs: VecObs, first: int, count: int) -> VecObs:
-    """Return what some consecutive rows see."""
+    """Return the observation of some consecutive rows."""
     mine = slice(first, first + count)
     final = obs.final
     if final is not None:
@@ -118,8 +118,9 @@ class ServedShare:
     """A part of a world's rows.
 
     Args:
-        call: Calls a method of the world: ``call(name, *arguments)`` returns at once.
-        network: Which of its networks this one is.
+        call: Function that calls a method of the world, ``call(name, *arguments)``, without
+            waiting.
+        network: Number of the network among those of the world.
     """
 
     call: Callable[..., Any]
@@ -131,7 +132,7 @@ class ServedRows(VecEnv):
 
     Args:
         places: The parts of worlds.
-        wait: Returns the results of several calls.
+        wait: Function that returns the results of several calls.
     """
 
     def __init__(
@@ -175,7 +176,7 @@ class ServedRows(VecEnv):
         return obs
 
     def _get_state(self) -> list[Any]:
-        raise NotImplementedError  # ``has_state`` says no
+        raise NotImplementedError  # ``has_state`` is False
 
     def _set_state(self, state: list[Any]) -> VecObs:
         raise NotImplementedError
@@ -184,4 +185,4 @@ class ServedRows(VecEnv):
         raise NotImplementedError
 
     def _close(self) -> None:
-        """Leave the worlds to those who have made them."""
+        """Do nothing, because the worlds belong to the process that started them."""
