@@ -1,8 +1,8 @@
-"""Environments whose observations are lists of entities, alone and many at once.
+"""Environments whose observations are lists of entities.
 
-An ``Environment`` returns an ``Observation`` (a dict of typed entity lists and action masks);
-``ListEnv`` and ``ParallelEnv`` pack many of them into the ragged buffers of a ``VecObs``;
-``AsyncEnv`` does so with those that are ready first.
+An ``Environment`` returns an ``Observation`` (lists of entities by type, and action masks).
+``ListEnv`` and ``ParallelEnv`` pack the observations of many environments into ragged buffers, a
+``VecObs``; ``AsyncEnv`` packs those of the environments that are ready first.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Load ``check_env`` when it is used, so that ``python -m entity_env.check`` loads it once."""
+    """Import ``check_env`` when it is used; ``python -m entity_env.check`` needs it only once."""
     if name == "check_env":
         from entity_env.checking.check_env import check_env
 

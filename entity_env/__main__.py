@@ -1,4 +1,4 @@
-"""``python -m entity_env`` says which commands there are."""
+"""List of commands, printed by ``python -m entity_env``."""
 
 import sys
 
@@ -14,5 +14,5 @@ if __name__ == "__main__":
     if sys.argv[1:] == ["--version"]:
         print(version_text())
         sys.exit()
-    print(f"entity_env is no command of its own:\n{COMMANDS}", file=sys.stderr)
+    print(f"entity_env is not a command; use one of these:\n{COMMANDS}", file=sys.stderr)
     sys.exit(2)

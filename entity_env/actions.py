@@ -1,6 +1,7 @@
-"""Typed actions: the choices that an environment receives, by entity id and label.
+"""Typed actions, which environments receive: choices by entity id and label.
 
-One is made for each environment and step; a frozen dataclass takes four times as long to make.
+They are not frozen: each step makes one for each environment, and a frozen dataclass takes four
+times as long to make.
 """
 
 from __future__ import annotations
@@ -31,17 +32,17 @@ __all__ = [
 
 
 def has_id(ids: Iterable[EntityID], wanted: object) -> bool:
-    """Return True if ``wanted`` is one of ``ids``, as it would be a key: see ``same_ids``."""
+    """Return True if ``wanted`` is one of ``ids``, compared in the way of ``same_ids``."""
     try:
         return wanted in set(ids)
-    except Exception:  # no id: it cannot be hashed or compared
+    except Exception:  # not an id: it cannot be hashed or compared
         return False
 
 
 def same_ids(left: Sequence[object], right: Sequence[EntityID]) -> bool:
-    """Return True if two lists have the same ids, as keys of a dict are the same.
+    """Return True if two lists have the same ids, compared like the keys of a dict.
 
-    ``==`` would make an array of a NumPy number and a tuple, which is neither true nor false.
+    ``==`` between a NumPy number and a tuple would return an array, which has no truth value.
     """
     return len(left) == len(right) and all(has_id([b], a) for a, b in zip(left, right, strict=True))
 
@@ -54,7 +55,7 @@ def _same_sets(left: Sequence[Any], right: Sequence[Any]) -> bool:
 
 
 class _Chosen:
-    """Equality of actions by what must be given; probabilities and distributions do not count."""
+    """Equality of actions by their choices; probabilities and distributions do not count."""
 
     __slots__ = ()
     _same: ClassVar[Mapping[str, Callable[[Any, Any], bool]]] = {
@@ -83,10 +84,10 @@ class CategoricalAction(_Chosen):
     """The choices of several actors.
 
     Args:
-        actors: Ids of the actors; an actor whose type has no ids appears as None.
-        indices: The index that each actor chose. Shape: (A,), int64.
+        actors: Ids of the actors; None for an actor whose type has no ids.
+        indices: The index of each actor's choice. Shape: (A,), int64.
         index_to_label: The label of each index.
-        probs: The probability of each choice for each actor, where known. Shape: (A, C).
+        probs: The probability of each choice for each actor, if known. Shape: (A, C).
     """
 
     actors: Sequence[EntityID]
@@ -96,7 +97,7 @@ class CategoricalAction(_Chosen):
 
     @property
     def labels(self) -> list[str]:
-        """The label that each actor chose."""
+        """The label of each actor's choice."""
         return [self.index_to_label[index] for index in self.indices]
 
 
@@ -107,9 +108,9 @@ class SelectEntityAction(_Chosen):
 
     Args:
         actors: Ids of the actors.
-        actees: For each actor the id of the entity it selected.
-        probs: The probability of each pair, where known; a column for each actee that the mask
-            names, in the order of the mask. Shape: (A, E).
+        actees: The id of the entity that each actor selected.
+        probs: The probability of each pair, if known, with a column for each actee of the mask, in
+            the order of the mask. Shape: (A, E).
     """
 
     actors: Sequence[EntityID]
@@ -124,23 +125,23 @@ class SelectEntitiesAction(_Chosen):
 
     Args:
         actors: Ids of the actors.
-        actees: For each actor the ids of the entities it selected, each once, in that order.
-        probs: The probability of each pair to be the actor's first choice, where known. What is
-            missing to 1 is that of the empty set. Columns as in ``SelectEntityAction``. Shape:
-            (A, E).
+        actees: The ids of the entities that each actor selected, each once, in this order.
+        probs: The probability that each actee is the actor's first choice, if known, with the
+            columns of ``SelectEntityAction``. The rest to 1 is the probability of the empty set.
+            Shape: (A, E).
     """
 
     actors: Sequence[EntityID]
     actees: Sequence[Sequence[EntityID]]
     probs: npt.NDArray[np.float32] | None = None
 
-    _same: ClassVar = {**_Chosen._same, "actees": _same_sets}  # whatever their order
+    _same: ClassVar = {**_Chosen._same, "actees": _same_sets}  # in any order
 
 
 @quick_arguments(ActionShapeError)
 @dataclass(slots=True, eq=False)
 class GlobalCategoricalAction(_Chosen):
-    """The choice of the player as a whole: its index, its label and, where known, (C,) probs."""
+    """The choice of the player as a whole: its index, its label and, if known, (C,) probs."""
 
     index: int
     label: str
@@ -154,10 +155,10 @@ class ContinuousAction(_Chosen):
 
     Args:
         actors: Ids of the actors.
-        values: What each of them sets. Shape: (A, K), float32, within the bounds of the space.
-        mean: The means of the distributions that these were drawn from, where known. What is drawn
-            beyond a bound becomes the bound. Shape: (A, K).
-        std: Their deviations. Shape: (A, K).
+        values: The numbers of each actor, within the bounds of the space. Shape: (A, K), float32.
+        mean: The means of the distributions of the numbers before they are clipped to the bounds,
+            if known. Shape: (A, K).
+        std: The standard deviations of these distributions, if known. Shape: (A, K).
     """
 
     actors: Sequence[EntityID]
@@ -169,7 +170,7 @@ class ContinuousAction(_Chosen):
 @quick_arguments(ActionShapeError)
 @dataclass(slots=True, eq=False)
 class GlobalContinuousAction(_Chosen):
-    """The numbers (K,) that the player sets, and where known ``mean`` and ``std`` (K,) of them."""
+    """The numbers (K,) that the player sets and, if known, their ``mean`` and ``std`` (K,)."""
 
     values: npt.NDArray[np.float32]
     mean: npt.NDArray[np.float32] | None = None

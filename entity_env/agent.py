@@ -1,4 +1,4 @@
-"""Agents, which play one observation at a time or the rows of a ``VecEnv``."""
+"""Agents, which act on single observations or on the rows of a ``VecEnv``."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ class Decision:
         chosen: For each action one number for each actor: the index of the choice or, for a
             select-entity action, the index of the entity in its frame. Shape: (A,), int64. For a
             continuous action its numbers. Shape: (A, K), float32.
-        probs: The probability of each choice, (A, C), or of each actee, (A, E), for the actions of
-            which the agent knows it. float32.
-        value: The return that the agent expects from here on, where it knows one.
-        normal: For continuous actions the means and deviations, (A, K) both, of the distributions
-            that the numbers were drawn from, where the agent knows them.
+        probs: The probability of each choice, (A, C), or of each actee, (A, E), for actions with
+            known probabilities. float32.
+        value: The expected return, if known.
+        normal: For continuous actions the means and standard deviations, both (A, K), of the
+            distributions of the numbers, if known.
     """
 
     chosen: Mapping[ActionName, npt.NDArray[Any]]
@@ -69,29 +69,29 @@ class Decision:
 
 
 class Agent(Protocol):
-    """A player: random numbers, a script, a network, a search, or a person at the terminal.
+    """A player: random play, a script, a network, a search, or a person at the terminal.
 
-    An agent may also have ``seed(seed)``, which restarts what it draws, and ``get_state()`` and
-    ``set_state(state)``, JSON values with which what it draws and remembers goes on.
+    An agent may also have ``seed(seed)``, which restarts its random numbers, and ``get_state()``
+    and ``set_state(state)``, which save and restore its random numbers and memory as JSON values.
     """
 
     def act(self, observation: Observation) -> Mapping[ActionName, Action]:
         """Return the actions for one observation, as ``Environment.act`` takes them.
 
-        Calls follow one game; ``reset`` comes where another one begins.
+        The calls belong to one game; call ``reset`` when another one begins.
         """
 
     def act_rows(self, obs: VecObs) -> Mapping[ActionName, ActionBuffer]:
         """Return the actions for each frame of ``obs``, as ``VecEnv.act`` takes them.
 
         Args:
-            obs: ``rows`` says whose frames they are, and ``done`` (R,) in which rows an episode has
-                ended since the last call: a frame of such a row is the first one of its next
-                episode, and nothing is remembered of the one before.
+            obs: The frames, of the rows in ``rows``. ``done`` (R,) marks the rows whose episode
+                has ended since the last call. The frame of such a row is the first one of its next
+                episode, for which the agent forgets the episode before.
         """
 
     def reset(self) -> None:
-        """Forget all games: others begin."""
+        """Forget all games, because new ones begin."""
 
 
 class Proposer(Protocol):
@@ -113,32 +113,32 @@ class LoadedAgent(Agent, Proposer, Protocol):
     """An agent of ``load_agent``: it plays or proposes, and can be seeded again."""
 
     def seed(self, seed: int) -> None:
-        """Restart what it draws."""
+        """Restart the random numbers of the agent."""
 
 
 class RunningAgent(LoadedAgent, Protocol):
-    """An agent of ``load_agent`` that knows its game, and whether its training has gone on."""
+    """An agent of a run folder, which can make its game and detect newer checkpoints."""
 
     @property
     def version(self) -> str:
-        """The name of the state of the training that it plays."""
+        """The name of the checkpoint that the agent plays with."""
 
     def is_newest(self) -> bool:
-        """Return False if there is a newer state of the training."""
+        """Return False if there is a newer checkpoint."""
 
     def make_game(self, trust: bool = False) -> Any:
-        """Return an environment, or a game of several players, that it was trained on."""
+        """Make the environment, or the game of several players, that the agent was trained on."""
 
 
 class SpacedAgent:
-    """An agent that knows its spaces; a subclass writes ``act_rows``, and gets ``act``.
+    """Base of agents that have spaces; subclasses define ``act_rows``, from which ``act`` follows.
 
     Args:
-        obs_space: What it sees.
-        action_space: What it can do.
+        obs_space: The observation space.
+        action_space: The action space.
 
     Attributes:
-        name: What it is called where several play.
+        name: Name of the agent among several players.
     """
 
     def __init__(self, obs_space: ObsSpace, action_space: Mapping[ActionName, ActionSpace]) -> None:
@@ -169,14 +169,14 @@ class SpacedAgent:
         )
 
     def reset(self) -> None:
-        """Forget all games; this agent remembers none."""
+        """Do nothing: this agent has no memory."""
 
 
 class ObservationAgent(SpacedAgent):
-    """An agent that plays one observation at a time; a subclass writes ``act``.
+    """Base of agents that act on one observation at a time; subclasses define ``act``.
 
-    In rows it is asked for one frame after the other. The ids that it sees there are those of
-    ``observations_of``: the type of an entity, and its place among those of its type.
+    ``act_rows`` calls ``act`` for one frame after the other. The ids in these observations are
+    those of ``observations_of``: the type of an entity, and its index among those of its type.
     """
 
     def act(self, observation: Observation) -> Mapping[ActionName, Action]:
@@ -187,7 +187,7 @@ class ObservationAgent(SpacedAgent):
         """Return the actions for each frame.
 
         Raises:
-            EntityEnvError: An action is missing, or cannot be taken.
+            EntityEnvError: An action is missing or not valid.
         """
         shown = observations_of(obs, self.obs_space, self.action_space)
         actions = [self.act(observation) for observation in shown]
@@ -196,12 +196,12 @@ class ObservationAgent(SpacedAgent):
 
 
 class RandomAgent(SpacedAgent):
-    """Picks evenly among the choices that the masks allow.
+    """An agent that draws uniformly among the choices that the masks allow.
 
     Args:
-        obs_space: What it sees.
-        action_space: What it can do.
-        seed: Of what it draws.
+        obs_space: The observation space.
+        action_space: The action space.
+        seed: Seed of the random numbers.
     """
 
     def __init__(
@@ -211,11 +211,11 @@ class RandomAgent(SpacedAgent):
         self.seed(seed)
 
     def seed(self, seed: int) -> None:
-        """Draw anew."""
+        """Restart the random numbers."""
         self._rng = np.random.default_rng(seed)
 
     def act_rows(self, obs: VecObs) -> Mapping[ActionName, ActionBuffer]:
-        """Return choices drawn evenly among all that is allowed."""
+        """Return choices drawn uniformly among those that are allowed."""
         return random_policy(self._rng)(obs)
 
     def get_state(self) -> Any:
@@ -223,21 +223,22 @@ class RandomAgent(SpacedAgent):
         return self._rng.bit_generator.state
 
     def set_state(self, state: Any) -> None:
-        """Draw on from there."""
+        """Restore the state of the random numbers."""
         self._rng.bit_generator.state = state
 
 
 def load_agent(path: str, seed: int, trust: bool = False) -> LoadedAgent:
-    """Return the agent at ``path``, such as a run folder, by a loader that some package installed.
+    """Load the agent at ``path``, such as a run folder, with a loader of an installed package.
 
     Args:
-        path: Where the agent is.
-        seed: Seeds what it draws.
-        trust: The user's consent to import code that the agent names. Loaders that know nothing
-            like it are called without.
+        path: Path of the agent.
+        seed: Seed of the agent's random numbers.
+        trust: The user's consent to import code that the agent names; passed to loaders that
+            take it.
 
     Raises:
-        EntityEnvError: No loader is installed, or none can load it: then what the first one says.
+        EntityEnvError: No loader is installed, or none can load the agent; the latter is the
+            error of the first loader.
     """
     failures: list[EntityEnvError] = []
     for load in load_plugins(AGENTS):
@@ -251,7 +252,7 @@ def load_agent(path: str, seed: int, trust: bool = False) -> LoadedAgent:
     if failures:
         raise failures[0]
     raise EntityEnvError(
-        f"nothing is installed that loads the agent {path!r}",
+        f"no installed package can load the agent {path!r}",
         expected=f"a package with an entry point in the group {AGENTS!r}",
         hint="install this package itself: pip install -e .",
     )
@@ -260,11 +261,11 @@ def load_agent(path: str, seed: int, trust: bool = False) -> LoadedAgent:
 def decided_actions(
     frame: Frame, decision: Decision, action_space: Mapping[ActionName, ActionSpace]
 ) -> dict[ActionName, Action]:
-    """Return a decision as an environment receives it, with the probabilities that are known.
+    """Return a decision as actions for an environment, with the known probabilities.
 
     Args:
-        frame: The frame that the decision is about.
-        decision: As ``Proposer.decide`` returns it.
+        frame: The frame of the decision.
+        decision: The decision, in the format of ``Proposer.decide``.
         action_space: The environment's action space.
     """
     actions = typed_actions(frame, decision.chosen, action_space)
@@ -282,7 +283,7 @@ def decided_actions(
 
 
 def random_policy(seed: int | np.random.Generator) -> VecPolicy:
-    """Return a policy that picks evenly among what is allowed."""
+    """Return a policy that draws uniformly among the allowed choices."""
     rng = np.random.default_rng(seed)
 
     def act(obs: VecObs) -> dict[ActionName, ActionBuffer]:

@@ -1,6 +1,6 @@
-"""Checks of arguments: names that a class or a function does not have, numbers out of range.
+"""Checks of arguments: unknown names, and numbers out of range.
 
-For wrong names Python itself raises a TypeError, without the names that are valid.
+The TypeError that Python raises for a wrong name does not list the valid names.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ E = TypeVar("E", bound=EntityEnvError)
 
 
 def named_arguments(error: type[EntityEnvError]) -> Callable[[C], C]:
-    """Return a decorator for classes that are made seldom: a call costs them a little more.
+    """Return a class decorator that raises ``error`` for wrong arguments.
+
+    It makes the constructor a little slower; see ``quick_arguments`` for frequent calls.
 
     Args:
         error: The class of the error for wrong arguments.
@@ -63,7 +65,7 @@ def wrong_arguments(
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
 ) -> EntityEnvError | None:
-    """Return the error for a call that does not fit a function; None where it fits."""
+    """Return the error for a call that does not fit a function's signature, else None."""
     try:
         signature(function).bind(*args, **kwargs)
     except TypeError as cause:
@@ -71,12 +73,12 @@ def wrong_arguments(
         unknown = [key for key in kwargs if key not in valid]
         if unknown:
             return unknown_argument(error, name, unknown, valid)
-        return error(f"{name} is called with other arguments than it has: {cause}", options=valid)
+        return error(f"{name} was called with wrong arguments: {cause}", options=valid)
     return None
 
 
 def unknown_argument(error: type[E], name: str, unknown: Iterable[str], valid: Iterable[str]) -> E:
-    """Return the error for arguments that there are not; there is at least one."""
+    """Return the error for unknown arguments, of which there is at least one."""
     valid, first = list(valid), next(iter(unknown))
     return error(f"{name} has no argument {first!r}", options=valid, hint=nearest(first, valid))
 
@@ -89,7 +91,7 @@ def check_whole(
     error: type[EntityEnvError] = SettingError,
     hint: str | None = None,
 ) -> int:
-    """Return ``value`` as an int if it is a whole number in this range, or raise ``error``."""
+    """Return ``value`` as an int if it is an integer in this range, or raise ``error``."""
     number = whole(value)
     if number is None or number < least or (most is not None and number > most):
         raise error(
@@ -102,10 +104,10 @@ def check_whole(
 
 
 def whole(value: Any) -> int | None:
-    """Return a number of any type of whole numbers as an int, and None for all else."""
-    try:  # by name, as a boolean of NumPy would pass for an index, too
+    """Return an integer of any type as an int, and None for all other objects."""
+    try:  # booleans by name, because a NumPy boolean would be a valid index
         return None if type(value).__name__ in ("bool", "bool_") else int(operator.index(value))
-    except Exception:  # whatever an odd object raises
+    except Exception:  # an object may raise anything
         return None
 
 
@@ -129,9 +131,10 @@ def check_number(
 
 
 def quick_arguments(error: type[EntityEnvError], *apart: tuple[str, str]) -> Callable[[C], C]:
-    """Return a decorator for dataclasses that are made at each step: as fast as their own.
+    """Return a decorator for dataclasses that are made at each step.
 
-    The ``__init__`` that it writes raises ``error`` for wrong arguments.
+    It writes an ``__init__`` that is as fast as that of the dataclass, and raises ``error`` for
+    wrong arguments.
 
     Args:
         error: The class of the error.
@@ -147,12 +150,12 @@ def quick_arguments(error: type[EntityEnvError], *apart: tuple[str, str]) -> Cal
             if unknown:
                 return unknown_argument(error, cls.__name__, unknown, names)
             if any(given[name] is MISSING for name in needed):
-                return error(f"{cls.__name__} is not whole", expected=", ".join(needed))
+                return error(f"{cls.__name__} misses arguments", expected=", ".join(needed))
             one, other = next(
                 pair for pair in apart if None not in (given[pair[0]], given[pair[1]])
             )
             return error(
-                f"{cls.__name__} gives both {one} and {other}",
+                f"{cls.__name__} has both {one} and {other}",
                 expected="one of them, or neither for all entities",
                 received=f"{one}={shorten(given[one], 60)}, {other}={shorten(given[other], 60)}",
             )
@@ -160,7 +163,7 @@ def quick_arguments(error: type[EntityEnvError], *apart: tuple[str, str]) -> Cal
         mistakes = ["unknown", *(f"{name} is MISSING" for name in needed)]
         mistakes += [f"({one} is not None and {other} is not None)" for one, other in apart]
         values = "{" + ", ".join(f"{name!r}: {name}" for name in names) + "}"
-        # A frozen dataclass sets its parts one by one, which takes four times as long.
+        # The __init__ of a frozen dataclass sets fields one by one, which takes four times as long.
         is_frozen = cls.__dataclass_params__.frozen  # type: ignore[attr-defined]
         sets = [f"self.__dict__.update({values})"] if is_frozen else []
         sets = sets or [f"self.{name} = {name}" for name in names] or ["pass"]

@@ -1,4 +1,4 @@
-"""The conformance test for anybody's environment."""
+"""Command line of the check of environments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts that the programs of this package share."""
+"""Common parts of the programs of this package."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def run_program(program: Callable[[], None]) -> int:
     except EntityEnvError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1
-    except BrokenPipeError:  # the reader of our output, such as head, has had enough
+    except BrokenPipeError:  # the reader of the output, such as head, has ended
         sys.stderr.close()
     return 0
 
@@ -69,11 +69,11 @@ def environment_from_words(name: str, words: Sequence[str]) -> Callable[[], Envi
     """Return a function that makes the environment of a name or dotted path.
 
     Args:
-        name: As ``minesweeper``, or ``my_pkg.my_env.MyEnv``.
+        name: Short name or dotted path, such as ``minesweeper`` or ``my_pkg.my_env.MyEnv``.
         words: Arguments of its constructor, each ``name=value``.
 
     Raises:
-        EntityEnvError: There is no such environment, or it has no such setting.
+        EntityEnvError: The environment or a setting does not exist.
     """
     factory, settings = alone(resolve(name)), dict(map(parse_setting, words))
     check_settings(factory, settings)
@@ -83,12 +83,12 @@ def environment_from_words(name: str, words: Sequence[str]) -> Callable[[], Envi
 def game_from_words(
     name: str, words: Sequence[str]
 ) -> Callable[[], Environment | MultiPlayerEnvironment]:
-    """Return a function like ``environment_from_words``, or a game with all its seats.
+    """Return a function that makes an environment, or a game with all its seats.
 
-    Of compiled rows that is their readable form.
+    For compiled rows, the function makes the same game in Python.
 
     Raises:
-        EntityEnvError: There is no such environment, or it has no such setting.
+        EntityEnvError: The environment or a setting does not exist.
     """
     factory = seated(resolve(name))
     if factory is None:
@@ -99,7 +99,7 @@ def game_from_words(
 
 
 def game_words(env: Mapping[str, Any]) -> tuple[str, list[str]]:
-    """Return the name and the words from which ``environment_from_words`` makes an environment.
+    """Return the arguments of ``environment_from_words`` for an environment.
 
     Args:
         env: ``_target_``, its name, and its settings.
@@ -113,7 +113,7 @@ def game_words(env: Mapping[str, Any]) -> tuple[str, list[str]]:
 
 
 def parse_setting(text: str) -> tuple[str, Any]:
-    """Return a name and its value: a Python literal, or else the text itself."""
+    """Return the name and the value of a setting: a Python literal, or else the text itself."""
     name, equals, value = text.partition("=")
     if not equals:
         raise SettingError(f"{text!r} is not a setting", expected="name=value, such as width=8")

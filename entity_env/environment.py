@@ -1,4 +1,4 @@
-"""The class that people subclass: one environment, one player."""
+"""Base classes of environments with one player."""
 
 from __future__ import annotations
 
@@ -45,18 +45,18 @@ YAxis: TypeAlias = Literal["up", "down"]
 """The direction of greater y in a picture: up as in mathematics, or down as on a screen."""
 
 MOST_RESETS = 100
-"""So many episodes without a step may not follow each other."""
+"""The number of episodes without a step, one after the other, at which an error is raised."""
 
 
 class Playable(ABC):
-    """The common part of games for one player and for several.
+    """Base of games for one player and for several players.
 
-    All randomness should come from ``self.rng``: then one seed gives one run, and a resumed run
-    goes on exactly where it stopped if ``get_state`` and ``set_state`` are there too.
+    Draw all random numbers from ``self.rng``: then runs with the same seed are equal. If the game
+    also has ``get_state`` and ``set_state``, a resumed run continues exactly where it stopped.
 
     Attributes:
-        y_axis: Where greater values of y are when ``entity_env.drawing`` draws the game; a subclass
-            whose first row is on top writes ``y_axis = "down"``.
+        y_axis: Direction of greater y in pictures by ``entity_env.drawing``. A subclass whose
+            first row is on top sets ``y_axis = "down"``.
     """
 
     y_axis: YAxis = "up"
@@ -73,7 +73,7 @@ class Playable(ABC):
 
     @property
     def rng(self) -> np.random.Generator:
-        """The environment's own random numbers; seeded by ``seed``, else from the system."""
+        """The random generator of the environment, seeded by ``seed`` or by the system."""
         if self._rng is None:
             self._rng = np.random.default_rng()
         rng: np.random.Generator = self._rng
@@ -81,11 +81,11 @@ class Playable(ABC):
 
     @rng.setter
     def rng(self, rng: Any) -> None:
-        """Use other random numbers, such as ``random.Random()``: ``seed`` restarts them too."""
+        """Use another generator, such as ``random.Random()``, which ``seed`` also restarts."""
         self._rng = rng
 
     def seed(self, seed: int) -> None:
-        """Restart ``self.rng`` from a whole number of at least 0."""
+        """Restart ``self.rng`` from ``seed``, an integer of at least 0."""
         check_seed(seed)
         if self._rng is None or isinstance(self._rng, np.random.Generator):
             self._rng = np.random.default_rng(seed)
@@ -95,15 +95,15 @@ class Playable(ABC):
     def get_state(self) -> dict[str, Any]:
         """Return everything that ``reset`` and ``act`` change, as JSON values.
 
-        ``self.rng`` is not part of it: the rows save the random numbers themselves.
+        Leave out ``self.rng``: the rows save the state of the random generator.
         """
         raise StateError(f"{type(self).__name__} does not save its state", hint=_STATE_HINT)
 
     def set_state(self, state: Mapping[str, Any]) -> Any:
-        """Go back to what ``get_state`` returned, and return what is seen then.
+        """Restore a state of ``get_state``, and return its observation.
 
-        An environment returns the observation of that moment; a game of several players those of
-        the seats that are asked, ``{seat: Observation}``.
+        An environment returns the observation at that step. A game of several players returns
+        those of the seats that must act, ``{seat: Observation}``.
         """
         raise StateError(f"{type(self).__name__} does not restore its state", hint=_STATE_HINT)
 
@@ -119,8 +119,8 @@ class Playable(ABC):
     def render(self, **kwargs: Any) -> npt.NDArray[np.uint8]:
         """Return a picture of the current state. Shape: (H, W, 3), uint8."""
         raise NotImplementedError(
-            f"{type(self).__name__} does not draw itself; "
-            "entity_env.draw_observation(observation, env.obs_space()) draws what has x and y"
+            f"{type(self).__name__} has no render method; "
+            "entity_env.draw_observation(observation, env.obs_space()) draws entities with x and y"
         )
 
     def viewer_hints(self) -> ViewerHints:
@@ -129,16 +129,16 @@ class Playable(ABC):
 
     def render_text(self) -> str:
         """Return the current state as lines of text, for the terminal."""
-        raise NotImplementedError(f"{type(self).__name__} does not draw itself as text")
+        raise NotImplementedError(f"{type(self).__name__} has no render_text method")
 
     def close(self) -> None:  # noqa: B027  (most environments have nothing to release)
-        """Release what the environment holds; a second call does nothing."""
+        """Release the resources of the environment; a second call does nothing."""
 
 
 class Environment(Playable):
-    """One game, seen and played through lists of entities.
+    """A game for one player, whose observations are lists of entities.
 
-    A subclass writes ``obs_space``, ``action_space``, ``reset`` and ``act``.
+    Subclasses define ``obs_space``, ``action_space``, ``reset`` and ``act``.
     """
 
     @abstractmethod
@@ -150,21 +150,21 @@ class Environment(Playable):
         """Play one step.
 
         Args:
-            actions: One entry for each action of the action space. Actions that nobody can take
-                this step have no actors; a global action that is not available is left out.
+            actions: One entry for each action of the action space. An action that nobody can take
+                in this step has no actors; a global action that is not available is left out.
         """
 
 
-_STATE_HINT = "write get_state and set_state, as envs/minesweeper.py does"
+_STATE_HINT = "define get_state and set_state; see envs/minesweeper.py for an example"
 
 
 def y_axis_of(env: Environment) -> YAxis:
-    """Return the direction of greater y in ``env``: its ``y_axis``, or up."""
+    """Return the direction of greater y in pictures of ``env``: its ``y_axis``, or up."""
     return env.y_axis if isinstance(env.y_axis, str) else "up"
 
 
 def seed_environment(env: Environment, seed: int) -> None:
-    """Seed ``env``, also where its class uses the name ``seed`` for something else."""
+    """Seed ``env``, even if its class uses the name ``seed`` for something else."""
     if callable(env.seed):
         try:
             env.seed(seed)
@@ -177,10 +177,10 @@ def seed_environment(env: Environment, seed: int) -> None:
 
 
 def begin_episode(reset: Callable[[], Observation]) -> Observation:
-    """Return the result of ``reset``, called again while episodes are over at once.
+    """Call ``reset`` until its observation is not done, and return it.
 
     Raises:
-        ObservationError: It is over again and again.
+        ObservationError: The observation is done ``MOST_RESETS`` times in a row.
     """
     for _ in range(MOST_RESETS):
         observation = reset()
@@ -190,7 +190,7 @@ def begin_episode(reset: Callable[[], Observation]) -> Observation:
 
 
 def never_begins() -> ObservationError:
-    """Return the error for ``MOST_RESETS`` episodes that are over before their first step."""
+    """Return the error for ``MOST_RESETS`` episodes in a row without a step."""
     return ObservationError(
         f"reset returned an observation that is done, {MOST_RESETS} times in a row",
         expected="done=False: a new episode has at least one step",
@@ -198,7 +198,7 @@ def never_begins() -> ObservationError:
 
 
 def call_environment(what: str, function: Callable[..., T], *arguments: Any) -> T:
-    """Run an environment's own code; what it raises arrives with its traceback."""
+    """Call a function of an environment; raise its exceptions as errors with the traceback."""
     try:
         return function(*arguments)
     except EntityEnvError:
@@ -208,7 +208,7 @@ def call_environment(what: str, function: Callable[..., T], *arguments: Any) -> 
 
 
 def environment_failed(what: str, error: BaseException) -> EnvironmentFailedError:
-    """Return the error for an exception of an environment's code in ``what``."""
+    """Return the error for an exception that an environment's ``what`` raised."""
     return EnvironmentFailedError(
         f"the environment raised {type(error).__name__} in {what}: {error}",
         received="".join(traceback.format_exception(error)).rstrip(),

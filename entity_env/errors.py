@@ -1,8 +1,8 @@
-"""One exception class per kind of mistake, and the one format that their messages share.
+"""Exception classes, one for each kind of mistake, and the format of their messages.
 
-Every error says what is wrong, what was expected, what was received and which options are valid.
-The code that finds a mistake rarely knows in which environment and at which step it stands; the
-code that does adds it on the way up with ``located``.
+A message names the mistake, the expected and the received value, and the valid options. The code
+that finds a mistake rarely knows the environment and the step; its callers add this place with
+``located``.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ __all__ = [
 
 
 class EntityEnvError(ValueError):
-    """Base of every error that this package raises for something a user can get wrong.
+    """Base of all errors that this package raises for mistakes of users.
 
     Args:
-        what: The mistake, with the names of the entity type, feature or action it is about.
-        expected: What would have been valid.
-        received: What came instead.
-        options: The valid names or values, where there is a closed list of them.
-        hint: What to do about it.
+        what: The mistake, with the name of the entity type, feature or action.
+        expected: The expected value, as text.
+        received: The received value.
+        options: The valid names or values, if they can be listed.
+        hint: A hint on how to correct the mistake.
         where: The place, such as ``environment 3, step 17``; see ``located``.
     """
 
@@ -91,12 +91,12 @@ class EntityEnvError(ValueError):
         self.where = where
 
     def located(self, where: str) -> EntityEnvError:
-        """Add the place unless one is already known; returns the error itself."""
+        """Add the place unless there is one already, and return the error itself."""
         self.where = self.where or where
         return self
 
     def fields(self) -> dict[str, Any]:
-        """Return the parts of the message as strings, to carry it to another process."""
+        """Return the parts of the message as strings, to send them to another process."""
         return {
             name: getattr(self, name)
             for name in ("what", "expected", "received", "options", "hint", "where")
@@ -104,7 +104,7 @@ class EntityEnvError(ValueError):
 
     @classmethod
     def from_fields(cls, fields: dict[str, Any]) -> EntityEnvError:
-        """Return the error whose ``fields`` these are."""
+        """Return the error with these ``fields``."""
         error = cls(fields["what"])
         for name, value in fields.items():
             setattr(error, name, value)
@@ -211,11 +211,11 @@ class MaskedActionError(EntityEnvError):
 
 
 class SeatError(EntityEnvError):
-    """A game of several players contradicts itself about its seats."""
+    """A contradiction about the seats of a game of several players."""
 
 
 class SeedError(EntityEnvError):
-    """A seed that is not a whole number of at least 0."""
+    """A seed that is not an integer of at least 0."""
 
 
 class NumEnvsError(EntityEnvError):
@@ -223,11 +223,11 @@ class NumEnvsError(EntityEnvError):
 
 
 class UnknownEnvironmentError(EntityEnvError):
-    """An environment id or dotted path that leads nowhere."""
+    """A short name or dotted path of an environment that does not exist."""
 
 
 class SettingError(EntityEnvError):
-    """A setting that is unknown, or has a value that it cannot have."""
+    """A setting that is unknown, or has a value that is not valid."""
 
 
 class RecordingError(EntityEnvError):
@@ -235,15 +235,15 @@ class RecordingError(EntityEnvError):
 
 
 class ResetNeededError(EntityEnvError):
-    """``act`` before ``reset``."""
+    """A call of ``act`` before ``reset``."""
 
 
 class RowsError(EntityEnvError):
-    """Actions for rows that are not asked, or a wait for rows that have no actions."""
+    """Actions for rows that do not act, or a wait for rows that have no actions."""
 
 
 class NotReadyError(EntityEnvError):
-    """Fewer rows are ready than were asked for within a time."""
+    """A wait that ended before the requested number of rows was ready."""
 
 
 class TimeoutValueError(EntityEnvError):
@@ -259,13 +259,13 @@ class StateError(EntityEnvError):
 
 
 FAILURES = (Exception, SystemExit)
-"""Exceptions of a user's code: a ``sys.exit()`` in it must not end the program in silence."""
+"""Exceptions of a user's code, with ``sys.exit()``, which must not end the program silently."""
 DAMAGES = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""Exceptions while reading a saved state in which something is missing or wrong."""
+"""Exceptions while reading a saved state with missing or wrong parts."""
 
 
 class EnvironmentFailedError(EntityEnvError):
-    """An environment's own code raised; the original traceback is part of the message."""
+    """An exception of an environment's code; its traceback is part of the message."""
 
 
 class DeterminismError(EntityEnvError):
@@ -273,7 +273,7 @@ class DeterminismError(EntityEnvError):
 
 
 class CapacityError(EntityEnvError):
-    """More entities or actors than padded arrays have room for."""
+    """More entities or actors than fit into padded arrays."""
 
 
 class MissingPackageError(EntityEnvError):
@@ -285,7 +285,7 @@ class WorkerDiedError(EntityEnvError):
 
 
 def nearest(name: object, options: Iterable[object]) -> str | None:
-    """Return a hint with the closest valid name or value, or None where nothing is close."""
+    """Return a hint with the closest valid name or value, or None if nothing is close."""
     by_text = {_text(option): option for option in options}
     close = get_close_matches(_text(name), by_text, n=1, cutoff=0.6)
     return f"did you mean {by_text[close[0]]!r}?" if close else None
@@ -294,13 +294,13 @@ def nearest(name: object, options: Iterable[object]) -> str | None:
 def check_known(
     error: type[E], what: str, names: Iterable[object], options: Collection[object]
 ) -> None:
-    """Raise ``error`` for the first of some names that is not one of the valid options.
+    """Raise ``error`` for the first name that is not one of the valid options.
 
     Args:
         error: The class of the error.
         what: The mistake, with ``{}`` in the place of the name.
         names: The names to check.
-        options: The valid ones.
+        options: The valid names.
     """
     for name in names:
         try:
@@ -312,7 +312,7 @@ def check_known(
 
 
 def unknown_name(error: type[E], what: str, name: object, options: Iterable[object]) -> E:
-    """Return the error for a name that is not one of the valid options, with the nearest one."""
+    """Return the error for a name that is not one of the valid options, with the closest one."""
     options = list(options)
     return error(what, options=options, hint=nearest(name, options))
 
@@ -327,7 +327,7 @@ def shorten(value: object, limit: int = 120) -> str:
 
 
 def _text(value: object) -> str:
-    """Return ``str(value)``, in full; never raise."""
+    """Return ``str(value)`` in full; never raise."""
     try:
         return str(value)
     except Exception:

@@ -1,4 +1,4 @@
-"""Environments that show an agent only the entities and features that it knows."""
+"""Environments reduced to the entities and features of an agent."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["fit_environment", "known_part"]
 
 
 def fit_environment(env: Environment, agent: Proposer) -> Environment:
-    """Return the environment without the types and features that the agent does not know.
+    """Return the environment without types and features that the agent does not know.
 
     Raises:
-        SpaceError: As ``known_part``.
+        SpaceError: See ``known_part``.
     """
     selection = known_part(agent, env.obs_space(), env.action_space())
     return env if selection.is_whole else FeatureFilter(env, agent.obs_space)
@@ -27,11 +27,11 @@ def fit_environment(env: Environment, agent: Proposer) -> Environment:
 def known_part(
     agent: Proposer, obs_space: ObsSpace, action_space: Mapping[ActionName, ActionSpace]
 ) -> Selection:
-    """Return what an agent knows of an environment with these spaces.
+    """Return the types and features that an agent knows, as a selection of an environment's space.
 
     Raises:
-        SpaceError: The environment lacks something that the agent knows, has it of another kind, or
-            has other actions.
+        SpaceError: A type or feature of the agent is missing in the environment or is of another
+            kind, or the actions differ.
     """
     try:
         selection = Selection.of(obs_space, agent.obs_space)

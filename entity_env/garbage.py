@@ -1,4 +1,4 @@
-"""Postpones Python's garbage collection to the time between steps."""
+"""Postponement of Python's garbage collection to the time between steps."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ _R = TypeVar("_R")
 
 
 def uncollected(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Return the same function; no garbage is collected while it runs.
+    """Return the function with garbage collection disabled while it runs.
 
-    The observations of many rows are thousands of lists and dicts that live until they are read.
-    Their number sets the collector off; it takes them for objects that stay, and looks through
-    all those of the process again and again. Beside torch that took three times as long as the
-    environments themselves.
+    The observations of many rows are thousands of lists and dicts, which exist until they are
+    read. Their number triggers collections of all objects of the process. With torch imported,
+    these took three times as long as the environments themselves.
     """
 
     @functools.wraps(function)

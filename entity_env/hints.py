@@ -1,4 +1,4 @@
-"""Hints on how the viewer draws a game; without them it finds places, owners and names itself."""
+"""Hints for the viewer on features to draw; without them it recognises common names."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ __all__ = ["EntityHints", "ViewerHints"]
 @named_arguments(SettingError)
 @dataclass(frozen=True)
 class EntityHints:
-    """Hints on the entities of one type. Features are given by their names.
+    """Hints for drawing the entities of one type; features are given by name.
 
     Args:
-        x: The feature of the place from left to right.
-        y: The feature of the place upwards, or downwards as the game's ``y_axis`` says; without it
-            all lie at 0.
+        x: The feature of the horizontal position.
+        y: The feature of the vertical position, in the direction of the game's ``y_axis``; 0 if it
+            is left out.
         owner: The feature of the owner, which colours the edge.
-        color: The feature whose value, a whole number, chooses among ``colors``.
-        colors: A colour for each value, such as ``#d04040``; an empty text draws nothing. Without
-            ``color`` and ``stack`` the first one is that of all.
-        size: The feature that the size of the dots is in proportion to.
+        color: The feature whose value, a whole number, selects one of ``colors``.
+        colors: A colour for each value, such as ``#d04040``; an empty string draws nothing. Without
+            ``color`` and ``stack``, the first one is used for all entities.
+        size: The feature that the size of the dots is proportional to.
         heading: The feature with the direction in radians.
         bar: The feature that is shown as a bar, such as health.
-        range: The feature, or the number, of the radius of a circle around the entity.
+        range: The radius of a circle around the entity, as a feature or a number.
         label: The feature whose value is written on the entity.
         shape: The shape of the dots.
-        tile: Fill the whole cell of a board with a ``square`` or ``hexagon``, and draw a dot on it
-            only where ``color`` is given.
-        ground: The feature whose value chooses the colour of the cell among ``grounds``.
+        tile: The shape that fills the cell of the entity on a board: ``square`` or ``hexagon``. A
+            dot is drawn on it only if ``color`` is given.
+        ground: The feature whose value selects the colour of the cell among ``grounds``.
         grounds: A colour for each value.
-        stack: Features that are spaces one above the other, as in the columns of connect four; each
-            is drawn as a disc in the one of ``colors`` that its value chooses.
+        stack: Features that are drawn as discs one above the other, as in the columns of connect
+            four, each in the one of ``colors`` that its value selects.
     """
 
     x: str | None = None
@@ -58,7 +58,7 @@ class EntityHints:
 
     @property
     def features(self) -> list[str]:
-        """The names of all features that are mentioned."""
+        """The names of all features in the hints."""
         named = [getattr(self, own.name) for own in fields(self) if own.name not in _NO_FEATURES]
         return [name for name in [*named, *self.stack] if isinstance(name, str)]
 
@@ -69,12 +69,13 @@ _NO_FEATURES = ("colors", "grounds", "shape", "tile", "stack")
 @named_arguments(SettingError)
 @dataclass(frozen=True)
 class ViewerHints:
-    """Hints on a game, as ``viewer_hints`` of an environment returns them.
+    """Hints for drawing a game, returned by ``viewer_hints`` of an environment.
 
     Args:
-        entities: Those on entity types.
-        bounds: What part of the plane is always shown: left, right, bottom, top.
-        owners: The colours of the edges of owner 0, 1, ...; else those of ``entity_env.drawing``.
+        entities: Hints by entity type.
+        bounds: The part of the plane that is always shown: left, right, bottom, top.
+        owners: The colours of the edges of owner 0, 1, ...; by default those of
+            ``entity_env.drawing``.
     """
 
     entities: Mapping[EntityName, EntityHints] = field(default_factory=dict)
@@ -82,13 +83,13 @@ class ViewerHints:
     owners: Sequence[str] = ()
 
     def check(self, obs_space: ObsSpace) -> None:
-        """Check that the names are those of a game.
+        """Check the names of entity types and features.
 
         Raises:
-            SettingError: There is no such entity type, or it has no such feature.
+            SettingError: An entity type or a feature does not exist.
         """
         types = obs_space.entities
-        check_known(SettingError, "viewer_hints of an unknown type {}", self.entities, types)
+        check_known(SettingError, "viewer_hints name an unknown type {}", self.entities, types)
         for name, own in self.entities.items():
-            what = f"viewer_hints of {name!r} with an unknown feature {{}}"
+            what = f"viewer_hints of {name!r} name an unknown feature {{}}"
             check_known(SettingError, what, own.features, types[name].names)

@@ -1,4 +1,4 @@
-"""Numbers about episodes: one row's running episode, and summaries that can be merged."""
+"""Metrics of running episodes, and summaries that can be merged."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Metric:
-    """Count, sum, least and greatest of some numbers; two of them merge into one."""
+    """The count, sum, minimum and maximum of some numbers."""
 
     count: int = 0
     sum: float = 0.0
@@ -48,12 +48,12 @@ class Metric:
 
     @property
     def mean(self) -> float:
-        """The average; NaN where there are no numbers."""
+        """The mean; NaN without numbers."""
         return self.sum / self.count if self.count else math.nan
 
 
 class EpisodeTracker:
-    """Follows the running episode of one row: its return, its length, its own metrics."""
+    """The return, the length and the metrics of the running episode of one row."""
 
     def __init__(self) -> None:
         self.reward = 0.0
@@ -66,7 +66,7 @@ class EpisodeTracker:
         self._note(metrics)
 
     def add(self, reward: float, metrics: Mapping[str, float], steps: int = 1) -> None:
-        """Add the reward and the metrics of the frame that some ``steps`` led to."""
+        """Add the reward and the metrics of the frame after some ``steps``."""
         self.reward += reward
         self.length += steps
         if metrics:
@@ -84,15 +84,15 @@ class EpisodeTracker:
     def summary(self) -> dict[str, float]:
         """Return ``episodic_reward``, ``episodic_length`` and the environment's own metrics.
 
-        Each of those is there under its name with its last value. Of one that was given more than
-        once there are ``<name>.mean``, ``.min``, ``.max``, ``.sum`` and ``.count``, too.
+        Metrics have their last value. A metric that was given more than once also has
+        ``<name>.mean``, ``.min``, ``.max``, ``.sum`` and ``.count``.
         """
         summary: dict[str, float] = {}
         for name, (_, count, total, least, greatest) in self._values.items():
             if count > 1:
                 parts = (total / count, least, greatest, total, float(count))
                 summary |= {f"{name}.{part}": v for part, v in zip(_PARTS, parts, strict=True)}
-        # What an environment itself calls energy.mean is that.
+        # A metric of the environment itself with such a name, as energy.mean, takes precedence.
         summary |= {name: values[0] for name, values in self._values.items()}
         return summary | {
             "episodic_reward": self.reward,
@@ -105,10 +105,10 @@ class EpisodeTracker:
         return {"reward": self.reward, "length": self.length, "metrics": values}
 
     def set_state(self, state: Mapping[str, object]) -> None:
-        """Go back to what ``get_state`` returned.
+        """Restore a state of ``get_state``.
 
         Raises:
-            One of ``errors.DAMAGES``: It is something else; nothing has changed.
+            One of ``errors.DAMAGES``: The state is damaged; nothing has changed.
         """
         reward = float(state["reward"])  # type: ignore[arg-type]
         length = int(state["length"])  # type: ignore[call-overload]
@@ -124,7 +124,7 @@ class EpisodeTracker:
 
 
 class EpisodeTrackers:
-    """The running episodes of R rows; adds up rewards and lengths of all at once."""
+    """The running episodes of R rows, whose rewards and lengths are added up at once."""
 
     def __init__(self, rows: int) -> None:
         self._rewards = np.zeros(rows, np.float64)
@@ -136,7 +136,7 @@ class EpisodeTrackers:
         return len(self._each)
 
     def __getitem__(self, row: int) -> EpisodeTracker:
-        """Return the episode of a row as it is now."""
+        """Return the current episode of a row."""
         tracker = self._each[row]
         tracker.reward, tracker.length = float(self._rewards[row]), int(self._lengths[row])
         return tracker
@@ -147,7 +147,7 @@ class EpisodeTrackers:
         self._each[row].begin(metrics)
 
     def add(self, rewards: npt.NDArray[np.float64], metrics: Sequence[Mapping[str, float]]) -> None:
-        """Add what a step led to in each row. Shape of ``rewards``: (R,)."""
+        """Add the rewards (R,) and metrics of a step."""
         self._rewards += rewards
         self._lengths += 1
         if any(metrics):
@@ -155,7 +155,7 @@ class EpisodeTrackers:
                 tracker._note(own)
 
     def set_state(self, row: int, state: Mapping[str, object]) -> None:
-        """Go back to the episode that ``get_state`` of a row's tracker returned."""
+        """Restore the episode of a row from a state of its tracker."""
         tracker = self._each[row]
         tracker.set_state(state)
         self._rewards[row], self._lengths[row] = tracker.reward, tracker.length
@@ -164,7 +164,7 @@ class EpisodeTrackers:
 def metric_columns(
     summaries: Sequence[Mapping[str, float] | None],
 ) -> dict[str, npt.NDArray[np.float64]]:
-    """Return a column for each metric of ended episodes (None: none), NaN in rows without it."""
+    """Return a column for each metric of ended episodes, with NaN in rows without it."""
     columns: dict[str, npt.NDArray[np.float64]] = {}
     for row, summary in enumerate(summaries):
         if summary:
@@ -188,9 +188,9 @@ def merge_columns(
 def complete_columns(
     columns: Mapping[str, npt.NDArray[np.float64]],
 ) -> dict[str, npt.NDArray[np.float64]]:
-    """Fill in the mean, sum, ... of metrics that were given once, where other episodes have them.
+    """Fill in the mean, sum, ... of metrics that were given once, if other episodes have them.
 
-    Without these the mean over episodes would be one over the longer episodes only.
+    Otherwise means would cover only the longer episodes.
     """
     completed = dict(columns)
     for name, column in columns.items():
@@ -202,7 +202,7 @@ def complete_columns(
 
 
 def is_derived(name: str, names: Container[str]) -> bool:
-    """Return True if a metric is the mean, least, ... of another one among ``names``."""
+    """Return True if a metric is the mean, minimum, ... of another one among ``names``."""
     base, _, part = name.rpartition(".")
     return part in _PARTS and base in names
 

@@ -1,4 +1,4 @@
-"""Environments in the files of the current folder, for hints; files are read, never imported."""
+"""Search for environments in the current folder, for hints, without importing files."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ __all__ = ["meant_nearby"]
 
 _MOST_FILES = 300
 _MOST_BYTES = 1_000_000
-_MADE = re.compile(r"(Env|Environment)$")  # of ours, Gymnasium's and most people's own
+_MADE = re.compile(r"(Env|Environment)$")  # common names of base classes
 
 
 def meant_nearby(name: object) -> str | None:
-    """Return the dotted path of an environment in a file near here that ``name`` may mean.
+    """Return the dotted path of an environment in the current folder that ``name`` may mean.
 
     Args:
         name: Anything like ``Orchard``, ``orchard``, ``orchard.py``, ``games/orchard.py`` or
@@ -38,7 +38,7 @@ def meant_nearby(name: object) -> str | None:
 
 
 def _plain(name: str) -> str:
-    """Return letters and digits only: ``my_orchard`` and ``MyOrchard`` are one name."""
+    """Return the letters and digits of a name, equal for ``my_orchard`` and ``MyOrchard``."""
     return re.sub(r"[\W_]", "", name).casefold()
 
 

@@ -30,7 +30,7 @@ EntityID: TypeAlias = Hashable
 Features: TypeAlias = Union[npt.NDArray[Any], Sequence[Sequence[float]]]
 """Rows of numbers, one row for each entity. Shape: (N, F)."""
 NO_REWARD = float("0")
-"""The reward where none is given: an object of its own, so that a check can tell it from others."""
+"""The default reward: a separate object, so that a check can distinguish it from a given 0."""
 BoolMask: TypeAlias = Union[npt.NDArray[np.bool_], Sequence[Any]]
 
 
@@ -40,9 +40,9 @@ class CategoricalActionMask:
     """The entities that pick a choice, and the choices of each of them.
 
     Args:
-        actor_ids: The actors by id; excludes ``actor_types``.
-        actor_types: The actors by entity type, in the order given. A type that is absent from the
-            frame adds nobody. With neither argument every entity is an actor.
+        actor_ids: The actors by id; give either this or ``actor_types``.
+        actor_types: The actors by entity type, in the order given; a type may be absent from the
+            frame. With neither argument every entity is an actor.
         mask: Shape (actors, choices), True = allowed. None allows everything.
     """
 
@@ -56,15 +56,14 @@ class CategoricalActionMask:
 class SelectEntityActionMask:
     """The entities that select another one, and those that they can select.
 
-    Where a frame holds nothing to select, its actors have nothing to do: the action then has no
-    actors in that frame.
+    The action has no actors in frames without selectable entities.
 
     Args:
-        actor_ids: The actors by id; excludes ``actor_types``.
+        actor_ids: The actors by id; give either this or ``actor_types``.
         actor_types: The actors by entity type. With neither argument every entity is an actor.
-        actee_ids: The selectable entities by id; excludes ``actee_types``.
+        actee_ids: The selectable entities by id; give either this or ``actee_types``.
         actee_types: The selectable entities by type. With neither argument all are selectable.
-        mask: Shape (actors, actees), True = this actor can select this actee. None allows all.
+        mask: Shape (actors, actees), True = allowed. None allows all pairs.
     """
 
     actor_ids: Sequence[EntityID] | None = None
@@ -77,7 +76,7 @@ class SelectEntityActionMask:
 @quick_arguments(ActionMaskError)
 @dataclass(slots=True)
 class GlobalCategoricalActionMask:
-    """The choices that the player as a whole has.
+    """The choices of the player as a whole.
 
     Args:
         mask: Shape (choices,) or (1, choices), True = allowed. None allows everything.
@@ -92,7 +91,7 @@ class ContinuousActionMask:
     """The entities that set the numbers of a continuous action.
 
     Args:
-        actor_ids: The actors by id; excludes ``actor_types``.
+        actor_ids: The actors by id; give either this or ``actor_types``.
         actor_types: The actors by entity type. With neither argument every entity is an actor.
     """
 
@@ -103,7 +102,7 @@ class ContinuousActionMask:
 @quick_arguments(ActionMaskError)
 @dataclass(slots=True)
 class GlobalContinuousActionMask:
-    """Says that the player as a whole sets the numbers of a continuous action."""
+    """A mark that the player as a whole sets the numbers of a continuous action."""
 
 
 ActionMask: TypeAlias = Union[
@@ -117,26 +116,26 @@ ActionMask: TypeAlias = Union[
 
 @dataclass(kw_only=True, slots=True)
 class Observation:
-    """One frame as an environment shows it.
+    """The entities, masks and reward of one frame, returned by an environment.
 
-    Give the entities either as ``features`` (and ``ids``) or as ``entities``. To set anything that
-    is not named here is an AttributeError.
+    Give the entities either as ``features`` (and ``ids``) or as ``entities``. Setting any other
+    attribute raises an AttributeError.
 
     Args:
-        features: Rows of features for each entity type. An absent type has no entities.
+        features: Rows of features for each entity type. A type that is left out has no entities.
         entities: For each entity type its rows, or a pair (rows, ids), or None.
         ids: Ids of the entities of each type, unique in the frame, in a list, a tuple, a set or the
             keys of a dict. May be left out for types that nothing refers to by id.
-        actions: For each action who may take it. An action left out cannot be taken this step.
-        reward: The reward of the step that led here.
-        done: The episode is over.
-        truncated: With ``done``: a limit ended the episode, not the game, so the value of this
-            last observation still counts.
-        global_features: Shape (G,), the features that each frame has once.
-        visible: For each entity type a mask of shape (N,). Entities marked False are seen by the
-            value function only. A type left out is visible.
-        metrics: Named numbers to log. Of each its last value in an episode is kept, and of one that
-            is given more than once also mean, min, max, sum and count, as ``energy.mean``.
+        actions: The mask of each action. An action that is left out cannot be taken in this step.
+        reward: The reward of the last step.
+        done: True at the end of the episode.
+        truncated: True if a limit ended the episode, not the game; set ``done``, too. The value of
+            this observation is then added to the return.
+        global_features: The features that each frame has once. Shape: (G,).
+        visible: For each entity type a mask of shape (N,). Entities marked False are hidden from
+            the policy, but not from the value function. A type that is left out is visible.
+        metrics: Named numbers to log. The last value of each episode is logged; for a metric that
+            is given more than once, also its mean, min, max, sum and count, as ``energy.mean``.
     """
 
     features: Mapping[EntityName, Features | None] | None = None
@@ -167,7 +166,7 @@ class Observation:
     ) -> None:
         if unnamed:
             raise ObservationError(
-                "the parts of an observation are given by name",
+                "the parts of an observation must be given by name",
                 expected="Observation(features={...}, ...)",
                 received=shorten(unnamed[0]),
             )
@@ -187,17 +186,17 @@ class Observation:
         self.metrics = {} if metrics is None else metrics
 
     def __post_init__(self, entities: Mapping[EntityName, Any] | None) -> None:
-        """Fill in absent parts where a dataclass adds some to these, whose own ``__init__`` ran."""
+        """Set the parts that the ``__init__`` of a subclass that is a dataclass has left out."""
         own: dict[str, Any] = {part.name: getattr(self, part.name) for part in fields(Observation)}
         Observation.__init__(self, **own, entities=entities)
 
     @classmethod
     def empty(cls) -> Observation:
-        """Return an observation without entities, in which nobody acts."""
+        """Return an observation without entities and actors."""
         return cls()
 
     def num_entities(self, entity: EntityName) -> int:
-        """Return the number of entities of a type; 0 for a type that is absent."""
+        """Return the number of entities of a type, 0 if the type is absent."""
         return self._numbered([entity])[0]
 
     def index_to_id(self, obs_space: ObsSpace) -> list[EntityID | None]:
@@ -205,7 +204,7 @@ class Observation:
         return self._numbered(obs_space.entities)[1]
 
     def id_to_index(self, obs_space: ObsSpace) -> dict[EntityID, int]:
-        """Return the index that each id has in ``index_to_id``."""
+        """Return the index of each id in ``index_to_id``."""
         return self._numbered(obs_space.entities)[2]
 
     def _numbered(
@@ -222,10 +221,10 @@ class Observation:
                 if ids is not None:
                     index_of |= {one: len(all_ids) + place for place, one in enumerate(own)}
                 count, all_ids = count + there, all_ids + own
-        except Exception as error:  # parts that are no dicts, ids that cannot be hashed
+        except Exception as error:  # parts that are not dicts, ids that cannot be hashed
             raise ObservationError(
                 f"the entities of an observation cannot be numbered: {shorten(error)}",
-                expected="dicts from entity type to rows, and to ids",
+                expected="dicts from entity types to rows, and to ids",
                 received=shorten(self),
             ) from error
         return count, all_ids, index_of
@@ -246,17 +245,17 @@ def _number_of(rows: Any) -> int:
 def _from_entities(
     entities: Mapping[EntityName, Any], features: object, ids: object
 ) -> tuple[dict[EntityName, Features | None], dict[EntityName, Sequence[EntityID]]]:
-    """Return the features and ids in ``entities``, beside which there must be none."""
+    """Return the features and ids in ``entities``; check that they are not given twice."""
     if features is not None or ids is not None:
         raise ObservationError(
             "an observation gives its entities twice",
-            expected="entities, or features with ids",
+            expected="either entities, or features with ids",
             received="both",
         )
     if not isinstance(entities, Mapping):
         raise ObservationError(
             "Observation.entities is not a mapping",
-            expected="a dict from entity type to rows, (rows, ids) or None",
+            expected="a dict from entity types to rows, (rows, ids) or None",
             received=shorten(entities),
         )
     return _split_entities(entities)
@@ -274,7 +273,7 @@ def _split_entities(
             features[name], ids[name] = value
         else:
             raise ObservationError(
-                f"entity type {shorten(name)} is a tuple of {len(value)}",
+                f"the value of entity type {shorten(name)} is a tuple of length {len(value)}",
                 expected="rows, or a pair (rows, ids); write the rows as a list",
                 received=shorten(value),
             )

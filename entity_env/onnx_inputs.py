@@ -1,4 +1,4 @@
-"""The inputs of a network in a file of ONNX, from observations and without torch.
+"""The inputs of an exported ONNX network, made of observations and without torch.
 
     spaces = spaces_from_json(json.loads(Path("runs/<run>/spaces.json").read_text()))
     session = onnxruntime.InferenceSession("policy.onnx")
@@ -33,16 +33,16 @@ def onnx_inputs(
     obs_space: ObsSpace,
     action_space: Mapping[ActionName, ActionSpace],
 ) -> dict[str, npt.NDArray[Any]]:
-    """Return the inputs of an exported network by name, but for ``memory``.
+    """Return the inputs of an exported network by name, except ``memory``.
 
     Args:
-        observations: B of them, checked as everywhere. Entities that are not visible are left out.
+        observations: B observations. Entities that are not visible are left out.
         obs_space: The space that the network was trained with.
         action_space: The actions that it was trained with.
 
     Raises:
-        EntityEnvError: An observation does not fit the spaces, or some of several observations
-            leave out an action of the player as a whole.
+        EntityEnvError: An observation does not fit the spaces, or only some of the observations
+            have a global action.
     """
     frames = batch_obs([_visible_part(own) for own in observations], obs_space, action_space)
     found: dict[str, npt.NDArray[Any]] = {}
@@ -56,7 +56,7 @@ def onnx_inputs(
             found[f"{name}/actors"], found[f"{name}/lengths"] = _column(actors), actors.size1()
         elif len(_column(actors)) != len(observations):
             raise ObservationError(
-                f"the action {name!r} of the player is missing in some of the observations",
+                f"the global action {name!r} is missing in some of the observations",
                 expected="in each of them, or one observation at a time",
             )
         if isinstance(mask, VecSelectEntityActionMask):
@@ -90,7 +90,7 @@ def _column(buffer: Any) -> npt.NDArray[np.int64]:
 
 
 def _pairs(mask: VecSelectEntityActionMask) -> npt.NDArray[np.bool_]:
-    """Return which actors may select which actees, of all frames; shape (A, E)."""
+    """Return the pairs of actors and actees that are allowed in all frames; shape (A, E)."""
     many, each = mask.actors.size1(), mask.actees.size1()
     of_actor, of_actee = (np.repeat(np.arange(len(own)), own) for own in (many, each))
     allowed: npt.NDArray[np.bool_] = of_actor[:, None] == of_actee[None, :]

@@ -1,8 +1,7 @@
-"""Methods that have the names of ``Environment``'s own, and mean something else.
+"""Methods of environments with the names of ``Environment``'s methods and another meaning.
 
-Environments that were written for another library may have a ``seed`` that plants, or a
-``get_state`` that returns the board. They are played all the same: without their state, and with
-a warning that says so.
+Environments that were written for another library may have a ``get_state`` that returns the board.
+They can be played, but their state is not saved, and a warning says so.
 """
 
 from __future__ import annotations
@@ -31,24 +30,24 @@ _EXPECTED = {
 
 
 class OwnMethodWarning(UserWarning):
-    """A method has the name of one of ``Environment``'s, and is none."""
+    """A warning that a method with a name of ``Environment`` has another meaning."""
 
 
 def takes_seed(seed: Callable[..., Any]) -> bool:
-    """Return True if a method called ``seed`` has one number as its argument, by the name of it."""
+    """Return True if the signature of a method ``seed`` has one number as its argument."""
     try:
         parameters = list(signature(seed).parameters.values())
         signature(seed).bind(0)
-    except (TypeError, ValueError):  # another number of arguments, or none that is known
+    except (TypeError, ValueError):  # another number of arguments, or no signature
         return False
     first = parameters[0]
     return first.kind is Parameter.VAR_POSITIONAL or "seed" in first.name
 
 
 def warn_of_seed(env: object, error: Exception) -> None:
-    """Say that ``seed`` was no method that seeds."""
+    """Warn that the method ``seed`` does not seed."""
     _warn(
-        f"{type(env).__name__}.seed seeds nothing ({shorten(error)}): only self.rng is seeded. "
+        f"{type(env).__name__}.seed cannot be used ({shorten(error)}): only self.rng is seeded. "
         "seed(self, seed) takes a whole number"
     )
 
@@ -66,11 +65,11 @@ def can_save(env: Any) -> bool:
 
 
 def returns_state(env: Any) -> bool:
-    """Return True if ``get_state`` returns a state, in an environment that is being played."""
+    """Return True if ``get_state`` returns a state, for an environment after reset."""
     env = getattr(env, "unwrapped", env)
     try:
         state = env.get_state()
-    except Exception:  # whoever saves the environment is told
+    except Exception:  # saving the environment raises the error
         return True
     if isinstance(state, Mapping) or _is_json(state):
         return True
@@ -79,7 +78,7 @@ def returns_state(env: Any) -> bool:
 
 
 def warn_of_return(env: Any, name: str, returned: object) -> None:
-    """Say that what ``get_state`` or ``set_state`` has returned is no state or no observation."""
+    """Warn that the result of ``get_state`` or ``set_state`` has the wrong type."""
     _warn_of_state(getattr(env, "unwrapped", env), name, f"returned {shorten(returned)}")
 
 

@@ -1,4 +1,4 @@
-"""Playing whole episodes, with any policy over a ``VecEnv`` or over single observations."""
+"""Functions that play whole episodes, with policies for rows or for single observations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plug-ins of installed packages: environments by name, and loaders of agents.
+"""Plug-ins of installed packages, which register environments or load agents.
 
 A package declares them as entry points:
 
@@ -23,7 +23,7 @@ AGENTS = "entity_env.agents"
 
 
 def load_plugins(group: str) -> list[Any]:
-    """Import what all installed packages declare for a group; a broken one is a warning only."""
+    """Import the plug-ins of a group of all packages; warn of those that cannot be imported."""
     loaded = (_load(point) for point in sorted(entry_points(group=group)))
     return [plugin for plugin in loaded if plugin is not None]
 
@@ -31,7 +31,7 @@ def load_plugins(group: str) -> list[Any]:
 def _load(point: EntryPoint) -> Any:
     try:
         return point.load()
-    except Exception as error:  # a package of others may raise anything
+    except Exception as error:  # a plug-in may raise anything
         warnings.warn(
             f"plug-in {point.name!r} of {point.group} cannot be loaded from {point.value!r}: "
             f"{type(error).__name__}: {error}",

@@ -1,4 +1,4 @@
-"""Environments by short name or dotted path."""
+"""Registry of environments by short name or dotted path."""
 
 from __future__ import annotations
 
@@ -45,41 +45,41 @@ __all__ = [
 ]
 
 Factory: TypeAlias = Callable[..., Environment | MultiPlayerEnvironment | VecEnv]
-"""Makes environments, for one player or several; or makes all rows: a subclass of ``VecEnv``, or a
-function ``-> VecEnv``."""
+"""A callable that makes environments for one or several players, or all rows: a subclass of
+``VecEnv``, or a function ``-> VecEnv``."""
 
 _FACTORIES: dict[str, str] = {}
 _OLDER_DEFAULTS: dict[str, Mapping[str, Any]] = {}
-"""By dotted path."""
+"""Earlier defaults of settings, by dotted path of the environment."""
 
 
 def register(name: str, path: str, older_defaults: Mapping[str, Any] | None = None) -> None:
-    """Give the environment at a dotted path, such as ``my_pkg.my_env.MyEnv``, a short name.
+    """Register a short name for the environment at a dotted path.
 
-    The path may also lead to a subclass of ``VecEnv``. Nothing is imported until the name is used.
+    The path may also name a subclass of ``VecEnv``. Nothing is imported until the name is used.
 
     Args:
         name: The short name.
-        path: The dotted path.
-        older_defaults: The settings that came later, or have another default than they had, each
-            with what it was before: that is what older runs and replays mean, which do not hold it.
+        path: The dotted path, such as ``my_pkg.my_env.MyEnv``.
+        older_defaults: The earlier values of settings that were added later or whose defaults have
+            changed. They apply to older runs and replays, which do not contain these settings.
     """
     if not (type(name) is str and type(path) is str and name):
         raise UnknownEnvironmentError(
-            "a short name and a dotted path are strings",
+            "a short name or a dotted path is not a string",
             expected='register("my_env", "my_pkg.my_env.MyEnv")',
             received=f"register({shorten(name)}, {shorten(path)})",
         )
     if name in _FACTORIES and _FACTORIES[name] != path:
         raise UnknownEnvironmentError(
-            f"the name {name!r} is taken", received=path, expected=f"not {_FACTORIES[name]}"
+            f"the name {name!r} is already registered, for {_FACTORIES[name]}", received=path
         )
     _FACTORIES[name] = path
     _OLDER_DEFAULTS[_dotted(path)] = dict(older_defaults or {})
 
 
 def registered() -> tuple[str, ...]:
-    """Return all short names, those of installed packages among them."""
+    """Return all short names, including those of installed packages."""
     load_plugins(ENVIRONMENTS)
     return tuple(sorted(_FACTORIES))
 
@@ -90,18 +90,18 @@ def is_registered(name: str) -> bool:
 
 
 def registered_packages() -> frozenset[str]:
-    """Return the top-level packages that registered environments live in."""
+    """Return the top-level packages of the registered environments."""
     return frozenset(_FACTORIES[name].partition(".")[0] for name in registered())
 
 
 def path_of(name: str) -> str:
-    """Return the dotted path, ``module.attribute``, behind a short name or a dotted path.
+    """Return the dotted path, ``module.attribute``, of a short name or a dotted path.
 
-    Short names that nobody has registered yet are looked for in installed packages. Nothing else is
-    imported.
+    Short names that are not registered yet are looked up in the entry points of installed
+    packages. Nothing else is imported.
 
     Raises:
-        UnknownEnvironmentError: A short name that is not registered, or no path.
+        UnknownEnvironmentError: The short name is not registered, or the path is not valid.
     """
     if isinstance(name, str):
         name = str.__str__(name)  # the plain string of a subclass of str
@@ -109,7 +109,7 @@ def path_of(name: str) -> str:
         load_plugins(ENVIRONMENTS)
     path = _dotted(_FACTORIES.get(name, name)) if isinstance(name, str) else ""
     module_name, _, _ = path.rpartition(".")
-    # Anything else than names would make Python look for files wherever slashes lead.
+    # With other strings, such as paths with slashes, Python would look for files elsewhere.
     if not module_name or not all(part.isidentifier() for part in module_name.split(".")):
         raise UnknownEnvironmentError(
             f"unknown environment {shorten(name)}",
@@ -121,19 +121,19 @@ def path_of(name: str) -> str:
 
 
 def resolve(name: str) -> Factory:
-    """Return the class or function behind a name or dotted path; import its module.
+    """Return the class or function of a short name or dotted path; import its module.
 
-    Nothing of it is called: that it is a subclass of ``Environment`` or ``VecEnv``, or a function
-    annotated to return one, is all that is found out.
+    The object is not called. It must be a subclass of ``Environment`` or ``VecEnv``, or a function
+    that is annotated to return one.
 
     Raises:
-        UnknownEnvironmentError: There is no such thing, or it makes no environments.
+        UnknownEnvironmentError: The object does not exist, or does not make environments.
     """
     path = path_of(name)
     found = find(path)
     if made_by(found) is None:
         raise UnknownEnvironmentError(
-            f"{path!r} is no environment",
+            f"{path!r} is not an environment",
             expected="a subclass of Environment or VecEnv, or a function annotated to return one",
             received=_described(found),
             hint=_how_to_annotate(found),
@@ -143,15 +143,15 @@ def resolve(name: str) -> Factory:
 
 
 def find(path: str) -> Any:
-    """Import the module of a dotted path, and return the callable object there.
+    """Import the module of a dotted path, and return the callable object at the path.
 
     Raises:
-        UnknownEnvironmentError: The module cannot be imported, or has nothing of that name.
+        UnknownEnvironmentError: The module cannot be imported, or has no object of that name.
     """
     module_name, _, attribute = path.rpartition(".")
     try:
         module = importlib.import_module(module_name)
-    except FAILURES as error:  # a module of the user's may raise anything
+    except FAILURES as error:  # a user's module may raise anything
         missing = isinstance(error, ModuleNotFoundError) and error.name in module_name.split(".")
         raise UnknownEnvironmentError(
             f"environment {path!r}: importing {module_name!r} failed: "
@@ -168,7 +168,7 @@ def find(path: str) -> Any:
     return found
 
 
-_START = "the module must be importable from where you start the program"
+_START = "the module must be importable from the folder in which you start the program"
 
 
 def _meant(name: object) -> str | None:
@@ -181,10 +181,7 @@ def _dotted(path: str) -> str:
 
 
 def _is_offered(value: Any, name: str, module: ModuleType) -> bool:
-    """Return True if a value in ``module`` makes environments, and is not just imported there.
-
-    A package offers what its own modules define.
-    """
+    """Return True if a value makes environments, and ``module`` or its submodules define it."""
     home = getattr(value, "__module__", None)
     is_own = home == module.__name__ or str(home).startswith(f"{module.__name__}.")
     if name.startswith("_") or not is_own or inspect.isabstract(value):
@@ -193,9 +190,9 @@ def _is_offered(value: Any, name: str, module: ModuleType) -> bool:
 
 
 def made_by(factory: Any) -> type | None:
-    """Return the class of environments, games or rows that a class, or a function, says it makes.
+    """Return the class of environments, games or rows that a class or function makes.
 
-    None for whatever says nothing of the kind, lambdas among it.
+    Functions are judged by their annotation; None if there is none, as for lambdas.
     """
     while type(factory) is functools.partial:
         factory = factory.func
@@ -220,7 +217,7 @@ def _described(found: Any) -> str:
     kind = "class" if inspect.isclass(found) else type(found).__name__
     if inspect.isfunction(found):
         if "return" not in found.__annotations__:
-            return "a function that does not say what it returns"
+            return "a function without a return annotation"
         return f"a function annotated to return {shorten(found.__annotations__['return'])}"
     return f"{kind} {shorten(getattr(found, '__qualname__', found))}"
 
@@ -229,9 +226,9 @@ def _how_to_annotate(found: Any) -> str | None:
     if not inspect.isfunction(found):
         return None
     if found.__name__ == "<lambda>":
-        return "a lambda has no annotation: write def make() -> Environment: ..."
+        return "a lambda cannot be annotated: write def make() -> Environment: ..."
     return (
-        "if it makes environments, say so where it is defined: "
+        "if it makes environments, annotate it: "
         f"def {found.__name__}(...) -> Environment, or -> VecEnv if it makes all rows"
     )
 
@@ -243,24 +240,24 @@ def is_rows(factory: Factory) -> TypeGuard[Callable[..., VecEnv]]:
 
 
 def has_seats(factory: Factory) -> TypeGuard[Callable[..., MultiPlayerEnvironment]]:
-    """Return True if this makes a game of several players."""
+    """Return True if ``factory`` makes games of several players."""
     made = made_by(factory)
     return made is not None and issubclass(made, MultiPlayerEnvironment)
 
 
 def seated(factory: Factory) -> Callable[..., MultiPlayerEnvironment] | None:
-    """Return the maker of a game of several players, or None for one player.
+    """Return a function that makes games of several players, or None for one player.
 
-    Of what makes rows it is their ``environment``, the readable game.
+    For rows, return their attribute ``environment``, the same game in Python.
     """
     readable: Any = _environment_of(factory) if is_rows(factory) else factory
     return readable if readable is not None and has_seats(readable) else None
 
 
 def alone(factory: Factory) -> Callable[..., Environment]:
-    """Return the maker of one environment: ``factory``, or ``environment`` of rows.
+    """Return a function that makes one environment: ``factory``, or ``environment`` of rows.
 
-    Of a game of several players it is one seat among players at random.
+    For a game of several players, the environment is one seat, with random players in the others.
     """
     if has_seats(factory):
         return functools.partial(MaskedEnvironment, factory)
@@ -270,7 +267,7 @@ def alone(factory: Factory) -> Callable[..., Environment]:
     if environment is None:
         name = getattr(factory, "__name__", "the environment")
         raise UnknownEnvironmentError(
-            f"{name} plays many rows and names no environment to play alone",
+            f"{name} makes rows, and does not name an environment for a single game",
             hint=f"set {name}.environment = MyEnv, a class that takes the same settings",
         )
     if has_seats(environment):
@@ -283,14 +280,14 @@ def _environment_of(factory: Callable[..., VecEnv]) -> Callable[..., Environment
 
 
 def check_settings(factory: Factory, settings: dict[str, Any]) -> None:
-    """Refuse settings that the environment's constructor does not take, or lacks."""
+    """Raise SettingError for settings that the constructor does not take, or misses."""
     if is_rows(factory):
         factory = _environment_of(factory) or factory
     try:
         parameters = dict(inspect.signature(factory).parameters)
     except (TypeError, ValueError):  # some callables have no signature
         return
-    if is_rows(factory):  # arguments that the maker of the rows gives
+    if is_rows(factory):  # these arguments are not settings
         parameters = {k: p for k, p in parameters.items() if k not in ("num_envs", "seed")}
     name = getattr(factory, "__name__", "the environment")
     takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
@@ -313,9 +310,10 @@ def check_settings(factory: Factory, settings: dict[str, Any]) -> None:
 def needing_consent(factory: Factory, settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Return the settings, with their values, that name code or files.
 
-    An environment lists them as ``consent_settings``, each with a function that is true of harmless
-    values, or None; the name ``**`` stands for all that its constructor has no parameter for.
-    Whatever says nothing of what it makes may be a wrapper of what its setting ``env`` names.
+    An environment lists them as ``consent_settings``, each with None or a function that returns
+    True for harmless values; the name ``**`` stands for all settings that are not parameters of
+    the constructor. A factory without a known class may wrap the environment in its setting
+    ``env``.
     """
     readable = _environment_of(factory) if is_rows(factory) else None
     said: dict[str, Any] = {} if made_by(factory) is not None else {"env": None}
@@ -334,12 +332,12 @@ def needing_consent(factory: Factory, settings: Mapping[str, Any]) -> Iterator[t
 
 
 def with_defaults(name: str, settings: Mapping[str, Any], *, older: bool) -> dict[str, Any]:
-    """Return settings with those whose defaults have changed, which files written since then hold.
+    """Return ``settings`` with those added whose defaults have changed.
 
     Args:
         name: The short name or dotted path.
-        settings: The settings that are known.
-        older: Take the values of before for those that are missing, not the defaults of today.
+        settings: The settings that are given.
+        older: Add the earlier defaults, not the current ones.
     """
     load_plugins(ENVIRONMENTS)
     found = _OLDER_DEFAULTS.get(_dotted(_FACTORIES.get(name, name)), {})
@@ -350,7 +348,7 @@ def with_defaults(name: str, settings: Mapping[str, Any], *, older: bool) -> dic
 
 
 def make(name: str, **settings: Any) -> Environment:
-    """Return an environment by short name or dotted path; ``settings`` go to its constructor."""
+    """Make an environment by short name or dotted path, with ``settings`` as its arguments."""
     factory = resolve(name)
     check_settings(factory, settings)
     return alone(factory)(**settings)

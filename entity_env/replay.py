@@ -1,6 +1,6 @@
 """Play a replay again: ``python -m entity_env.replay games.replay [--row 3] [--commands]``.
 
-Says whether it is still the same game, step by step; see ``entity_env.recording.replays``.
+Check at each step that the game is still the same; see ``entity_env.recording.replays``.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ def show(
     trust: bool = False,
     damaged: bool = False,
 ) -> None:
-    """Play a replay again, and print what happened.
+    """Play a replay again, and print its decisions and the ends of episodes.
 
     Args:
-        path: The file.
-        row: Only what this row decided, and how its episodes ended; None: all rows.
-        commands: Print every decision.
-        trust: The consent to import an environment that nobody has registered.
-        damaged: Play what stands before a damaged line.
+        path: Path of the file.
+        row: Number of the only row to print; None prints all rows.
+        commands: True to print every decision.
+        trust: Consent to import an environment that is not registered.
+        damaged: True to play the part before a damaged line.
 
     Raises:
-        EntityEnvError: It cannot be read, or does not play the same game.
+        EntityEnvError: The file cannot be read, or the game differs from the recorded one.
     """
     replay = Replay.read(path, damaged=damaged)
     settings = "".join(f" {name}={value}" for name, value in replay.settings.items())
@@ -43,7 +43,7 @@ def show(
     print(f"{replay.env}{settings}, seed {replay.seed}, {rows}, {len(replay.steps):,} steps")
     if row is not None and not 0 <= row < max(replay.rows, 1):
         raise SettingError(
-            "there is no such row", expected=f"0 to {max(replay.rows, 1) - 1}", received=row
+            "the row does not exist", expected=f"0 to {max(replay.rows, 1) - 1}", received=row
         )
     with replay.make_rows(trust=trust) as played:
         space = played.action_space()
@@ -63,7 +63,7 @@ def _text(numbers: dict[str, Any]) -> str:
 
 
 def _line(command: RecordedCommand, space: dict[ActionName, ActionSpace]) -> str:
-    """Return one decision as text, by the names of its choices."""
+    """Return one decision as text, with the names of its choices."""
     texts = []
     for name, chosen in command.actions.items():
         labels = getattr(space[name], "index_to_label", None)
@@ -83,7 +83,7 @@ def main(arguments: list[str] | None = None) -> int:
         "--trust", action="store_true", help="import the code that the replay names"
     )
     parser.add_argument(
-        "--damaged", action="store_true", help="play what stands before a damaged line"
+        "--damaged", action="store_true", help="play the part before a damaged line"
     )
     given = parser.parse_args(arguments)
     return run_program(lambda: show(**vars(given)))

@@ -1,4 +1,4 @@
-"""Play any environment in the terminal, alone or beside an agent."""
+"""Play any environment in the terminal, yourself or with an agent."""
 
 from __future__ import annotations
 

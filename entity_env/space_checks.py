@@ -27,12 +27,12 @@ __all__ = [
 
 _MOST_VALUES = 2**24
 _MOST_FLAGS = 24
-_WHY_SO_FEW = "observations hold features as float32, which cannot tell all larger numbers apart"
+_WHY_SO_FEW = "features are float32, which cannot represent all larger integers"
 _SIDES = "height and width, two whole numbers of at least 1"
 
 
 def check_name(kind: str, name: object) -> None:
-    """Raise SpaceError unless ``name`` is a string with something in it."""
+    """Raise SpaceError unless ``name`` is a non-empty string."""
     if not isinstance(name, str) or not _behaves(name) or not name:
         raise SpaceError(f"{kind} name is not a non-empty string", received=shorten(name))
 
@@ -48,7 +48,7 @@ def _behaves(name: str) -> bool:
 
 
 def check_unique(kind: str, names: list[str]) -> None:
-    """Raise SpaceError where a name is there twice."""
+    """Raise SpaceError if a name occurs twice."""
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise SpaceError(f"{kind} {twice!r} is given twice", received=shorten(names))
@@ -60,39 +60,39 @@ def is_finite_number(value: Any) -> bool:
         return False
     try:
         return math.isfinite(struct.unpack("f", struct.pack("f", value))[0])
-    except Exception:  # beyond all float32, or of an odd class
+    except Exception:  # too large for float32, or another class
         return False
 
 
 def plain_number(value: Any) -> Any:
-    """Return NumPy's numbers as Python's, which JSON can hold, and everything else as it is."""
+    """Convert NumPy numbers to Python's, for JSON; return other objects unchanged."""
     kept: tuple[type, ...] = (int, float)
     return float(value) if isinstance(value, Real) and type(value) not in kept else value
 
 
 def in_order(what: str, items: object, expected: str, hint: str | None = None) -> tuple[Any, ...]:
-    """Return the items of a list, or of anything else that keeps an order of its own.
+    """Return the items of a list or another ordered collection.
 
     Raises:
-        SpaceError: Text, a dict, a set, or what has no items; ``hint`` is for dicts.
+        SpaceError: A string, a dict, a set, or an object without items; ``hint`` is for dicts.
     """
     unordered = isinstance(items, set | frozenset)
     if isinstance(items, str | Mapping) or unordered or not isinstance(items, Iterable):
         if not isinstance(items, Mapping):
-            hint = "a set has no order that lasts: write a list" if unordered else None
+            hint = "a set has no fixed order: use a list" if unordered else None
         raise SpaceError(
             f"{what} are not a list", expected=expected, received=shorten(items), hint=hint
         )
     try:
         return tuple(items)
-    except Exception as error:  # an odd object
+    except Exception as error:  # an object may raise anything
         raise SpaceError(
             f"{what} cannot be read: {shorten(error)}", expected=expected, received=shorten(items)
         ) from error
 
 
 def checked_labels(labels: object) -> tuple[str, ...]:
-    """Return the labels of a categorical action, at least one, each of them once."""
+    """Return the labels of a categorical action; check that there are some, without repetition."""
     expected = "a list of strings, one for each choice"
     checked = in_order("the labels of an action", labels, expected)
     if not checked:
@@ -104,7 +104,7 @@ def checked_labels(labels: object) -> tuple[str, ...]:
 
 
 def checked_names(feature: str, n: int, names: object) -> tuple[str, ...]:
-    """Return the names of a discrete feature's values: none, or n different ones."""
+    """Return the names of a discrete feature's values: no names, or n different names."""
     expected = f"a list of {n} strings, one for each value, or none"
     checked = in_order(f"the names of {feature!r}", names, expected)
     for name in checked:
@@ -122,12 +122,12 @@ def checked_names(feature: str, n: int, names: object) -> tuple[str, ...]:
 def checked_size(feature: str, n: Any) -> int:
     """Return the number of values of a discrete feature as an int."""
     what = f"number of values of the discrete feature {feature!r}"
-    hint = f"{_WHY_SO_FEW}: make several features of it, or a continuous one"
+    hint = f"{_WHY_SO_FEW}: use several features, or a continuous one"
     return check_whole(what, n, 1, _MOST_VALUES, SpaceError, hint)
 
 
 def checked_flags(feature: str, count: Any) -> int:
-    """Return the number of flags of a set of them as an int."""
+    """Return the number of flags as an int."""
     return check_whole(
         f"number of flags of {feature!r}", count, 1, _MOST_FLAGS, SpaceError, _WHY_SO_FEW
     )
@@ -137,33 +137,34 @@ def checked_shape(shape: object) -> tuple[int, int]:
     """Return the height and the width of a grid."""
     sides = [whole(side) or 0 for side in in_order("the sides of a Grid", shape, _SIDES)]
     if len(sides) != 2 or min(sides) < 1:
-        raise SpaceError("a Grid has no such shape", expected=_SIDES, received=shorten(shape))
+        raise SpaceError("a Grid has a wrong shape", expected=_SIDES, received=shorten(shape))
     return sides[0], sides[1]
 
 
 def checked_bounds(low: object, high: object) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return the least and greatest value of each number of a continuous action.
+    """Return the lower and upper bounds of the numbers of a continuous action.
 
     Args:
-        low: One number, or a list of K. None, or an infinite one, where there is no bound.
-        high: As many.
+        low: One number, or a list of K numbers; None or infinity for no bound.
+        high: Upper bounds, likewise.
 
     Raises:
-        SpaceError: Not as many of both, not numbers, or no float32 between two of them.
+        SpaceError: The numbers of bounds differ, a bound is not a number, or there is no float32
+            between two bounds.
     """
     lows, highs = _bounds("low", low, -math.inf), _bounds("high", high, math.inf)
     if len(lows) != len(highs) or not lows:
         raise SpaceError(
-            "a continuous action has another number of low than of high bounds"
+            "a continuous action has different numbers of low and high bounds"
             if lows or highs
             else "a continuous action has no numbers",
-            expected="as many of both, at least one",
+            expected="the same number of both, at least one",
             received=f"{len(lows)} and {len(highs)}",
         )
     for place, (least, greatest) in enumerate(zip(lows, highs, strict=True)):
         if not inner_float32(least, up=True) < inner_float32(greatest, up=False):
             raise SpaceError(
-                f"number {place} of a continuous action has no room between its bounds",
+                f"number {place} of a continuous action has bounds without numbers in between",
                 expected="low < high, and more than one float32 in between",
                 received=f"low={least!r}, high={greatest!r}",
             )
@@ -171,16 +172,16 @@ def checked_bounds(low: object, high: object) -> tuple[tuple[float, ...], tuple[
 
 
 def inner_float32(bound: float, *, up: bool) -> float:
-    """Return the nearest float32 that is not below (``up``), or above, a bound."""
+    """Round a bound to float32, upwards (``up``) or downwards."""
     try:
         near: float = struct.unpack("f", struct.pack("f", bound))[0]
-    except OverflowError:  # beyond all float32
+    except OverflowError:  # too large for float32
         return math.copysign(_LARGEST if (bound < 0) == up else math.inf, bound)
     if near == bound or (near > bound) == up:
         return near
     if near == 0.0:  # the bound is smaller than all float32 but 0
         return _SMALLEST if up else -_SMALLEST
-    # The float32 numbers of one sign are in the order of their bits.
+    # The float32 numbers of the same sign are ordered like their bits.
     bits = struct.unpack("i", struct.pack("f", near))[0] + (1 if (near > 0) == up else -1)
     inner: float = struct.unpack("f", struct.pack("i", bits))[0]
     return inner
@@ -207,16 +208,16 @@ def _bound(what: str, bound: Any, absent: float) -> float:
         if type(bound).__name__ in ("bool", "bool_") or isinstance(bound, str | bytes):
             raise TypeError
         number = float(bound)
-    except Exception as error:  # whatever an odd object raises
+    except Exception as error:  # an object may raise anything
         raise SpaceError(
             f"a {what} bound of a continuous action is not a number",
-            expected="a number, or None where there is no bound",
+            expected="a number, or None for no bound",
             received=shorten(bound),
         ) from error
     if math.isnan(number) or number == -absent:
         raise SpaceError(
             f"a {what} bound of a continuous action cannot be {number}",
-            expected="a number, or None where there is no bound",
+            expected="a number, or None for no bound",
             received=shorten(bound),
         )
     return number

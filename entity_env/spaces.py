@@ -1,6 +1,6 @@
-"""Observation and action spaces: what an environment may show, and what may be done in it.
+"""Observation and action spaces.
 
-Plain frozen dataclasses without NumPy, so that the network can be built from them alone.
+Frozen dataclasses without NumPy, so that the network can be built from them alone.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Continuous:
         name: The feature's name.
         mean: Typical value. Give both ``mean`` and ``std``, or neither: then the network keeps
             running statistics.
-        std: Typical deviation from ``mean``, more than 0.
+        std: Typical deviation from ``mean``, positive.
     """
 
     name: str
@@ -85,7 +85,7 @@ class Continuous:
             if value is not None and not is_finite_number(value):
                 raise SpaceError(
                     f"feature {self.name!r} has a {label} that is not a finite number",
-                    expected="a number that float32 can hold",
+                    expected="a finite float32",
                     received=shorten(value),
                 )
         if self.std is not None and self.std <= 0:
@@ -101,15 +101,16 @@ class Continuous:
 @named_arguments(SpaceError)
 @dataclass(frozen=True, repr=False)
 class Discrete:
-    """A feature with the whole values ``0 .. n - 1``, which the network embeds, not scales.
+    """A feature with the integer values ``0 .. n - 1``, which the network embeds.
 
     Args:
         name: The feature's name.
         n: The number of values, at most 2**24.
-        vocabulary: Features of one vocabulary mean the same by their values, such as the terrain of
-            a tile and the terrain under a unit, and share one embedding. None: one of its own.
-        names: What the values are called in tables and pictures, one name for each of the ``n``;
-            none: their numbers. Features that differ only in names are equal.
+        vocabulary: Name of an embedding that several features share because their values have the
+            same meaning, such as the terrain of a tile and the terrain under a unit. None: a
+            separate embedding.
+        names: Names of the ``n`` values in tables and pictures; their numbers by default. Names
+            do not count when features are compared.
     """
 
     name: str
@@ -126,7 +127,7 @@ class Discrete:
         object.__setattr__(self, "names", checked_names(self.name, self.n, self.names))
 
     def __repr__(self) -> str:
-        """Return the text of a dataclass, without a vocabulary or names if there are none."""
+        """Return the constructor call, without arguments that have their default."""
         shared = "" if self.vocabulary is None else f", vocabulary={self.vocabulary!r}"
         named = f", names={self.names!r}" if self.names else ""
         return f"Discrete(name={self.name!r}, n={self.n!r}{shared}{named})"
@@ -135,11 +136,10 @@ class Discrete:
 @named_arguments(SpaceError)
 @dataclass(frozen=True, init=False, repr=False)
 class Flags(Discrete):
-    """A set of flags, each of them on or off, in one feature: ``Flags("status", 8)``.
+    """A set of flags, each on or off, in one feature: ``Flags("status", 8)``.
 
-    Its value is a whole number with a bit for each flag, 0 for none of them, as those of an
-    ``enum.IntFlag``: flag i counts 2**i. The network has a vector for each flag, and adds up those
-    that are on.
+    The value is an integer with a bit for each flag, as in an ``enum.IntFlag``: flag i adds 2**i.
+    The network has a vector for each flag, and adds up the vectors of the flags that are on.
 
     Args:
         name: The feature's name.
@@ -171,8 +171,8 @@ Feature: TypeAlias = Union[str, Continuous, Discrete]
 class Position:
     """Coordinates among the features of an entity type: ``Position("x", "y")``.
 
-    It stands for so many continuous features, and says that they are where the entity is: networks
-    may then work with offsets between entities (``net.relative_position``).
+    Each coordinate is a continuous feature. Networks can read offsets between the positions of
+    entities (``net.relative_position``).
 
     Args:
         names: One to three names of features.
@@ -208,9 +208,8 @@ class Entity:
     """The features of one entity type. A plain string is a continuous feature.
 
     Args:
-        features: In their order. A ``Position`` among them stands for its coordinates, each a
-            feature of its own.
-        position: Which of the features are its coordinates; set by a ``Position`` among them.
+        features: The features, in order. A ``Position`` adds a feature for each coordinate.
+        position: The coordinates among the features; set by a ``Position`` in ``features``.
     """
 
     features: Sequence[Feature] = ()
@@ -232,7 +231,7 @@ class Entity:
             own = next((f for f in self.features if feature_name(f) == name), None)
             if own is None or isinstance(own, Discrete):
                 raise SpaceError(
-                    f"the position of an entity type has the coordinate {name!r}",
+                    f"{name!r} cannot be a coordinate of the position of an entity type",
                     expected="one of its continuous features",
                     received=shorten(self.features),
                 )
@@ -243,7 +242,7 @@ class Entity:
         return tuple(feature_name(feature) for feature in self.features)
 
     def with_features(self, features: Sequence[Feature]) -> Entity:
-        """Return the type with other ``features``; keep a whole position."""
+        """Return the type with other ``features``, and its position if all coordinates remain."""
         names = set(map(feature_name, features))
         keeps = self.position is not None and names.issuperset(self.position.names)
         return Entity(features, self.position if keeps else None)
@@ -254,16 +253,16 @@ class Entity:
 class Grid(Entity):
     """An entity type whose entities are the cells of a map: ``Grid((15, 15), ["food"])``.
 
-    An observation gives all cells at once, as an array (height, width, features) or as rows in
-    row-major order, (height * width, features), or none of them. Networks read the map with a
-    convolution, which makes a few entities of it, where entities that attend to each other would
-    cost 225 * 225 pairs. Cells have a place and no ids, and none of them can be hidden.
+    An observation gives all cells, as an array (height, width, features) or as rows in row-major
+    order, (height * width, features), or no cell. Networks read the map with a convolution, which
+    reduces it to a few entities, because attention between all cells of a 15 x 15 map would need
+    225 * 225 pairs. Cells have no ids, and cannot be hidden.
 
     Args:
         shape: Height and width.
-        features: Those of each cell, in their order.
-        cells: Whether cells can be actors and be selected. Their ids are then the tuples (name of
-            the type, row, column). Without it they take no part in actions.
+        features: The features of each cell, in order.
+        cells: True to let cells be actors and be selected, with the ids (name of the type, row,
+            column).
     """
 
     shape: tuple[int, int] = (1, 1)
@@ -274,13 +273,15 @@ class Grid(Entity):
     ) -> None:
         if isinstance(features, list | tuple) and any(isinstance(f, Position) for f in features):
             raise SpaceError(
-                "a Grid declares a Position",
-                expected="features of its cells: their places are those in the grid",
+                "a Grid has a Position among its features",
+                expected="other features; the position of a cell is its place in the grid",
                 received=shorten(features),
             )
         if not isinstance(cells, bool):
             raise SpaceError(
-                "cells of a Grid is no boolean", expected="True or False", received=shorten(cells)
+                "cells of a Grid is not a boolean",
+                expected="True or False",
+                received=shorten(cells),
             )
         own = _checked_features("the features of a Grid", features)
         object.__setattr__(self, "features", own)
@@ -294,7 +295,7 @@ class Grid(Entity):
         return self.shape[0] * self.shape[1]
 
     def with_features(self, features: Sequence[Feature]) -> Grid:
-        """Return the same grid with other ``features``."""
+        """Return the grid with other ``features``."""
         return Grid(self.shape, features, self.cells)
 
     def __repr__(self) -> str:
@@ -306,10 +307,10 @@ class Grid(Entity):
 @named_arguments(SpaceError)
 @dataclass(frozen=True)
 class ObsSpace:
-    """Everything an observation may contain.
+    """The entity types and global features of observations.
 
     Args:
-        global_features: Features that each frame has exactly once.
+        global_features: Features that each frame has once.
         entities: Entity types by name. Their order is the order of entities within a frame.
     """
 
@@ -317,7 +318,7 @@ class ObsSpace:
     entities: Mapping[EntityName, Entity] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Check the parts and copy them, so that later changes outside do not reach the space."""
+        """Check and copy the parts, so that later changes of the arguments have no effect."""
         hint = "entity types are given by name: ObsSpace(entities={...})"
         features = _checked_features("global_features", self.global_features, hint)
         object.__setattr__(self, "global_features", features)
@@ -367,28 +368,28 @@ class _Labelled:
 @named_arguments(SpaceError)
 @dataclass(frozen=True)
 class CategoricalActionSpace(_Labelled):
-    """Each of several actors picks one of a fixed list of choices."""
+    """A choice from a fixed list of labels, made by each of several actors."""
 
 
 @named_arguments(SpaceError)
 @dataclass(frozen=True)
 class GlobalCategoricalActionSpace(_Labelled):
-    """The player as a whole picks one of a fixed list of choices."""
+    """A choice from a fixed list of labels, made by the player as a whole."""
 
 
 @named_arguments(SpaceError)
 @dataclass(frozen=True)
 class SelectEntityActionSpace:
-    """Each of several actors selects one of the entities in its frame."""
+    """A selection of one entity of the frame, made by each of several actors."""
 
 
 @named_arguments(SpaceError)
 @dataclass(frozen=True)
 class SelectEntitiesActionSpace:
-    """Each of several actors selects a set of entities in its frame, the empty set included.
+    """A selection of a set of entities of the frame, possibly empty, made by each actor.
 
     Args:
-        at_most: How many entities an actor can select, at least 1.
+        at_most: Largest number of entities that an actor can select, at least 1.
     """
 
     at_most: int
@@ -418,7 +419,7 @@ class _Bounded:
 
     @property
     def inner_bounds(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """The outermost float32 within the bounds, as actions are float32: low and high, K each."""
+        """The bounds rounded inwards to float32, the dtype of actions: low and high, K each."""
         return (
             tuple(inner_float32(bound, up=True) for bound in self.low),
             tuple(inner_float32(bound, up=False) for bound in self.high),
@@ -428,22 +429,22 @@ class _Bounded:
 @named_arguments(SpaceError)
 @dataclass(frozen=True)
 class ContinuousActionSpace(_Bounded):
-    """Each of several actors sets K numbers, such as a force and an angle.
+    """K numbers, such as a force and an angle, set by each of several actors.
 
     Args:
-        low: The least value of each, one number or K of them; None where there is none.
-        high: The greatest value of each, as many.
+        low: Lower bounds: one number, or K numbers; None where a number has no bound.
+        high: Upper bounds, likewise.
     """
 
 
 @named_arguments(SpaceError)
 @dataclass(frozen=True)
 class GlobalContinuousActionSpace(_Bounded):
-    """The player as a whole sets K numbers.
+    """K numbers, set by the player as a whole.
 
     Args:
-        low: The least value of each, one number or K of them; None where there is none.
-        high: The greatest value of each, as many.
+        low: Lower bounds: one number, or K numbers; None where a number has no bound.
+        high: Upper bounds, likewise.
     """
 
 
@@ -456,13 +457,13 @@ ActionSpace: TypeAlias = Union[
     GlobalContinuousActionSpace,
 ]
 GLOBAL_ACTIONS = (GlobalCategoricalActionSpace, GlobalContinuousActionSpace)
-"""The kinds that the player as a whole takes."""
+"""Spaces of actions of the player as a whole."""
 CONTINUOUS_ACTIONS = (ContinuousActionSpace, GlobalContinuousActionSpace)
-"""The kinds that set numbers."""
+"""Spaces of continuous actions."""
 
 
 def check_obs_space(obs_space: object) -> ObsSpace:
-    """Return the observation space, or raise ObservationError if it is something else."""
+    """Return ``obs_space`` if it is an observation space, else raise ObservationError."""
     if not isinstance(obs_space, ObsSpace):
         raise ObservationError(
             "not an observation space",
@@ -473,11 +474,11 @@ def check_obs_space(obs_space: object) -> ObsSpace:
 
 
 def check_action_space(action_space: object) -> dict[ActionName, ActionSpace]:
-    """Return a checked copy of a dict from action name to action space, or raise SpaceError."""
+    """Return a copy of a dict from action names to action spaces, or raise SpaceError."""
     if not isinstance(action_space, Mapping):
         raise SpaceError(
             "the action space is not a mapping",
-            expected="a dict from action name to action space",
+            expected="a dict from action names to action spaces",
             received=shorten(action_space),
         )
     if not action_space:
@@ -499,10 +500,10 @@ def check_same_spaces(spaces: Sequence[Mapping[str, Any]], where: Callable[[int]
 
     Args:
         spaces: The ``obs_space`` and ``action_space`` of each.
-        where: The place of the i-th environment, for errors.
+        where: Returns the place of the i-th environment, for errors.
 
     Raises:
-        ObservationError, SpaceError: A space that is none, or differs from the first one.
+        ObservationError, SpaceError: A space is not valid, or differs from the first one.
     """
     for i, space in enumerate(spaces):
         try:
@@ -516,7 +517,7 @@ def check_same_spaces(spaces: Sequence[Mapping[str, Any]], where: Callable[[int]
             what, expected, received = "differs from", first, own
             if own == first:  # equal dicts may differ in their order
                 what, expected, received = (
-                    "has the names in another order than",
+                    "has its names in another order than",
                     _order(first),
                     _order(own),
                 )
@@ -535,7 +536,7 @@ def _order(space: Any) -> list[Any] | None:
 
 
 def _with_coordinates(what: str, given: object, position: object) -> tuple[object, Position | None]:
-    """Return the features with the coordinates in the place of a ``Position``, and that."""
+    """Replace a ``Position`` by its coordinates; return the features and the position."""
     if position is not None and not isinstance(position, Position):
         raise SpaceError(
             "the position of an entity type is of the wrong class",
@@ -548,7 +549,7 @@ def _with_coordinates(what: str, given: object, position: object) -> tuple[objec
     if not found:
         return given, position
     if len(found) > 1 or position is not None:
-        raise SpaceError(f"{what} hold more than one Position", received=shorten(given))
+        raise SpaceError(f"{what} have more than one Position", received=shorten(given))
     features: list[object] = []
     for own in given:
         features += own.names if isinstance(own, Position) else [own]
@@ -556,7 +557,7 @@ def _with_coordinates(what: str, given: object, position: object) -> tuple[objec
 
 
 def _check_vocabularies(lists: Sequence[Sequence[Feature]]) -> None:
-    """Raise SpaceError unless features of one vocabulary have as many values."""
+    """Raise SpaceError unless features with the same vocabulary have equally many values."""
     first: dict[str, Discrete] = {}
     for feature in (own for features in lists for own in features):
         if not isinstance(feature, Discrete) or feature.vocabulary is None:
@@ -576,7 +577,7 @@ def _checked_features(what: str, given: object, hint: str | None = None) -> tupl
     for feature in features:
         if not isinstance(feature, str | Continuous | Discrete):
             raise SpaceError(
-                f"{what} hold one of an unknown kind",
+                f"{what} have one of an unknown kind",
                 expected="a name, Continuous or Discrete",
                 received=shorten(feature),
             )

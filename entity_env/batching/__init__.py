@@ -1,3 +1,3 @@
-"""From observations to ``VecObs`` and back: reading, checking and packing frames of any length."""
+"""Conversion of observations to ``VecObs`` and back: reading, checking and packing frames."""
 
 __all__: list[str] = []

@@ -1,4 +1,4 @@
-"""Checks the actions that answer a ``VecObs``, for all rows at once."""
+"""Checks of the actions for a ``VecObs``, for all rows at once."""
 
 from __future__ import annotations
 
@@ -39,21 +39,21 @@ def check_actions(
     Args:
         actions: Indices of choices, or of selected entities, (B, A, 1), int64; or the numbers of a
             continuous action, (B, A, K), float32.
-        obs: The observation that they answer.
+        obs: The observation of the actions.
         action_space: Its action space.
-        numbers: Those that errors call the environments by; None: ``obs.rows``. Shape: (B,).
+        numbers: The numbers of the environments in errors; None: ``obs.rows``. Shape: (B,).
     """
     if not isinstance(actions, Mapping):
         raise ActionShapeError(
             "actions are not a mapping",
-            expected="a dict from action name to RaggedBufferI64",
+            expected="a dict from action names to RaggedBufferI64",
             received=shorten(actions),
         )
     try:
         return _all_checked(actions, obs, action_space, numbers)
     except EntityEnvError:
         raise
-    except Exception as error:  # a name that misbehaves when it is looked at
+    except Exception as error:  # a name may raise anything when it is compared
         raise ActionShapeError(
             f"the actions cannot be read: {shorten(error)}", received=shorten(actions)
         ) from error
@@ -102,19 +102,19 @@ def _checked(
             expected=f"{kind.__name__} with shape (rows, actors, {form.width})",
             received=shorten(chosen),
         )
-    chosen = chosen.materialize()  # of a view the package refuses size1
+    chosen = chosen.materialize()  # size1 fails for views
     _check_shape(name, chosen, counts, form.width, environments)
     if chosen.items() == 0:
-        return _nothing(mask, form, counts)  # which certainly has the right width
+        return _nothing(mask, form, counts)  # with the right width
     answers: Any = chosen.as_array()
     mask.check(name, answers, partial(_place, mask.actors, environments))
     return chosen
 
 
 def _nothing(mask: VecActionMask, form: AnswerForm, counts: npt.NDArray[np.int64]) -> ActionBuffer:
-    """Return the answers of no actors at all."""
+    """Return the choices of an action without actors."""
     if form.width == 1 and not form.is_real:
-        return mask.actors  # as empty
+        return mask.actors  # also empty
     return form.buffer(np.zeros(0), counts)
 
 

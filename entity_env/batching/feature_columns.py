@@ -1,8 +1,8 @@
-"""Reads one part of many observations at once: an array for each entity type, not for each frame.
+"""Fast reader of many observations, which makes an array for each entity type.
 
-Everything here knows the common shapes only: dicts, lists, tuples, arrays. It accepts nothing that
-``FrameReader`` refuses. Where it raises, whatever it raises, the observations may be good or bad:
-``FrameReader`` then reads them one by one, and says which one is bad and why.
+It reads common shapes only: dicts, lists, tuples, arrays. It accepts nothing that ``FrameReader``
+does not accept. If it raises any error, the observations may be valid or not: ``FrameReader`` then
+reads them one by one, and raises the error for the user.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _NUMBERS = {float, int, bool, np.float64, np.float32, np.int64, np.int32, np.boo
 
 
 def all_dicts(parts: Sequence[Any], known: frozenset[str]) -> None:
-    """Refuse what is not a dict, and keys that are not ``known``."""
+    """Raise an error for parts that are not dicts, and for keys that are not ``known``."""
     if set(map(type, parts)) != {dict} or (any(parts) and not set().union(*parts) <= known):
         raise UnusualError
 
@@ -56,7 +56,7 @@ def all_dicts(parts: Sequence[Any], known: frozenset[str]) -> None:
 def pick(given: Sequence[Mapping[str, Any]], name: str, absent: Any) -> list[Any]:
     """Return ``given[i].get(name, absent)`` for all i."""
     try:
-        return list(map(itemgetter(name), given))  # in half the time
+        return list(map(itemgetter(name), given))  # twice as fast
     except KeyError:
         return [own.get(name, absent) for own in given]
 
@@ -91,9 +91,9 @@ class Ids:
     """The ids of all frames.
 
     Args:
-        frames: For each frame the id of each entity by index; None where its type has no ids.
-        columns: For each type that is there the ids given, frame by frame; perhaps none.
-        counts: For each type that is there the number of its entities, frame by frame.
+        frames: For each frame the id of each entity by index; None for types without ids.
+        columns: The given ids of each type that occurs, frame by frame; may be empty.
+        counts: The number of entities of each type that occurs, frame by frame.
     """
 
     frames: Sequence[list[EntityID]]
@@ -105,7 +105,7 @@ class Ids:
         cls, given: Sequence[Mapping[EntityName, Any]], lengths: Mapping[EntityName, Ints]
     ) -> Ids:
         """Check that ids are lists of the right length, hashable, and unique in their frame."""
-        columns, filled, counts = [], [], []  # of the types that are there
+        columns, filled, counts = [], [], []  # of the types that occur
         for name, own in lengths.items():
             column = pick(given, name, None)
             kinds = set(map(type, column))
@@ -166,7 +166,7 @@ class Outcome:
     Args:
         rewards: Finite in float32. Shape: (B,), float64.
         done: Shape: (B,), bool.
-        truncated: Only where done. Shape: (B,), bool.
+        truncated: True only if ``done`` is, too. Shape: (B,), bool.
         metrics: The checked metrics of each frame.
     """
 
@@ -185,7 +185,7 @@ class Outcome:
         values = np.fromiter(rewards, np.float64, len(rewards))
         if not every(np.abs(values) <= LARGEST):  # also for NaN
             raise UnusualError
-        # Copies, also of nothing: an environment may fill its dict again before it is looked at.
+        # Copies, also of empty dicts, because an environment may fill its dict later.
         checked = [_NO_METRICS] * len(metrics)
         if any(metrics):
             checked = [read_metrics(own) if own else _NO_METRICS for own in metrics]

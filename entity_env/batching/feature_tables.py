@@ -1,4 +1,4 @@
-"""Rows of numbers from many lists and arrays as one array, if they are what a reader expects.
+"""Rows of numbers of many lists and arrays as one array, if they have common shapes.
 
 See ``feature_columns.py`` for the rules.
 """
@@ -39,15 +39,15 @@ ARRAYS = {list, tuple, np.ndarray}
 """The containers of rows, ids and masks."""
 
 _EXACT = 2.0**53
-"""Whole numbers up to this pass through float64 unchanged; all numbers up to it fit float32."""
+"""Integers up to this are exact in float64, and all numbers up to it are finite in float32."""
 
 
 class UnusualError(Exception):
-    """The observations are not all of the common shapes, or one of them is wrong."""
+    """An error for observations that do not have common shapes, or are not valid."""
 
 
 def are_given(column: Sequence[Any]) -> bool:
-    """Return True if any part is not None; refuse parts that are no lists or arrays."""
+    """Return True if any part is not None; raise an error for other objects than lists."""
     kinds = set(map(type, column))
     if not kinds <= ARRAYS | {NoneType}:
         raise UnusualError
@@ -55,7 +55,7 @@ def are_given(column: Sequence[Any]) -> bool:
 
 
 def sizes(column: Sequence[Any]) -> Ints:
-    """Return the length of each of them. Shape: (B,)."""
+    """Return the length of each part. Shape: (B,)."""
     return np.fromiter(map(len, column), np.int64, len(column))
 
 
@@ -68,10 +68,10 @@ def table(
     """Return the rows of several lists or arrays as one array of any type. Shape: (N, width).
 
     Args:
-        column: For each frame its rows.
-        kinds: The types that are among them.
+        column: The rows of each frame.
+        kinds: The types of the rows.
         width: The number of values in a row.
-        plain: What reads rows of Python numbers quickly, if it can.
+        plain: Fast function for rows of Python numbers, which returns None for others.
     """
     if kinds <= LISTS:
         rows = list(chain.from_iterable(column))
@@ -90,12 +90,12 @@ def table(
 
 
 def boolean_table(column: Sequence[Any], kinds: Set[type], width: int) -> Bools:
-    """Return a table of values that are boolean or a whole 0 or 1."""
+    """Return a table of booleans, given as booleans or as integers 0 and 1."""
     return booleans(table(column, kinds, width, bool_rows))
 
 
 def booleans(array: npt.NDArray[Any]) -> Bools:
-    """Return the same as booleans; refuses what is neither boolean nor a whole 0 or 1."""
+    """Convert booleans, or integers 0 and 1, to booleans; raise an error for other values."""
     truths = as_booleans(array)
     if truths is None:
         raise UnusualError

@@ -1,4 +1,4 @@
-"""Reads features: any nesting of numbers becomes a checked float32 array."""
+"""Reader of features, which converts nested numbers to a checked float32 array."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ __all__ = [
 ]
 
 LARGEST = float(np.finfo(np.float32).max)
-"""The largest number that features and rewards may be."""
+"""The largest absolute value of features and rewards."""
 LISTS = {list, tuple}
 NUMBERS = frozenset("fiub")
 """The kinds of dtypes that hold real numbers."""
 
 
 def numbers(what: str, values: object, width: int | None = None) -> npt.NDArray[np.float32]:
-    """Return any nesting of real numbers as float32; refuse text, objects and complex numbers.
+    """Convert nested real numbers to float32; raise an error for text, objects and complex numbers.
 
-    ``width`` is the length that rows should have, for messages.
+    ``width`` is the expected length of rows, for messages.
     """
     values = in_list(values)
     try:
@@ -49,7 +49,7 @@ def numbers(what: str, values: object, width: int | None = None) -> npt.NDArray[
             expected="rows of the same width" if width is None else f"{width} numbers in each row",
             received=odd_part(values, None if width is None else (width,)),
         ) from error
-    except Exception as error:  # a tensor that NumPy cannot read, or an odd object
+    except Exception as error:  # a tensor that NumPy cannot read, or another object
         raise FeatureTypeError(
             f"the features of {what} cannot be read: {shorten(error)}", received=shorten(values)
         ) from error
@@ -58,28 +58,28 @@ def numbers(what: str, values: object, width: int | None = None) -> npt.NDArray[
             f"the features of {what} have masked values",
             expected="real numbers",
             received=shorten(values),
-            hint="filled() puts a number in their place",
+            hint="replace them by numbers with filled()",
         )
     if array.dtype.kind not in NUMBERS:
         raise FeatureTypeError(
             f"the features of {what} are not numbers",
-            expected="real numbers; whole ones of 64 bits at most",
+            expected="real numbers; integers of at most 64 bits",
             received=f"dtype {array.dtype}: {odd_part(values)}",
         )
-    # ``errstate`` takes longer than all the rest: only where something may overflow.
+    # ``errstate`` takes longer than all the rest, so use it only if values may overflow.
     if (
         array.dtype.kind != "f"
         or array.dtype.itemsize <= 4
         or np.maximum.reduce(np.abs(array), axis=None, initial=0) <= LARGEST
     ):
         return array.astype(np.float32)
-    with np.errstate(over="ignore"):  # what overflows float32 is refused as infinite
+    with np.errstate(over="ignore"):  # values that overflow become infinite, which is an error
         return array.astype(np.float32)
 
 
 def is_masked(values: object) -> bool:
-    """Return True if values of an array are masked, which NumPy would forget."""
-    if type(values) in LISTS:  # those of numbers, nearly all, are seen through at once
+    """Return True if values of an array are masked, because conversions drop the mask."""
+    if type(values) in LISTS:  # fast for lists of numbers, the usual case
         rows: Sequence[object] = values  # type: ignore[assignment]
         is_of_arrays = len(rows) > 0 and isinstance(rows[0], np.ndarray)
         return is_of_arrays and any(map(is_masked, rows))
@@ -89,7 +89,7 @@ def is_masked(values: object) -> bool:
 def odd_part(values: object, expected: tuple[int, ...] | None = None, at: str = "") -> str:
     """Return the first part of nested lists that is not a number, for messages.
 
-    Where all are numbers, the first without the ``expected`` shape, or that of the part before it.
+    If all are numbers, return the first without the ``expected`` shape, or that of the part before.
     """
     if isinstance(values, list | tuple):
         for place, part in enumerate(values):
@@ -103,9 +103,9 @@ def odd_part(values: object, expected: tuple[int, ...] | None = None, at: str = 
 
 
 def is_listed(names: object) -> TypeGuard[Collection[Any]]:
-    """Return True if names or ids come in a list, a set or the like, or in an array of some length.
+    """Return True if names or ids are in a list, a set or the like, or in an array with a length.
 
-    An iterator is none: an observation may be looked at more than once.
+    Iterators are not accepted, because an observation may be read more than once.
     """
     return type(names) is list or (
         isinstance(names, Sequence | Set | ValuesView | np.ndarray)
@@ -147,7 +147,7 @@ def feature_rows(what: str, values: object, features: Sequence[Feature]) -> npt.
 
 
 def check_values(what: str, rows: npt.NDArray[np.float32], features: Sequence[Feature]) -> None:
-    """Refuse what is not finite, and discrete values out of range."""
+    """Raise an error for values that are not finite, and discrete values out of range."""
     if not every(np.isfinite(rows)):
         row, column = np.argwhere(~np.isfinite(rows))[0]
         raise FeatureValueError(
@@ -176,7 +176,7 @@ def valid_values(values: npt.NDArray[np.float32], feature: Discrete) -> npt.NDAr
 
 
 def as_booleans(array: npt.NDArray[Any]) -> npt.NDArray[np.bool_] | None:
-    """Return an array of booleans, or of whole numbers 0 and 1, as booleans; None for another."""
+    """Convert an array of booleans, or of integers 0 and 1, to booleans; None for another."""
     if array.dtype == np.bool_:
         return array
     if array.dtype.kind not in "iu" or not every((array == 0) | (array == 1)):
@@ -185,5 +185,5 @@ def as_booleans(array: npt.NDArray[Any]) -> npt.NDArray[np.bool_] | None:
 
 
 def every(truths: npt.NDArray[np.bool_]) -> bool:
-    """Return ``truths.all()``, in a fourth to a tenth of its time up to some 10,000 values."""
+    """Return ``truths.all()``, four to ten times as fast for up to some 10,000 values."""
     return 0 not in truths.tobytes()

@@ -1,4 +1,4 @@
-"""A checked observation: arrays of known types, entities by index. Batches consist of these.
+"""Frames: checked observations with arrays of known types, from which batches are packed.
 
 Entities of a frame are indexed in the order of ``ObsSpace.entities``; types that are absent are
 skipped. The index after the last entity stands for the player as a whole: it is the actor of
@@ -39,15 +39,15 @@ class Frame:
     """One observation that has passed every check.
 
     Args:
-        features: For each entity type of the space its rows. Shape: (N, F), float32.
+        features: The rows of each entity type of the space. Shape: (N, F), float32.
         global_features: Shape: (G,), float32.
-        visible: For the types that hide entities a mask. Shape: (N,), bool.
-        ids: The id of each entity by index; None where the type has no ids.
-        actions: The actors of each action that somebody can take.
-        reward: Finite.
-        done: The episode is over.
-        truncated: A limit ended it, not the game.
-        metrics: Finite numbers.
+        visible: A mask of each type with hidden entities. Shape: (N,), bool.
+        ids: The id of each entity by index; None for types without ids.
+        actions: The actors of each action that has some.
+        reward: The reward, finite.
+        done: True if the episode is over.
+        truncated: True if a limit ended it, not the game.
+        metrics: The metrics, finite.
     """
 
     features: Mapping[EntityName, npt.NDArray[np.float32]]
@@ -62,7 +62,7 @@ class Frame:
 
     @property
     def asks(self) -> bool:
-        """True if anybody in it has something to choose."""
+        """True if any action has actors."""
         return not self.done and any(len(own.actors) for own in self.actions.values())
 
 
@@ -72,7 +72,7 @@ def entity_name(
     """Return the name of an entity in errors: role and id, or its row and type.
 
     Args:
-        role: What it is there, such as ``actor``.
+        role: Role of the entity, such as ``actor``.
         index: Its index in the frame.
         ids: The id of each entity by index.
         counts: The number of entities of each type, in the order of the space.

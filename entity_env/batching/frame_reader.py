@@ -1,4 +1,4 @@
-"""The door: turns an observation into a checked ``Frame`` or says what is wrong with it."""
+"""``FrameReader``, which converts an observation to a checked ``Frame`` or raises an error."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ __all__ = ["FrameReader"]
 
 
 class FrameReader:
-    """Reads observations of one pair of spaces.
+    """A reader of observations for an observation space and an action space.
 
     Args:
-        obs_space: What observations may contain.
-        action_space: The actions that they may offer.
+        obs_space: The observation space.
+        action_space: The action space.
     """
 
     def __init__(self, obs_space: ObsSpace, action_space: Mapping[ActionName, ActionSpace]) -> None:
@@ -59,14 +59,14 @@ class FrameReader:
     def read(self, observation: Observation, where: str | None = None) -> Frame:
         """Return the checked frame.
 
-        Actions of a finished episode (``done``) are not read: nobody can take them.
+        Masks of a finished episode (``done``) are not read, because nobody can act.
 
         Args:
             observation: The observation.
             where: The place for errors.
 
         Raises:
-            EntityEnvError: The subclass that names the mistake.
+            EntityEnvError: The mistake, as an error of a subclass.
         """
         try:
             return self._read(observation)
@@ -74,7 +74,7 @@ class FrameReader:
             if where is None:
                 raise
             raise error.located(where) from error.__cause__
-        except Exception as error:  # an object that misbehaves when it is looked at
+        except Exception as error:  # an object may raise anything
             raise ObservationError(
                 f"the observation cannot be read: {shorten(error)}",
                 received=shorten(observation),
@@ -83,7 +83,7 @@ class FrameReader:
     def _read(self, observation: Observation) -> Frame:
         if not isinstance(observation, Observation):
             raise ObservationError(
-                "reset, act and set_state return an Observation",
+                "reset, act or set_state did not return an Observation",
                 expected="entity_env.Observation",
                 received=shorten(observation),
             )
@@ -116,7 +116,7 @@ class FrameReader:
     def _global_features(self, observation: Observation) -> npt.NDArray[np.float32]:
         expected, given = self.obs_space.global_features, observation.global_features
         if not expected and type(given) is list and not given:
-            return np.zeros(0, np.float32)  # the usual case, in a tenth of the time
+            return np.zeros(0, np.float32)  # the usual case, ten times as fast
         values = numbers("global_features", given)
         if values.shape != (len(expected),):
             names = ", ".join(map(feature_name, expected))
@@ -225,7 +225,7 @@ class FrameReader:
 
 
 def _mapping(part: str, value: object) -> Mapping[Any, Any]:
-    # The usual type first: a check against an abstract class takes ten times as long.
+    # Check for dict first, because a check against an abstract class takes ten times as long.
     if type(value) is not dict and not isinstance(value, Mapping):
         raise ObservationError(
             f"Observation.{part} is not a mapping", expected="a dict", received=shorten(value)
@@ -264,7 +264,7 @@ def _unhashable(name: str, ids: list[EntityID]) -> UnhashableIdError:
 
 
 def _duplicate(name: str, taken: list[EntityID]) -> DuplicateIdError:
-    """Return the error for the first of the given ids that was there before."""
+    """Return the error for the first id that occurred before."""
     seen: set[EntityID] = set()
     for entity_id in taken:
         if entity_id in seen:
@@ -273,6 +273,6 @@ def _duplicate(name: str, taken: list[EntityID]) -> DuplicateIdError:
     return DuplicateIdError(
         f"entity type {name!r}: id {shorten(entity_id)} is already taken in this frame",
         expected="ids that are unique over all entity types of a frame",
-        # None is an id like any other; it does not stand for an entity without one.
+        # None is a valid id; it does not mean that an entity has no id.
         hint="leave out the ids of a type that nothing refers to" if entity_id is None else None,
     )

@@ -1,6 +1,6 @@
-"""Reads grids: whole maps of cells as rows in row-major order, without ids of their own.
+"""Reader of grids, whose cells are rows in row-major order without ids.
 
-An observation gives a map as an array (height, width, F) or as rows (height * width, F).
+An observation gives a grid as an array (height, width, F) or as rows (height * width, F).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def grid_column(
 ) -> tuple[Floats, Ints]:
     """Return the cells of many frames, (N, F) float32, and their number in each frame, (B,).
 
-    Arrays only: all else is left to ``grid_rows``, as ``feature_columns.py`` says.
+    It reads arrays only; ``grid_rows`` reads all other objects (see ``feature_columns.py``).
     """
     whole, parts = _shapes(grid), []
     lengths = np.zeros(len(given), np.int64)
@@ -75,7 +75,7 @@ def with_ids(name: EntityName, ids: object) -> IdError:
     """Return the error for ids of cells."""
     return IdError(
         f"the cells of the Grid {name!r} are given ids",
-        expected="no ids: with Grid(cells=True) they are (name of the type, row, column)",
+        expected="no ids; with Grid(cells=True) the ids are (name of the type, row, column)",
         received=shorten(ids),
     )
 
@@ -84,7 +84,7 @@ def with_mask(name: EntityName, mask: object) -> VisibilityError:
     """Return the error for a mask of visible cells."""
     return VisibilityError(
         f"visible[{name!r}] is given for a Grid, whose cells cannot be hidden",
-        expected="nothing: a feature can say that nothing is known of a cell",
+        expected="no mask; use a feature to mark unknown cells",
         received=shorten(mask),
     )
 
@@ -96,7 +96,7 @@ def add_cells(
 ) -> list[Mapping[EntityName, Any]]:
     """Return the ids of each frame and of its cells that take part in actions."""
     if any(own.get(name) is not None for name in grids for own in ids):
-        raise UnusualError  # refused by ``with_ids``
+        raise UnusualError  # ``FrameReader`` raises the error of ``with_ids``
     for name, grid in grids.items():
         if grid.cells:
             there = lengths[name].tolist()
@@ -124,8 +124,8 @@ def with_silent_cells(
     Masks cannot name hidden entities, and so cannot name these cells either.
 
     Args:
-        visible: The masks that there are.
-        counts: Of each type the number of entities, or that in each frame.
+        visible: The given masks.
+        counts: The number of entities of each type, in one or in each frame.
         grids: The types that are grids.
     """
     silent = {

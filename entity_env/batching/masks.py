@@ -1,4 +1,4 @@
-"""Reads action masks: names of actors become entity indices, masks become boolean arrays."""
+"""Reader of action masks, which converts actors to entity indices and masks to booleans."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ from entity_env.spaces import EntityName
 
 __all__ = ["ONCE_ONLY", "MaskReader", "bool_array"]
 
-ONCE_ONLY = "list(...) makes a list of it; what can be read only once is gone when it is read again"
+ONCE_ONLY = "convert it by list(...), because a generator can be read only once"
 """The hint for generators in the place of lists."""
 
 
 @dataclass(frozen=True, slots=True)
 class MaskReader:
-    """Reads the action masks of one frame.
+    """A reader of the action masks of one frame.
 
     Args:
         counts: The number of entities of each type, in the order of the space.
-        visible: For the types that hide entities a mask. Shape: (N,).
+        visible: A mask of each type with hidden entities. Shape: (N,).
         ids: The id of each entity by index.
         index_of: The index of each id.
     """
@@ -55,12 +55,12 @@ class MaskReader:
 
         Args:
             action: The name of the action.
-            role: What they are in it: ``actor``, or ``actee``.
+            role: Role of the entities: ``actor``, or ``actee``.
             ids: Their ids.
             types: Their types.
 
         Raises:
-            ActionMaskError, ActorError, IdError, VisibilityError: Names that are wrong.
+            ActionMaskError, ActorError, IdError, VisibilityError: A name is not valid.
         """
         if ids is not None:
             indices = [self._index(action, role, entity) for entity in _listed(action, role, ids)]
@@ -128,8 +128,8 @@ class MaskReader:
             if not shown[index]:
                 raise VisibilityError(
                     f"action {action!r}: {self._name(role, index)} is hidden",
-                    expected=f"{role}s that the policy can see, and no cells of a Grid that is "
-                    "declared without cells=True",
+                    expected=f"{role}s that the policy can see; cells of a Grid must be declared "
+                    "with cells=True",
                 )
 
     def allowed(
@@ -139,13 +139,13 @@ class MaskReader:
 
         Args:
             action: The name of the action.
-            mask: What is given; None allows everything.
+            mask: The given mask; None allows everything.
             actors: The indices of the actors.
             width: The number of columns.
-            columns: What these are, for errors.
+            columns: Name of the columns, for errors.
 
         Raises:
-            MaskTypeError, MaskShapeError, EmptyMaskError: Something else is given.
+            MaskTypeError, MaskShapeError, EmptyMaskError: The mask is not valid.
         """
         if mask is None:
             return None
@@ -172,7 +172,7 @@ class MaskReader:
 
 
 def bool_array(what: str, values: object, error: type[EntityEnvError]) -> npt.NDArray[np.bool_]:
-    """Return booleans, or whole numbers that are all 0 or 1, as a new boolean array."""
+    """Convert booleans, or integers 0 and 1, to a new boolean array."""
     values = in_list(values)
     try:
         array = np.array(values)
@@ -183,7 +183,7 @@ def bool_array(what: str, values: object, error: type[EntityEnvError]) -> npt.ND
             expected="rows of the same width",
             received=odd_part(values),
         ) from cause
-    except Exception as cause:  # a tensor that NumPy cannot read, or an odd object
+    except Exception as cause:  # a tensor that NumPy cannot read, or another object
         raise error(f"{what} cannot be read: {shorten(cause)}", received=shorten(values)) from cause
     if is_masked(values):
         raise error(
@@ -200,7 +200,7 @@ def bool_array(what: str, values: object, error: type[EntityEnvError]) -> npt.ND
 
 
 def _listed(action: str, role: str, names: Any, ordered: bool = False) -> Sequence[Any]:
-    """Return names as a list; an ``ordered`` list is no set, whose order differs between runs."""
+    """Return names as a list; ``ordered`` excludes sets, whose order differs between runs."""
     if not is_listed(names) or (ordered and isinstance(names, set | frozenset)):
         raise ActionMaskError(
             f"action {action!r}: the {role}s are not a list",

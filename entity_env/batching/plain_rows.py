@@ -1,8 +1,8 @@
-"""Lists of rows of Python numbers as arrays: all types checked, all values converted in one go.
+"""Fast conversion of lists of rows of Python numbers to arrays, with checks of all types.
 
-NumPy looks at each number of a list for itself. ``marshal`` writes a whole list several times as
-fast, each value behind a tag that says its type. Rows of one shape thus become records of one
-size, and comparing the tags checks every type. What is not of one shape is left to NumPy.
+NumPy converts each number of a list separately. ``marshal`` writes a whole list several times as
+fast, each value after a tag for its type. Rows of the same shape become records of the same size,
+and comparing the tags checks all types. Other rows are converted by NumPy.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ import numpy.typing as npt
 __all__ = ["bool_rows", "number_rows"]
 
 _VERSION = 2
-"""Without references to earlier values, and with binary floats; all Pythons can write it."""
+"""The version of marshal's format without references and with binary floats."""
 _HEAD = 5
-"""Bytes before the items of a list or tuple: its tag, and the number of items in four."""
+"""The number of bytes before the items of a list or tuple: a tag, and four for its length."""
 _NUMBERS = {float: (b"g", "<f8"), int: (b"i", "<i4")}
 
 
 class _Run(NamedTuple):
-    """Neighbouring columns of one type: field and tag in the record, place in the rows."""
+    """Adjacent columns of one type, with field and tag in the record and place in the rows."""
 
     field: str
     tag: bytes
@@ -35,8 +35,9 @@ class _Run(NamedTuple):
 def number_rows(rows: list[Any], width: int) -> npt.NDArray[np.float32] | None:
     """Return rows of floats and ints as float32. Shape: (N, width).
 
-    None unless all rows are lists, or all are tuples, and each column is all ``float`` or all
-    ``int`` of 32 bits. A float that float32 does not hold becomes infinite, with NumPy's warning.
+    Return None unless all rows are lists, or all are tuples, and each column is all ``float`` or
+    all ``int`` of 32 bits. Floats that are too large for float32 become infinite, with NumPy's
+    warning.
     """
     if not _is_row(rows, width):
         return None
@@ -58,7 +59,7 @@ def number_rows(rows: list[Any], width: int) -> npt.NDArray[np.float32] | None:
 def bool_rows(rows: list[Any], width: int) -> npt.NDArray[np.bool_] | None:
     """Return rows of True and False as booleans. Shape: (N, width).
 
-    None unless all rows are lists, or all are tuples, of nothing but ``bool``.
+    Return None unless all rows are lists, or all are tuples, of ``bool``.
     """
     if not _is_row(rows, width):
         return None
@@ -77,10 +78,10 @@ def _is_row(rows: list[Any], width: int) -> bool:
 
 
 def _records(rows: list[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any] | None:
-    """Return the rows as marshal writes them, if all begin like the first one and have its size."""
+    """Return the rows in marshal's format, if all begin like the first row and have its size."""
     try:
         written = marshal.dumps(rows, _VERSION)
-    except ValueError:  # something that marshal does not know
+    except ValueError:  # objects that marshal cannot write
         return None
     if len(written) != _HEAD + len(rows) * dtype.itemsize:
         return None
@@ -98,7 +99,7 @@ class _Record(NamedTuple):
 
 @functools.lru_cache(maxsize=256)
 def _number_record(types: tuple[type, ...]) -> _Record | None:
-    """Return the record of rows of such values; None where one is no number."""
+    """Return the record of rows of these types; None if one is not a number."""
     if not set(types) <= _NUMBERS.keys():
         return None
     fields: list[Any] = [("head", f"V{_HEAD}")]
@@ -118,7 +119,7 @@ def _bool_record(width: int) -> np.dtype[Any]:
     return np.dtype([("head", f"V{_HEAD}"), ("value", np.uint8, (width,))])
 
 
-# The format is no promise of Python's: without it all rows go through NumPy.
+# Python does not guarantee the format; if it differs, NumPy converts all rows.
 _KNOWN = marshal.dumps([[0.5, 7], (True, False)], _VERSION) == (
     b"[\x02\0\0\0" + b"[\x02\0\0\0g\0\0\0\0\0\0\xe0?i\x07\0\0\0" + b"(\x02\0\0\0TF"
 )

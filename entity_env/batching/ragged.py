@@ -1,9 +1,8 @@
-"""The ragged-buffer types: lists of frames, each with its own number of rows.
+"""Ragged buffers: lists of frames, each with any number of rows.
 
-They come from the package ``ragged_buffer`` where that is installed, else from its NumPy stand-in
-(``ragged_numpy``), which has those methods that the library calls. Nothing else imports either of
-them. The package panics (with a ``BaseException``) at an index that does not exist: use ``frame``
-and ``lengths``, which check first.
+They are those of the package ``ragged_buffer`` if it is installed, else those of the replacement
+``ragged_numpy``. Import them from this module only. The package raises a ``BaseException`` for an
+index that does not exist; use ``frame`` and ``lengths``, which check first.
 """
 
 from __future__ import annotations
@@ -45,12 +44,12 @@ __all__ = [
 
 
 ActionBuffer: TypeAlias = Union[RaggedBufferI64, RaggedBufferF32]
-"""The answers of actors: indices (B, A, 1), or for a continuous action its numbers (B, A, K)."""
+"""The choices of actors: indices (B, A, 1), or for a continuous action its numbers (B, A, K)."""
 
 
 def lengths(buffer: RaggedBuffer[Any]) -> npt.NDArray[np.int64]:
     """Return the number of rows of each frame. Shape: (B,)."""
-    # size0 first: for some views the package refuses size1.
+    # Check size0 first, because size1 of the package fails for some views.
     rows = buffer.materialize().size1() if buffer.size0() else np.zeros(0, np.int64)
     return np.asarray(rows, np.int64)
 

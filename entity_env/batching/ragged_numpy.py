@@ -1,9 +1,8 @@
-"""Ragged buffers in NumPy, for Pythons that the package ``ragged_buffer`` does not support.
+"""Ragged buffers in NumPy, for Python versions that ``ragged_buffer`` does not support.
 
-The classes have those methods of the package that this library calls, and give the same results, to
-the text of ``repr``. There are no views of rows and columns and no arithmetic: ``as_array`` gives
-the values to NumPy. A frame that does not exist, at which the package panics, is an ``IndexError``
-here, and what is no index a ``TypeError``.
+The classes have the methods of the package that this library calls, with the same results and the
+same ``repr``. They have no views of rows and columns and no arithmetic; use ``as_array``. A frame
+that does not exist raises an ``IndexError``, and an object that is not an index a ``TypeError``.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ Ints = npt.NDArray[np.int64]
 
 
 class RaggedBuffer(Generic[Scalar]):
-    """Frames with any number of rows each, D values in every row; use one of the subclasses."""
+    """Frames with any number of rows of D values; use one of the subclasses."""
 
     _dtype: ClassVar[Any] = None
     _name: ClassVar[str] = ""
@@ -34,7 +33,7 @@ class RaggedBuffer(Generic[Scalar]):
             raise ValueError("RaggedBuffer is abstract, use RaggedBufferF32, -I64 or -Bool")
         if whole(features) < 0:
             raise OverflowError("features is negative")
-        # What is pushed is joined when it is read: all rows, (N, D), and lengths of frames, (B,).
+        # Pushed parts are joined when they are read: all rows, (N, D), and lengths, (B,).
         self._parts = [(np.empty((0, whole(features)), self._dtype), np.zeros(0, np.int64))]
 
     @classmethod
@@ -88,7 +87,7 @@ class RaggedBuffer(Generic[Scalar]):
         self._parts = type(self)(self.size2())._parts
 
     def clone(self) -> Self:
-        """Return a copy that shares nothing."""
+        """Return a copy without shared memory."""
         values, lengths = self._read()
         return self._of(values.copy(), lengths.copy())
 
@@ -134,18 +133,18 @@ class RaggedBuffer(Generic[Scalar]):
 
         Raises:
             IndexError: A frame does not exist.
-            TypeError: ``i`` is neither a whole number nor a list of them, such as a slice.
+            TypeError: ``i`` is neither an integer nor a list of integers.
         """
         values, lengths = self._read()
         frames = _frames(list(i) if isinstance(i, tuple) else i, len(lengths))
         counts = lengths[frames]
-        # The k-th row of a selected frame lies k behind the frame's first row.
+        # The k-th row of a selected frame is k rows after the frame's first row.
         shift = (np.cumsum(lengths) - lengths)[frames] - (np.cumsum(counts) - counts)
         rows = np.arange(counts.sum()) + np.repeat(shift, counts)
         return self._of(values[rows], counts)
 
     def __eq__(self, other: object) -> bool:
-        """Return True if type, lengths, width and all values are equal; NaN equals nothing."""
+        """Return True if type, lengths, width and all values are equal; NaN never is."""
         if not isinstance(other, RaggedBuffer) or type(other) is not type(self):
             return False
         (a, a_lengths), (b, b_lengths) = self._read(), other._read()
@@ -175,7 +174,7 @@ class RaggedBuffer(Generic[Scalar]):
             rows, start = values[start : start + length], start + length
             if length == 0:
                 text += "    [],\n"
-            elif length == 1:  # its floats have another form than the rest
+            elif length == 1:  # the package formats its floats in another way
                 text += f"    [[{', '.join(map(_exact, rows[0]))}]],\n"
             else:
                 lines = ["        [" + ", ".join(map(_plain, row)) for row in rows if len(row)]
@@ -183,7 +182,7 @@ class RaggedBuffer(Generic[Scalar]):
         return text + f"], '{len(lengths)} * var * {values.shape[1]} * {self._name})"
 
     def _read(self) -> tuple[npt.NDArray[Any], Ints]:
-        """Return all rows and lengths, to be copied before they are given away."""
+        """Return all rows and lengths; copy them before returning them to users."""
         if len(self._parts) > 1:
             values, lengths = zip(*self._parts, strict=True)
             self._parts = [(np.concatenate(values), np.concatenate(lengths))]
@@ -223,7 +222,7 @@ class RaggedBufferBool(RaggedBuffer[np.bool_]):
 
 
 def cat(buffers: Sequence[Any], dim: int = 0) -> Any:
-    """Return one buffer with the frames of several of one type; see ``RaggedBuffer.cat``."""
+    """Return one buffer with the frames of several buffers; see ``RaggedBuffer.cat``."""
     if not buffers:
         raise ValueError("Can't concatenate an empty list of buffers")
     if not isinstance(buffers[0], RaggedBuffer):

@@ -1,7 +1,7 @@
-"""Reads the observations of all rows of a step into one batch, and answers with typed actions.
+"""``RowReader``, which reads the observations of all rows of a step into one batch.
 
-``FrameReader`` says what is right. ``RowReader`` reads the common shapes for all rows at once, and
-leaves everything else, mistakes included, to it.
+It reads common shapes for all rows at once, and leaves everything else, including mistakes, to
+``FrameReader``.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ class ReadRows:
     """The checked observations of R rows.
 
     Args:
-        obs: All of them as one batch, without metrics and final observations.
-        outcome: What their steps led to.
-        ids: The id of each entity, row by row; None where its type has no ids.
-        first: Where the entities of each row start in ``ids``. Shape: (R,).
+        obs: The observations as one batch, without metrics and final observations.
+        outcome: The rewards and ends of their steps.
+        ids: The id of each entity, row by row; None for types without ids.
+        first: Index in ``ids`` of the first entity of each row. Shape: (R,).
     """
 
     obs: VecObs
@@ -70,7 +70,7 @@ class ReadRows:
         chosen: Mapping[ActionName, ActionBuffer],
         action_space: Mapping[ActionName, ActionSpace],
     ) -> list[dict[ActionName, Action]]:
-        """Return the actions of each row as its environment receives them.
+        """Return the actions of each row in the format of ``Environment.act``.
 
         Args:
             chosen: For each action one number for each actor: the index of the choice, or for a
@@ -89,11 +89,11 @@ class ReadRows:
 
 
 class RowReader:
-    """Reads the observations of several rows with one pair of spaces.
+    """A fast reader of the observations of several rows.
 
     Args:
-        obs_space: What observations may contain.
-        action_space: The actions that they may offer.
+        obs_space: The observation space.
+        action_space: The action space.
     """
 
     def __init__(self, obs_space: ObsSpace, action_space: Mapping[ActionName, ActionSpace]) -> None:
@@ -107,18 +107,18 @@ class RowReader:
         """Return the checked rows.
 
         Args:
-            observations: One for each row. Of what they hold nothing is kept but the ids.
-            where: The place of the i-th of them, for the error of ``FrameReader``.
+            observations: One for each row. Only their ids are kept.
+            where: Function that returns the place of observation i, for errors.
         """
-        if len(observations) > 1:  # one is quicker on its own
+        if len(observations) > 1:  # ``FrameReader`` is faster for one
             try:
                 return self._read(observations)
-            except Exception:  # whatever an odd object raises when it is looked at
+            except Exception:  # an object may raise anything
                 pass
         return self._read_each(observations, where)
 
     def outcome(self, observations: Sequence[Observation], where: Callable[[int], str]) -> Outcome:
-        """Return rewards and ends of last steps, with all checks of ``read``."""
+        """Return the rewards and ends of steps, with all checks of ``read``."""
         try:
             return _Parts.of(observations, self.obs_space, self._types).outcome
         except Exception:
@@ -200,7 +200,7 @@ def _outcome(frames: Sequence[Frame]) -> Outcome:
 
 @dataclass(slots=True)
 class _Parts:
-    """All parts of the observations but the action masks."""
+    """All parts of the observations except action masks."""
 
     features: Mapping[EntityName, Floats]
     lengths: Mapping[EntityName, Ints]

@@ -1,4 +1,4 @@
-"""Reads what a step led to: its reward, the end of the episode, and metrics."""
+"""Reader of the results of a step: its reward, the end of the episode, and metrics."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def read_reward(reward: object) -> float:
 
 
 def _finite(number: object) -> float | None:
-    """Return a Python or NumPy number, also as an array without dimensions; None for all else."""
+    """Return a number, also of an array without dimensions, as a float; None for other objects."""
     number = _array_of_one(number)
     if isinstance(number, np.ndarray | np.generic):
         real = number.ndim == 0 and number.dtype.kind in NUMBERS
@@ -37,18 +37,18 @@ def _finite(number: object) -> float | None:
         real = isinstance(number, int | float)
     try:
         value = float(number) if real else math.nan  # type: ignore[arg-type]
-    except OverflowError:  # a whole number that no float holds
+    except OverflowError:  # an integer that is too large for a float
         return None
     return value if math.isfinite(value) else None
 
 
 def read_end(observation: Observation) -> tuple[bool, bool]:
-    """Return True if the episode is over, and whether a limit ended it."""
+    """Return two booleans: the episode is over, and a limit ended it."""
     done, truncated = (_truth(name, getattr(observation, name)) for name in ("done", "truncated"))
     if truncated and not done:
         raise ObservationError(
             "an observation is truncated but not done",
-            expected="done=True beside truncated=True",
+            expected="done=True if truncated=True",
             received="done=False",
         )
     return done, truncated
@@ -60,7 +60,7 @@ def is_over(observation: object) -> bool:
 
 
 def is_true(given: object) -> bool:
-    """Return True if ``done`` or ``truncated`` is set; False for values that are no booleans."""
+    """Return True if ``done`` or ``truncated`` is set; False for values that are not booleans."""
     return given is True or (given is not False and _finite(given) == 1.0)
 
 
@@ -81,7 +81,7 @@ def _array_of_one(number: object) -> object:
         return number
     try:
         return np.asarray(number) if hasattr(number, "__array__") else number
-    except Exception:  # a tensor that NumPy cannot read, or an odd object
+    except Exception:  # a tensor that NumPy cannot read, or another object
         return number
 
 
@@ -103,6 +103,6 @@ def read_metrics(metrics: Mapping[Any, Any]) -> dict[str, float]:
                 received=shorten(given),
             )
         if name in RESERVED_METRICS:
-            raise MetricError(f"metric {name!r} is one that the framework counts itself")
+            raise MetricError(f"the name of metric {name!r} is reserved")
         checked[name] = value
     return checked

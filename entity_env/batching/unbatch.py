@@ -1,4 +1,4 @@
-"""The frames of a batch as single observations, for agents that play one at a time."""
+"""Conversion of the frames of a batch to single observations, for agents that act on these."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ __all__ = ["answers_in_frame", "batched_actions", "observations_of"]
 def observations_of(
     obs: VecObs, obs_space: ObsSpace, action_space: Mapping[ActionName, ActionSpace]
 ) -> list[Observation]:
-    """Return an observation for each frame of a batch, with what the batch knows of it.
+    """Return an observation for each frame of a batch.
 
-    The ids that the environment gave its entities end at a batch: here the id of an entity is its
-    type and its place among those of its type, such as ``("Mine", 0)``. Masks name actors by id.
+    A batch does not have the ids of the environment. The id of an entity is therefore its type and
+    its place among those of its type, such as ``("Mine", 0)``. Masks name actors by id.
 
     Args:
         obs: B frames.
@@ -65,7 +65,7 @@ def batched_actions(
     obs_space: ObsSpace,
     action_space: Mapping[ActionName, ActionSpace],
 ) -> dict[ActionName, ActionBuffer]:
-    """Return the actions of single frames as a ``VecEnv`` takes them; the reverse of typed actions.
+    """Convert the actions of single frames to the format of ``VecEnv.act``.
 
     Args:
         actions: The actions of each frame, with the ids of ``shown``.
@@ -103,7 +103,7 @@ def answers_in_frame(
     frame: Frame,
     action_space: Mapping[ActionName, ActionSpace],
 ) -> dict[ActionName, npt.NDArray[Any]]:
-    """Return the actions of one frame as numbers, as in ``Decision``; in the ids of the frame.
+    """Convert the actions of one frame, with its ids, to the numbers of a ``Decision``.
 
     Raises:
         UnknownActionError: An action with actors is missing.
@@ -124,7 +124,7 @@ def answers_in_frame(
 
 
 class _Frames:
-    """Flat arrays of a batch, and where each frame begins in them."""
+    """Flat arrays of a batch, and the beginning of each frame in them."""
 
     def __init__(self, obs: VecObs, obs_space: ObsSpace) -> None:
         self.obs, self.types = obs, list(obs_space.entities)
@@ -222,7 +222,7 @@ def _answers(
     if action is None:
         raise UnknownActionError(
             f"action {name!r} was left out",
-            expected=f"{name!r}, which somebody can take now",
+            expected=f"{name!r}, which has actors",
             received=shorten(list(actions)),
             hint=nearest(name, list(actions)),
         )

@@ -1,4 +1,4 @@
-"""Many frames as one: ``VecObs``, made of ragged buffers without padding."""
+"""``VecObs``, a batch of many frames in ragged buffers without padding."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ __all__ = [
 
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
-"""Stands for an empty dict of one's own."""
+"""A placeholder for a new empty dict."""
 
 
 VecActionMask: TypeAlias = Union[
@@ -51,24 +51,24 @@ VecActionMask: TypeAlias = Union[
 class VecObs:
     """The observations of the rows that must act, and the rewards and ends of all rows.
 
-    There are B frames, one for each row that must decide: usually all R rows, but of an
-    ``AsyncEnv`` those that are ready, and of a game with turns those whose turn it is. Reward and
-    end say what has happened to each of the R rows since the last ``VecObs``, asked now or not.
+    There are B frames, one for each row that must act: usually all R rows, but in an ``AsyncEnv``
+    the rows that are ready, and in a game with turns the seats whose turn it is. ``reward``,
+    ``done`` and ``truncated`` are those of all R rows since the last ``VecObs``.
 
-    Rows reset themselves: where ``done`` is set, reward and end belong to the episode that is over,
-    and a frame of that row is the first observation of its next episode. What a step has returned
-    stays as it is while the next ones are played.
+    Rows reset themselves: if ``done`` is set, the reward belongs to the episode that is over, and a
+    frame of that row is the first observation of its next episode. Later steps do not change a
+    ``VecObs`` that was returned.
 
     Args:
         features: For each entity type of the space. Shape: (B, N, F).
         action_masks: For each action of the action space.
         reward: Shape: (R,), float32.
         done: Shape: (R,), bool.
-        truncated: A limit ended the episode, not the game. Shape: (R,), bool.
+        truncated: True if a limit ended the episode, not the game. Shape: (R,), bool.
         global_features: Shape: (B, G), float32.
-        visible: Only for types of which some entity is hidden. Shape: (B, N, 1).
-        metrics: Numbers of the episodes that have ended, NaN in rows without one.
-            Shape: (R,), float64. Empty where no episode ended.
+        visible: Visibility masks of types with hidden entities. Shape: (B, N, 1).
+        metrics: Metrics of the episodes that have ended, NaN in rows without one. Shape: (R,),
+            float64. Empty if no episode ended.
         final: The last observations of the truncated rows, in row order, or None.
         rows: The row of each frame, ascending; left out, all rows. Shape: (B,), int64.
         over: The row's game has ended. Left out, that is when all seats which have acted are done,
@@ -126,7 +126,7 @@ class VecObs:
 
     @property
     def num_frames(self) -> int:
-        """The number of frames B: of rows that must decide."""
+        """The number of frames B, one for each row that must act."""
         return len(self.rows)
 
 
@@ -142,9 +142,9 @@ def check_all_asked(owner: str, obs: VecObs) -> None:
     """Raise SettingError unless all rows must act, which ``owner`` requires."""
     if obs.num_frames != len(obs):
         raise SettingError(
-            f"{owner} takes rows that act together",
+            f"{owner} needs rows that act together",
             expected=f"an observation of all {len(obs)} rows at each step",
-            received=f"one that asks {obs.num_frames} of them (VecObs.rows)",
+            received=f"an observation of {obs.num_frames} of them (VecObs.rows)",
         )
 
 
@@ -153,7 +153,7 @@ def check_final(obs: VecObs) -> None:
     final = 0 if obs.final is None else obs.final.num_frames
     if final != obs.truncated.sum():
         raise ObservationError(
-            "the rows give other final observations than those of the truncated rows",
+            "the final observations are not those of the truncated rows",
             expected=f"{obs.truncated.sum()} frames in VecObs.final",
             received=final,
         )
@@ -164,7 +164,7 @@ def batch_obs(
     obs_space: ObsSpace,
     action_space: Mapping[ActionName, ActionSpace],
 ) -> VecObs:
-    """Check observations and pack them. An error names the position of the broken one."""
+    """Check observations and pack them; errors name the position of the observation."""
     reader = FrameReader(obs_space, action_space)
     if not is_listed(observations):
         raise ObservationError(
@@ -210,7 +210,7 @@ def batch_frames(
 def _ragged(
     kind: Callable[..., Any], parts: list[npt.NDArray[Any]], dtype: type, width: int
 ) -> Any:
-    """Return a buffer with a frame for each part of shape (N, width), or (N,) where width is 1."""
+    """Return a buffer with a frame for each part of shape (N, width), or (N,) for width 1."""
     lengths = np.array([len(part) for part in parts], dtype=np.int64)
     shaped = [part.reshape(len(part), width) for part in parts] or [_no_rows(width)]
     flat = shaped[0] if len(shaped) == 1 else np.concatenate(shaped)

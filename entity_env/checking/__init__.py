@@ -1,3 +1,3 @@
-"""The conformance test for anybody's environment, ``check_env``."""
+"""The check of environments, ``check_env``."""
 
 __all__: list[str] = []

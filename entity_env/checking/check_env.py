@@ -1,4 +1,4 @@
-"""The conformance test for anybody's environment.
+"""Check of environments for mistakes.
 
 from entity_env import check_env
 check_env(MyEnv)
@@ -49,21 +49,21 @@ from entity_env.seats.table import seats_of
 __all__ = ["Checked", "check_env"]
 
 _LEAST_STEPS = 200
-"""Steps of each game: where episodes are short, more of them are played than asked for."""
+"""Least number of steps of each game; if episodes are short, more of them are played."""
 _MOST_STEPS = 300
-"""Steps for each episode asked for; games that go on longer are cut off."""
+"""Largest number of steps for each requested episode; longer games are cut off."""
 _LOOK_EVERY = 7
-"""Pictures are slow: not every step is drawn."""
+"""Number of steps from one picture to the next, because pictures are slow."""
 
 
 @dataclass(frozen=True)
 class Checked:
-    """The games that a check without mistakes has played.
+    """The result of a check without mistakes.
 
     Args:
-        episodes: How many ended.
-        steps: How many steps they took.
-        notes: What is no mistake, and yet seldom meant.
+        episodes: Number of episodes that ended.
+        steps: Number of steps.
+        notes: Observations that are not mistakes, but are rarely intended.
     """
 
     episodes: int
@@ -76,23 +76,23 @@ def check_env(
     episodes: int = 3,
     seed: int = 0,
 ) -> Checked:
-    """Play random episodes and raise the first mistake that they show.
+    """Play random episodes and raise an error for the first mistake.
 
-    Spaces are constant; observations and masks are valid; every allowed action is accepted; one
-    seed gives one game; observations share no memory with the environment; a saved state, where
-    there is one, is JSON and continues the same game; pictures have the right shape; drawing
-    changes nothing; closing twice is fine. Of a game of several players: its seats and teams are
-    constant; who is in the game is asked again or let go; each seat has an observation of its own;
-    whoever acts out of turn changes nothing. Returns what was played when all is well.
+    The check requires that spaces are constant; observations and masks are valid; every allowed
+    action is accepted; the same seed gives the same game; observations share no memory with the
+    environment; a saved state, if there is one, is JSON and continues the same game; pictures have
+    the right shape; drawing changes nothing; and closing twice is allowed. For a game of several
+    players, it also requires that seats and teams are constant; every seat in the game acts again
+    or ends; seats do not share observations; and actions out of turn change nothing.
 
     Args:
         env: A class or function that makes one environment or one game, and is called several
-            times; or an environment, which is copied and itself left alone.
+            times; or an environment, of which copies are checked.
         episodes: The least number of episodes of each game.
-        seed: Seeds the environment and the random actions.
+        seed: Seed of the environment and of the random actions.
 
     Raises:
-        EntityEnvError: A subclass of it that names the mistake.
+        EntityEnvError: The mistake, as an error of a subclass.
     """
     check_count("number of episodes", episodes, error=SettingError)
     create_env: Callable[[], Any] = _copies_of(env) if isinstance(env, Playable) else env
@@ -113,7 +113,7 @@ def check_env(
         game = _play(rows, episodes, seed)
         _check_same(game, _play(rows, episodes, seed), "reset with the same seed")
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", OwnMethodWarning)  # there is a note of it
+            warnings.simplefilter("ignore", OwnMethodWarning)  # a note reports it
             saves = rows.has_state()
     _check_close(made[0])
     with make_rows(create, seed) as rows:
@@ -148,25 +148,25 @@ def check_env(
 def _check_turns(
     make_rows: Callable[[], VecEnv], game: list[VecObs], episodes: int, seed: int
 ) -> None:
-    """Refuse a game in which the actions of seats that were not asked change anything."""
+    """Raise SeatError if the actions of seats that need not act change the game."""
     try:
         with make_rows() as rows:
             played = _play(rows, episodes, seed)
     except EntityEnvError:
-        return  # a game may refuse them
+        return  # a game may raise an error for them
     for step, (a, b) in enumerate(zip(game, played, strict=False)):
         part = difference("", pack_obs(a), pack_obs(b))
         if part is not None:
             raise SeatError(
-                f"act takes the actions of seats that it has not asked: {part} differs",
-                expected="seats that act out of turn are refused, or change nothing",
+                f"actions of seats that must not act change the game: {part} differs",
+                expected="an error, or no effect, for actions out of turn",
                 where=f"step {step}",
             )
 
 
 def _notes_of_state(env: Playable) -> list[str]:
-    """Return why an environment with both methods cannot be saved."""
-    # A wrapper has both whether or not the environment inside has; a masked game has neither.
+    """Return a note on an environment that has both methods and cannot be saved."""
+    # A wrapper has both methods even if its environment has not; a masked game has neither.
     if type(env).get_state is Playable.get_state or not (
         _has_own(env, "get_state") and _has_own(env, "set_state")
     ):
@@ -178,7 +178,7 @@ def _notes_of_state(env: Playable) -> list[str]:
 
 
 def _copies_of(env: Playable) -> Callable[[], Any]:
-    """Make environments like ``env``."""
+    """Return a function that makes copies of ``env``."""
     try:
         untouched = copy.deepcopy(env)
     except Exception as error:
@@ -211,16 +211,16 @@ def _check_same(left: list[VecObs], right: list[VecObs], how: str) -> None:
         if part is not None:
             raise DeterminismError(
                 f"an environment that is {how} plays another game: {part} differs",
-                expected="one seed, one game, whatever was played before",
-                hint="draw every random number from self.rng, and start everything in reset",
+                expected="the same game for the same seed",
+                hint="draw all random numbers from self.rng, and reset the whole state in reset",
                 where=f"step {step}",
             )
 
 
 def _check_memory(watched: Callable[[bool], list[VecObs]], game: list[VecObs]) -> None:
-    """Play again, watched and then with damaged observations; ``watched`` plays."""
+    """Play the game twice more with ``watched``, the second time with damaged observations."""
     watched(False)
-    wrong = "the environment goes on with memory that it has returned in an observation"
+    wrong = "the environment uses memory that it has returned in an observation"
     try:
         _check_same(game, watched(True), "played beside damaged observations")
     except EntityEnvError as error:
@@ -230,8 +230,8 @@ def _check_memory(watched: Callable[[bool], list[VecObs]], game: list[VecObs]) -
 
 
 def _has_own(env: Playable, method: str) -> bool:
-    """Return True if the environment has this method of its own."""
-    # A wrapper has methods to draw whether or not the environment inside has them.
+    """Return True if the environment itself, not only its wrapper, has a method."""
+    # A wrapper has methods to draw even if its environment has not.
     kind = type(getattr(env, "unwrapped", env))
     return getattr(kind, method) is not getattr(Playable, method)
 
@@ -250,7 +250,7 @@ def _check_pictures(env: Playable) -> list[str]:
         text = _call("render_text", env.render_text)
         if not isinstance(text, str):
             raise ObservationError(
-                "render_text returns no text", expected="a string", received=shorten(text)
+                "render_text does not return a string", expected="a string", received=shorten(text)
             )
     return notes
 
@@ -259,14 +259,14 @@ def _check_picture(picture: Any) -> None:
     given = isinstance(picture, np.ndarray) and f"{picture.dtype} {picture.shape}"
     if not given or picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] != 3:
         raise ObservationError(
-            "render returns no picture",
+            "render does not return a picture",
             expected="an array of uint8 with shape (H, W, 3)",
             received=given or shorten(picture),
         )
 
 
 def _check_close(env: Playable) -> None:
-    """Close an environment again, which the rows around it have closed already."""
+    """Close an environment that its rows have closed already."""
     _call("a second close", env.close)
 
 
@@ -280,9 +280,11 @@ def _call(what: str, function: Callable[[], Any]) -> Any:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Check the environment named on the command line; returns the exit status."""
+    """Check the environment named on the command line, and return the exit status."""
     parser = environment_parser("entity_env.check", "Check an environment for mistakes.")
-    parser.add_argument("--episodes", type=int, default=3, help="at least so many in each game")
+    parser.add_argument(
+        "--episodes", type=int, default=3, help="least number of episodes in each game"
+    )
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args(arguments)
 

@@ -1,4 +1,4 @@
-"""Notes of a check: things that are allowed but seldom meant."""
+"""Notes of a check on things that are allowed but rarely intended."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Seen:
     """The raw observations of a game.
 
     Attributes:
-        count: How many there were.
-        has_reward: Whether any of them was given a reward.
-        idle: For each action in how many of them its actors had nothing to select.
+        count: Number of observations.
+        has_reward: True if any observation was given a reward.
+        idle: For each action the number of observations in which its actors could select nothing.
     """
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class Seen:
         self.idle = Counter[str]()
 
     def look(self, observation: Observation) -> None:
-        """Look at a valid observation."""
+        """Count a valid observation."""
         self.count += 1
         self.has_reward |= observation.reward is not NO_REWARD
         if is_over(observation):
@@ -47,31 +47,31 @@ def notes_of(game: list[VecObs], seen: Seen) -> list[str]:
     if not any(obs.done.any() for obs in game):
         notes.append(
             f"no episode ended within {steps:,} steps of random play: is done ever True? "
-            "TimeLimit of entity_env.wrappers cuts off games without an end"
+            "entity_env.wrappers.TimeLimit ends games after a number of steps"
         )
     if not seen.has_reward:
         notes.append(
-            f"no reward was given in {steps:,} steps of random play, and without it is 0: "
-            "Observation(reward=...) is missing"
+            f"no observation in {steps:,} steps of random play had a reward, so that all rewards "
+            "are 0: pass Observation(reward=...)"
         )
     if game[0].features and not any(own.items() for obs in game for own in obs.features.values()):
         notes.append(
-            f"no entity was there in any of {len(game):,} observations: are features, by entity "
-            "type, given to Observation?"
+            f"none of {len(game):,} observations had an entity: pass the features of each entity "
+            "type to Observation"
         )
     if not any(mask.actors.items() for obs in game for mask in obs.action_masks.values()):
-        notes.append("nobody could act in any step: there is nothing to learn")
+        notes.append("there was no actor in any step: there is nothing to learn")
     for name, count in seen.idle.items():
         if count:
             notes.append(
                 f"in {count:,} of {seen.count:,} observations the actors of {name!r} had nothing "
-                "to select: there the action has no actors"
+                "to select, so that the action had no actors"
             )
     return notes
 
 
 def _named(ids: Any, types: Iterable[str] | None, sizes: dict[str, int]) -> int:
-    """Return the number of named entities; without ids and types, all are."""
+    """Return the number of entities named by ids or types; without these, of all."""
     if ids is not None:
         return len(ids)
     return sum(sizes.values() if types is None else (sizes.get(name, 0) for name in types))

@@ -24,12 +24,12 @@ __all__ = ["BetweenSeats", "OutOfTurn", "notes_of_seats"]
 
 
 class BetweenSeats(BetweenCalls, SeatWrapper):
-    """Passes everything on to a game, and looks at what the seats were told.
+    """A wrapper of a game that checks the observations of its seats.
 
     Args:
         game: The game.
-        is_damaging: As of ``BetweenCalls``.
-        look: As of ``BetweenCalls``.
+        is_damaging: See ``BetweenCalls``.
+        look: See ``BetweenCalls``.
     """
 
     def __init__(
@@ -63,22 +63,21 @@ class BetweenSeats(BetweenCalls, SeatWrapper):
                 "teams() is not the same at every call",
                 expected=shorten(self._teams),
                 received=shorten(_listed(self.game.teams())),
-                hint="who is out of the game stays in its team",
+                hint="a seat that is out of the game stays in its team",
             )
         owner: dict[int, Seat] = {}
         for seat, observation in told.items():
             other = owner.setdefault(id(observation), seat)
             if other != seat:
                 raise SeatError(
-                    f"seats {other!r} and {seat!r} are given the same observation",
-                    expected="an object of its own for each seat: what one sees, and is paid, "
-                    "is not another's",
+                    f"seats {other!r} and {seat!r} are given the same Observation object",
+                    expected="a separate object for each seat",
                 )
         return [own for own in told.values() if isinstance(own, Observation)]
 
 
 class OutOfTurn(SeatWrapper):
-    """Repeats the last actions of all seats whenever they are not asked."""
+    """A wrapper that repeats the last actions of all seats that need not act."""
 
     def __init__(self, game: MultiPlayerEnvironment) -> None:
         super().__init__(game)
@@ -90,7 +89,7 @@ class OutOfTurn(SeatWrapper):
         return self.game.reset()
 
     def act(self, actions: SeatActions) -> SeatObservations:
-        """Play a step with what others did before."""
+        """Play a step, with earlier actions of the seats that need not act."""
         both = {**self._taken, **actions}
         self._taken.update(actions)
         told = self.game.act(both)
@@ -102,14 +101,14 @@ class OutOfTurn(SeatWrapper):
 
 
 def notes_of_seats(game: list[VecObs], seats: Sequence[Seat]) -> list[str]:
-    """Return the notes on the asked seats in one game of random play."""
+    """Return a note on seats that never had to act in one game of random play."""
     asked = np.zeros(len(seats), np.int64)
     for obs in game:
         asked[obs.rows] += 1
     never = [seat for seat, count in zip(seats, asked, strict=True) if not count]
     if not never or len(never) == len(seats):
         return []
-    return [f"in {len(game):,} observations seats {shorten(never)} were never asked anything"]
+    return [f"in {len(game):,} observations seats {shorten(never)} never had to act"]
 
 
 def _listed(teams: Any) -> Any:

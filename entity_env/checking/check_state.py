@@ -1,4 +1,4 @@
-"""Check that an environment goes on the same from a saved state."""
+"""Check that an environment continues the same game from a saved state."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from entity_env.rows.vec_env import VecEnv
 __all__ = ["check_state"]
 
 _CONTINUED = 20
-"""Steps that a restored game is compared for."""
+"""Number of steps for which a restored game is compared."""
 _SHOWN = ("rows", "features", "global_features", "visible", "masks")
-"""The parts of an observation that ``set_state`` brings back."""
+"""The parts of an observation that ``set_state`` restores."""
 
 
 def _alone(create_env: Callable[[], Environment], seed: int) -> VecEnv:
@@ -34,13 +34,13 @@ def check_state(
     seed: int,
     make_rows: Callable[[Callable[[], Any], int], VecEnv] = _alone,
 ) -> None:
-    """Save a game after so many random steps, go on, and do the same from the saved state.
+    """Save a game after some random steps, and compare its next steps with those of a copy.
 
     Args:
-        create_env: Makes one environment, or one game of several players.
-        steps: The number of steps before it is saved.
-        seed: Seeds the environment and the random actions.
-        make_rows: Makes the rows of ``create_env`` with a seed.
+        create_env: Function that makes one environment, or one game of several players.
+        steps: Number of steps before the game is saved.
+        seed: Seed of the environment and of the random actions.
+        make_rows: Function that makes the rows of ``create_env`` with a seed.
     """
     where = f"saved after step {steps}"
     with make_rows(create_env, seed) as env:
@@ -52,7 +52,7 @@ def check_state(
             raise StateError(f"the state is not JSON: {error}", received=shorten(state)) from error
         expected = _continue(env, first, _CONTINUED, seed + 1)
         if json.dumps(state) != text:
-            raise StateError("a saved state changes while the game goes on", hint=COPIES)
+            raise StateError("a saved state changes when the game continues", hint=COPIES)
     with make_rows(create_env, seed + 1) as env:
         restored = _restored(env, json.loads(text), where)
         part = difference("", *({n: pack_obs(obs)[n] for n in _SHOWN} for obs in (first, restored)))
@@ -63,8 +63,8 @@ def check_state(
         part = difference("", pack_obs(a), pack_obs(b))
         if part is not None:
             raise StateError(
-                f"a restored game goes on differently: {part} differs in step {step}",
-                hint="get_state returns all that reset and act change, but self.rng",
+                f"a restored game continues differently: {part} differs in step {step}",
+                hint="get_state must return everything that reset and act change, except self.rng",
                 where=where,
             )
 
@@ -76,15 +76,15 @@ def _restored(env: VecEnv, state: list[Any], where: str) -> VecObs:
             return env.set_state(state)
         except OwnMethodWarning as warning:
             raise StateError(
-                "set_state returns no observation",
-                expected="the Observation of the moment that it goes back to",
+                "set_state does not return an observation",
+                expected="the Observation at the step of the saved state",
                 received=str(warning),
                 where=where,
             ) from None
 
 
 def _continue(env: VecEnv, obs: VecObs, steps: int, seed: int) -> list[VecObs]:
-    """Return ``obs`` and the observations of so many random steps after it."""
+    """Return ``obs`` and the observations of the next ``steps`` random steps."""
     policy = random_policy(seed)
     game = [obs]
     for _ in range(steps):

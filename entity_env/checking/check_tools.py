@@ -30,7 +30,7 @@ COPIES = "return copies: numpy.array(...) or list(...); tuples and read-only arr
 
 
 def pack_obs(obs: VecObs) -> dict[str, Any]:
-    """Return all parts of ``obs`` as arrays; of ragged ones flat values (N, D) and lengths (B,)."""
+    """Return all parts of ``obs`` as arrays; ragged parts as values (N, D) and lengths (B,)."""
     return {
         "features": {name: _pack(buffer) for name, buffer in obs.features.items()},
         "visible": {name: _pack(buffer) for name, buffer in obs.visible.items()},
@@ -63,7 +63,7 @@ def difference(where: str, left: Any, right: Any) -> str | None:
 
 
 def check_spaces(before: tuple[Any, Any], env: Playable) -> None:
-    """Refuse an environment whose spaces differ from ``before``."""
+    """Raise SpaceError if the spaces of an environment differ from ``before``."""
     after = env.obs_space(), env.action_space()
     for name, old, new in zip(("obs_space", "action_space"), before, after, strict=True):
         if old != new:
@@ -75,14 +75,14 @@ def check_spaces(before: tuple[Any, Any], env: Playable) -> None:
 
 
 class BetweenCalls:
-    """Looks at the last observations around each call; beside the base of wrappers.
+    """Mixin of wrappers that compares or damages the last observations around each call.
 
     Args:
         inside: The environment, or the game of several players.
-        is_damaging: Whether to damage each observation before the next call: then an environment
-            that goes on with what it has returned plays another game. Without it, an environment
-            that changes what it has returned is refused.
-        look: Called with each observation, which is valid.
+        is_damaging: True to damage each observation before the next call, which changes the game
+            if the environment uses returned memory. False to raise an error if the environment
+            changes observations that it has returned.
+        look: Function that is called with each observation, which is valid.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class BetweenCalls:
         self._spaces = inside.obs_space(), inside.action_space()
 
     def close(self) -> None:
-        """Repair what was damaged, which may be shared with the whole program, and close."""
+        """Repair the damaged observations, which other code may share, and close."""
         while self._repairs:
             self._repairs.pop()()
         self._inside.close()
@@ -109,8 +109,8 @@ class BetweenCalls:
             if self._is_damaging:
                 self._repairs += damage(last)
                 continue
-            # The copies of ids may be other ids: of some objects each is only equal to itself.
-            # Keys and values of dicts cannot be copied, but lists of them can stand for them.
+            # Ids are not copied: a copy of an object may be another id.
+            # Views of keys and values of dicts cannot be copied; lists of them are used instead.
             views = {id(part): in_list(part) for part in _parts(last) if in_list(part) is not part}
             before.append((copy.deepcopy(last, views), _ids(last), last))
         seen = call(*args)
@@ -133,7 +133,7 @@ class BetweenCalls:
         return seen
 
     def _observations(self, seen: Any) -> list[Observation]:
-        """Return the observations that a call has returned."""
+        """Return the observations in the result of a call."""
         return [seen]
 
     def _change(self, before: Observation, after: Observation) -> str | None:
@@ -146,7 +146,7 @@ class BetweenCalls:
 
 
 class Between(BetweenCalls, Wrapper):
-    """Passes everything on to an environment, and looks at what it has returned."""
+    """A wrapper of an environment that checks the observations it has returned."""
 
     def reset(self) -> Observation:
         """Reset the environment."""
@@ -160,7 +160,7 @@ class Between(BetweenCalls, Wrapper):
 
 
 def _id_lists(obs: Observation) -> list[Any]:
-    """Return all lists of ids and of entity types; None where one is left out."""
+    """Return all lists of ids and of entity types; None for those that are left out."""
     masks = (obs.actions or {}).values()
     names = ("actor_ids", "actor_types", "actee_ids", "actee_types")
     named = [getattr(mask, name, None) for mask in masks for name in names]
@@ -176,12 +176,12 @@ def _metrics(obs: Observation) -> dict[str, float]:
 
 
 def damage(obs: Observation) -> list[Callable[[], None]]:
-    """Overwrite all numbers in an observation and empty all lists; returns what undoes it."""
+    """Overwrite all numbers in an observation and empty all lists; return functions to undo it."""
     return [repair for part in _parts(obs) for repair in _spoil(part)]
 
 
 def _parts(obs: Observation) -> list[Any]:
-    """Return all that an observation holds: the parts first, then the dicts that hold them."""
+    """Return all parts of an observation, and then the dicts that hold them."""
     masks = [getattr(mask, "mask", None) for mask in (obs.actions or {}).values()]
     values = [*(obs.features or {}).values(), *(obs.visible or {}).values(), *masks]
     wholes = [obs.features, obs.ids, obs.actions, obs.visible, obs.metrics]

@@ -1,7 +1,7 @@
-"""Entity Gym 0.9 by its own names: change ``entity_gym.env`` to ``entity_env.compat`` and go on.
+"""The names of Entity Gym 0.9: replace ``entity_gym.env`` by ``entity_env.compat`` in imports.
 
 =============================  =======================================  =========================
-there                          here                                     in new code
+Entity Gym                     ``entity_env.compat``                    in new code
 =============================  =======================================  =========================
 ``Environment``, its spaces,   the same classes                         ``entity_env``
 masks and actions
@@ -13,8 +13,8 @@ masks and actions
 ``EnvList(create, n)``         the same, and checks all                 ``ListEnv``
 ``ParallelEnvList(create,      the same; n need be no multiple of p,    ``ParallelEnv``
 n, p, start_method)``          and ``start_method`` has no effect
-``vec.reset(space)``           the same; what is not in the space is    ``vec.reset(seed)``, and
-                               left out                                 ``VecFeatureFilter``
+``vec.reset(space)``           the same; parts that are not in the      ``vec.reset(seed)``, and
+                               space are left out                       ``VecFeatureFilter``
 ``vec.act(actions, space)``    the same, with **positions** among the   ``vec.act(actions)``, with
                                actees                                   **entity indices**
 ``VecObs``                     the same: global features are the        ``VecObs``, which also has
@@ -28,12 +28,12 @@ n, p, start_method)``          and ``start_method`` has no effect
 ``ragged_buffer``              ``RaggedBufferF32``, ... from here       ``entity_env``
 =============================  =======================================  =========================
 
-Whoever selects an entity there answers with its position in the list of those that can be selected:
-0 is the first of ``actee_ids``. ``entity_env.VecEnv`` takes the index of the entity in its frame,
-where entities come in the order of ``ObsSpace.entities``; ``entity_indices`` translates.
+In Entity Gym, a selected entity is given by its position among the actees: 0 is the first of
+``actee_ids``. ``entity_env.VecEnv`` takes the index of the entity in its frame, where entities are
+in the order of ``ObsSpace.entities``; ``entity_indices`` converts positions to indices.
 
-What is different all the same: choices that a mask forbids are refused, an action whose actors have
-nothing to select has no actors, and an environment's metrics arrive when its episode has ended.
+Differences remain: choices that a mask forbids raise an error, an action whose actors have nothing
+to select has no actors, and an environment's metrics are returned at the end of its episode.
 """
 
 from entity_env import (

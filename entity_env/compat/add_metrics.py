@@ -1,4 +1,4 @@
-"""Counts rewards and lengths of episodes, under the names that Entity Gym gave them."""
+"""Wrapper that adds rewards and lengths of episodes, with the names of Entity Gym."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ __all__ = ["AddMetricsWrapper"]
 
 
 class AddMetricsWrapper(VecEnv):
-    """Adds ``episodic_reward``, ``episode_length``, ``reward`` and ``step`` to the metrics.
+    """A wrapper that adds ``episodic_reward``, ``episode_length``, ``reward`` and ``step``.
 
-    As there, the observation of ``reset`` counts as a step.
+    The observation of ``reset`` counts as a step, as in Entity Gym.
 
     Args:
         env: The environments.
-        filter: Which of them have their episodes counted; None: all. Shape: (B,).
+        filter: True for environments whose episodes are counted; None counts all. Shape: (B,).
     """
 
     def __init__(self, env: VecEnv, filter: npt.NDArray[np.bool_] | None = None) -> None:
         if not isinstance(env, VecEnv):
             raise SettingError(
-                "AddMetricsWrapper goes around a VecEnv",
+                "AddMetricsWrapper needs a VecEnv",
                 expected="an EnvList, a ParallelEnvList or another entity_env.compat.VecEnv",
                 received=shorten(env),
                 hint="entity_env.VecEnv counts episodes by itself: VecObs.metrics",
@@ -49,7 +49,7 @@ class AddMetricsWrapper(VecEnv):
         return self.track_metrics(self.env.act(actions, obs_filter))
 
     def track_metrics(self, obs: VecObs) -> VecObs:
-        """Count a step, and add what it led to."""
+        """Count a step, and add its metrics."""
         self.total_reward += obs.reward
         self.total_steps += 1
         obs.metrics["step"] = _metric_of(self.total_steps)

@@ -1,4 +1,4 @@
-"""Plays an environment in the terminal, beside an agent that sees single observations."""
+"""``CliRunner``, which plays an environment in the terminal with an agent's proposals."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ __all__ = ["Agent", "CliRunner"]
 
 
 class Agent(ABC):
-    """Whatever acts on one observation at a time."""
+    """An agent that acts on one observation at a time."""
 
     @abstractmethod
     def act(self, obs: Observation) -> tuple[dict[str, Action], float]:
-        """Return the actions, and the return that is expected from here on."""
+        """Return the actions, and the expected return."""
 
 
 class CliRunner:
-    """Plays an environment in the terminal.
+    """A runner that plays an environment in the terminal.
 
     Args:
         env: The environment; it stays open.
-        agent: What it does is proposed; None proposes random choices.
+        agent: Agent whose actions are proposed; None proposes random choices.
     """
 
     def __init__(self, env: Environment, agent: Agent | None = None) -> None:
@@ -52,12 +52,12 @@ class CliRunner:
 
 
 class _Seen(Wrapper):
-    """Keeps the last observation; stays open."""
+    """A wrapper that keeps the last observation, and stays open."""
 
     last: Observation | None = None
 
     def close(self) -> None:
-        """Leave the environment open for the caller of ``CliRunner``, who made it."""
+        """Leave the environment open for the caller of ``CliRunner``."""
 
     def _show(self, observation: Observation) -> Observation:
         self.last = observation
@@ -65,7 +65,7 @@ class _Seen(Wrapper):
 
 
 class _Proposals:
-    """An agent for the terminal, made of one that sees single observations."""
+    """An agent for the terminal, made from an ``Agent``."""
 
     def __init__(self, env: _Seen, agent: Agent) -> None:
         self._env, self._agent = env, agent
@@ -103,6 +103,6 @@ def _indices(
     ids = [frame.ids[actor] for actor in actors]
     for one in ids:
         if one not in of_actor:
-            raise ActorError(f"the agent leaves out an actor of action {name!r}", received=one)
+            raise ActorError(f"the agent left out an actor of action {name!r}", received=one)
     own = [of_actor[one] for one in ids]
     return np.array(own if is_choice else [frame.ids.index(one) for one in own], np.int64)

@@ -1,4 +1,4 @@
-"""A single environment with the methods that Entity Gym's had beside ours."""
+"""A single environment with additional methods of Entity Gym."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Environment(entity_env.environment.Environment):
 
 
 class ValidatingEnv(Wrapper, Environment):
-    """Checks each observation of an environment, but not the actions; see ``wrappers.Validate``.
+    """A wrapper that checks observations, but not actions; see ``wrappers.Validate``.
 
     Args:
         env: The environment.

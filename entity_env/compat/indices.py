@@ -1,4 +1,4 @@
-"""Positions among the actees, which Entity Gym selects by, and entity indices, which rows take."""
+"""Conversion of positions among the actees, used by Entity Gym, to entity indices."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ def entity_indices(
         actees: The entities that can be selected, by index. Shape: (B, E, 1).
 
     Raises:
-        ActionIndexError: There is no such position.
+        ActionIndexError: A position does not exist.
     """
     positions = positions.materialize()
     if positions.size0() != actees.size0() or positions.items() == 0:
-        return positions  # the rows say what is wrong, if anything is
+        return positions  # the rows check them
     lengths, counts = positions.size1(), actees.size1()
     flat = positions.as_array()[:, 0]
     rows = np.repeat(np.arange(len(lengths)), lengths)
@@ -73,15 +73,15 @@ def action_index_to_actions(
     index: int = 0,
     probs: Mapping[ActionName, npt.NDArray[np.float32]] | None = None,
 ) -> dict[ActionName, Action]:
-    """Return the actions of one frame as its environment receives them.
+    """Return the actions of one frame in the format of ``Environment.act``.
 
     Args:
         obs_space: The environment's observation space.
         action_spaces: Its action space.
         actions: The choices of several frames, selected entities as positions. Shape: (B, A, 1).
-        last_obs: The observation that they answer.
-        index: Which of the frames.
-        probs: The probabilities of the choices, where they are known.
+        last_obs: The observation of the actions.
+        index: The number of the frame.
+        probs: The probabilities of the choices, if known.
     """
     frame = FrameReader(obs_space, action_spaces).read(last_obs)
     chosen: dict[ActionName, Any] = {}

@@ -1,4 +1,4 @@
-"""Many environments at once, with the methods of Entity Gym's."""
+"""Vector environments with the methods of Entity Gym."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["EnvList", "ParallelEnvList", "VecEnv"]
 
 
 class VecEnv(ABC):
-    """Environments that act together, and begin the next episode in the step that ends one."""
+    """Environments that act together, and reset themselves in the step that ends an episode."""
 
     @abstractmethod
     def obs_space(self) -> ObsSpace:
@@ -47,7 +47,7 @@ class VecEnv(ABC):
             actions: For each action one number for each actor: the index of its choice or, for a
                 select-entity action, the **position** of the entity among the actees. Shape:
                 (B, A, 1), int64. (``entity_env.VecEnv`` takes its index in the frame.)
-            obs_filter: What to show.
+            obs_filter: The space of the returned observations.
         """
 
     @abstractmethod
@@ -67,7 +67,7 @@ class VecEnv(ABC):
 
 
 class _Rows(VecEnv):
-    """Passes everything on to rows of this library.
+    """Base of vector environments, which pass all calls on to rows of this library.
 
     Args:
         rows: The rows.
@@ -90,10 +90,10 @@ class _Rows(VecEnv):
         return len(self.rows)
 
     def reset(self, obs_config: ObsSpace | None = None) -> VecObs:
-        """Start an episode in each; a smaller space leaves out what is not in it.
+        """Start an episode in each environment; show only what is in ``obs_config``.
 
         Raises:
-            SpaceError: There is something in it that the environments do not show.
+            SpaceError: The space has parts that the environments do not have.
         """
         self._shown = self.rows
         if obs_config is not None and obs_config != self.obs_space():
@@ -106,14 +106,14 @@ class _Rows(VecEnv):
         """Play one step; selected entities are given by position among the actees.
 
         Raises:
-            SettingError: ``obs_filter`` is not what ``reset`` was called with.
-            EntityEnvError: The class of it that says what is wrong with the actions.
+            SettingError: ``obs_filter`` differs from the space passed to ``reset``.
+            EntityEnvError: The mistake in the actions, as an error of a subclass.
         """
         if self._last is None:
             raise ResetNeededError("act was called before reset", hint="call reset() first")
         if obs_filter is not None and obs_filter != self._shown.obs_space():
             raise SettingError(
-                "another space is asked for than at the last reset",
+                "the space differs from that of the last reset",
                 expected=shorten(self._shown.obs_space()),
                 received=shorten(obs_filter),
                 hint="call reset with it first",
@@ -143,8 +143,8 @@ class EnvList(_Rows):
     """Environments one after the other, in this process.
 
     Args:
-        create_env: Makes one environment.
-        num_envs: How many of them.
+        create_env: Function that makes one environment.
+        num_envs: Number of environments.
     """
 
     def __init__(self, create_env: Callable[[], Environment], num_envs: int) -> None:
@@ -155,10 +155,10 @@ class ParallelEnvList(_Rows):
     """Environments in worker processes.
 
     Args:
-        create_env: Makes one environment.
-        num_envs: How many of them.
-        num_processes: In so many processes.
-        start_method: Has no effect.
+        create_env: Function that makes one environment.
+        num_envs: Number of environments.
+        num_processes: Number of worker processes.
+        start_method: Ignored.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Batches of observations in the form of Entity Gym, which can be extended."""
+"""Batches of observations in the format of Entity Gym, which can be extended."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ __all__ = [
 ]
 
 GLOBAL = "__global__"
-"""The entity type that the global features were, one entity in each frame, after all others."""
+"""The entity type of the global features, with one entity in each frame, after all others."""
 
 
 @dataclass
 class Metric:
-    """Count, sum, least and greatest of the numbers that were pushed."""
+    """The count, sum, minimum and maximum of the numbers that were pushed."""
 
     count: int = 0
     sum: float = 0.0
@@ -74,7 +74,7 @@ class Metric:
 
     @property
     def mean(self) -> float:
-        """The average; 0 where there are no numbers."""
+        """The mean; 0 without numbers."""
         return self.sum / self.count if self.count else 0.0
 
 
@@ -95,7 +95,7 @@ class _Actors:
                 part.extend(getattr(other, name))
 
     def clear(self) -> None:
-        """Forget all frames."""
+        """Remove all frames."""
         for part in vars(self).values():
             if part is not None:
                 part.clear()
@@ -169,7 +169,7 @@ class VecObs:
     metrics: dict[str, Metric] = field(default_factory=dict)
 
     def extend(self, other: VecObs) -> None:
-        """Add the frames of ``other``; what one of them lacks has no entities or actors in it."""
+        """Add the frames of ``other``; missing types and actions have no entities or actors."""
         own, new = len(self.reward), len(other.reward)
         for name in {**self.visible, **other.visible}:
             parts = [obs.visible.get(name) or _shown(obs, name) for obs in (self, other)]
@@ -196,9 +196,9 @@ def batch_obs(
     """Check observations and pack them.
 
     Raises:
-        EntityEnvError: An observation is wrong.
+        EntityEnvError: An observation is not valid.
     """
-    # A space without actions was valid; the reader wants one action at least.
+    # Entity Gym allows a space without actions, but the reader needs at least one.
     reader = FrameReader(obs_space, action_space or {"nothing": SelectEntityActionSpace()})
     frames = [reader.read(observation) for observation in obs]
     batched = translated(
@@ -212,11 +212,11 @@ def batch_obs(
 
 
 def translated(obs: batch.VecObs, is_global: bool) -> VecObs:
-    """Return the observation in the form of Entity Gym, without shared memory.
+    """Return the observation in the format of Entity Gym, without shared memory.
 
     Args:
-        obs: What they show.
-        is_global: Whether there is a global entity.
+        obs: The observation of the rows.
+        is_global: True to add a global entity.
     """
     features = {name: own.clone() for name, own in obs.features.items()}
     if is_global:
@@ -246,7 +246,7 @@ def empty_ragged_f32(feats: int, sequences: int) -> RaggedBufferF32:
 
 
 def empty_ragged_i64(feats: int, sequences: int) -> RaggedBufferI64:
-    """Return ``sequences`` frames without numbers, as ``empty_ragged_f32``."""
+    """Return ``sequences`` frames without integers; see ``empty_ragged_f32``."""
     nothing = np.zeros((0, feats), np.int64)
     return RaggedBufferI64.from_flattened(nothing, np.zeros(sequences, np.int64))
 
@@ -276,8 +276,8 @@ def _mask(mask: batch.VecActionMask) -> VecActionMask:
         sets = isinstance(mask, batch.VecContinuousActionMask)
         what = "a continuous action" if sets else "an action that selects several entities"
         raise SpaceError(
-            f"{what} cannot be shown as Entity Gym did, which had none",
-            expected="actions with choices, or that select an entity",
+            f"{what} has no equivalent in Entity Gym",
+            expected="categorical or select-entity actions",
         )
     allowed = None if mask.mask is None else mask.mask.clone()
     if isinstance(mask, batch.VecSelectEntityActionMask):

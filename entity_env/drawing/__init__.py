@@ -1,4 +1,4 @@
-"""Pictures and tables of observations, for environments that do not draw themselves."""
+"""Pictures and tables of observations, for environments without ``render``."""
 
 from __future__ import annotations
 

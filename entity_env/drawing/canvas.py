@@ -18,15 +18,15 @@ Color: TypeAlias = tuple[int, int, int]
 Shape: TypeAlias = Literal["circle", "square", "diamond"]
 
 _FINER = 2
-"""Pixels are drawn this many times as fine and then averaged: smooth edges, smooth text."""
+"""The factor of oversampling, for smooth edges and text."""
 
 
 class Canvas:
     """A canvas; positions and lengths are pixels from the upper left corner.
 
     Args:
-        width: Of the picture.
-        height: Of the picture.
+        width: Width of the picture.
+        height: Height of the picture.
     """
 
     def __init__(self, width: int, height: int) -> None:
@@ -74,7 +74,7 @@ class Canvas:
     ) -> None:
         """Draw a line between points (x + y i), with a head of this length at its end."""
         length = abs(end - start)
-        if length < head:  # no room for more than the head
+        if length < head:  # draw the head only
             start = end - head * (end - start) / length if length else end - head
         along = (end - start) / abs(end - start)
         neck = end - head * along
@@ -103,7 +103,7 @@ class Canvas:
     ) -> None:
         """Draw one line of text; the anchor is Pillow's: l, m, r across and t, m, b down.
 
-        A white ``halo`` of so many pixels sets it off from what is behind.
+        A white ``halo`` of this many pixels separates it from the background.
         """
         font = _font(round(size * _FINER))
         self._draw.text(

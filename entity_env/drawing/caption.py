@@ -16,11 +16,11 @@ _INK = (38, 46, 60)
 
 
 class Caption:
-    """Puts lines under pictures of one size; small pictures are enlarged, so that there is room.
+    """A writer of lines of text under pictures of one size; small pictures are enlarged.
 
     Args:
-        height: Of the pictures, in pixels.
-        width: Of the pictures, in pixels.
+        height: Height of the pictures in pixels.
+        width: Width of the pictures in pixels.
     """
 
     def __init__(self, height: int, width: int) -> None:
@@ -31,7 +31,7 @@ class Caption:
 
     @property
     def room(self) -> float:
-        """The greatest width of a line."""
+        """The largest width of a line."""
         return self._width - 2 * self._size
 
     def measure(self, text: str) -> float:

@@ -1,4 +1,4 @@
-"""Choices in a frame: as data for pictures, and as lines of text."""
+"""Choices in a frame, for pictures and as lines of text."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Chosen:
     Args:
         action: The action.
         actor: Entity index of the actor; the one after the last entity is the player as a whole.
-        what: The label of the choice, the numbers, or what the selected entity is called.
-        actee: Entity index of the selected entity; None where the choice is no entity.
+        what: The label of the choice, the numbers, or the name of the selected entity.
+        actee: Entity index of the selected entity; None for other choices.
     """
 
     action: ActionName
@@ -43,9 +43,9 @@ def choices_of(
     """Return the choices of the actors of a frame, in the order of the action space.
 
     Args:
-        frame: What they saw.
+        frame: The frame.
         obs_space: Its space.
-        action_space: What they can do.
+        action_space: The action space.
         indices: For each action one number for each actor: the index of the choice, or for a
             select-entity action the index of the entity, (A,); or the numbers (A, K).
     """
@@ -68,15 +68,15 @@ def chosen_lines(
     measure: Callable[[str], float] = len,
     most: int | None = None,
 ) -> list[str]:
-    """Return the choices as text, each action in lines of its own.
+    """Return the choices as text, with separate lines for each action.
 
     Args:
-        chosen: What ``choices_of`` returned.
+        chosen: The result of ``choices_of``.
         frame: The frame.
         obs_space: Its space.
-        width: Of a line.
-        measure: How wide a text is.
-        most: The most lines; a last one says how much is left out.
+        width: Width of a line.
+        measure: Function that returns the width of a text.
+        most: Largest number of lines; the last one counts those that are left out.
     """
     lines: list[tuple[str, int]] = []
     for name in dict.fromkeys(own.action for own in chosen):
@@ -91,7 +91,7 @@ def chosen_lines(
 def fold(
     head: str, cells: Sequence[str], width: float, measure: Callable[[str], float] = len
 ) -> list[tuple[str, int]]:
-    """Return lines with a head and cells behind it, each line with its number of cells."""
+    """Return lines of a head followed by cells, each with its number of cells."""
     lines, line, count = [], head, 0
     for cell in cells:
         if count and measure(f"{line}, {cell}") > width:

@@ -1,4 +1,4 @@
-"""Pictures of observations, for environments that do not draw themselves.
+"""Pictures of observations, for environments without ``render``.
 
 picture = draw_observation(observation, obs_space)
 
@@ -40,32 +40,31 @@ def draw_observation(
     y_axis: YAxis = "up",
     labels: str | Sequence[str] = (),
 ) -> Picture:
-    """Return one observation as a picture; see ``Drawer``, which draws several alike."""
+    """Return one observation as a picture; use ``Drawer`` for several with the same scale."""
     return Drawer(obs_space, size, bounds, y_axis, labels).draw(observation)
 
 
 @named_arguments(SettingError)
 class Drawer:
-    """Draws observations of one space, one after the other.
+    """A drawer of observations of one space.
 
     Entities with features ``x`` and ``y`` (or ``position.x`` and ``position.y``) are dots in a
-    plane, coloured by type and labelled by id; their edges say whose they are, where a discrete
-    feature ``owner``, ``own``, ``player``, ``team`` or ``seat`` says so. Beside it stand the types,
-    how many there are of each, entities without a place, and global features. Entities that the
-    policy does not see are hollow. Where no type has a place, the picture is a table. All pictures
-    have one size.
+    plane, coloured by type and labelled by id. The colour of their edges shows a discrete feature
+    ``owner``, ``own``, ``player``, ``team`` or ``seat``. A panel lists the types and their numbers,
+    entities without a place, and global features. Entities that are hidden from the policy are
+    hollow. If no type has a place, the picture is a table. All pictures have the same size.
 
     Args:
-        obs_space: What observations contain.
+        obs_space: The observation space.
         size: Height of the pictures in pixels, at least 100.
-        bounds: What part of the plane is shown: left, right, bottom, top. Entities outside are
-            counted only. None shows all places that any observation so far had: pass them to
-            ``include`` before drawing the first one, and the pictures do not move.
-        y_axis: ``up`` or ``down``: where greater values of y are.
-        labels: Features, such as ``hp``, whose values stand beside each entity that has them.
+        bounds: The visible part of the plane: left, right, bottom, top. Entities outside are only
+            counted. None shows the places of all observations so far; pass observations to
+            ``include`` before drawing the first one to keep the scale of the pictures.
+        y_axis: Direction of greater y, ``up`` or ``down``.
+        labels: Features, such as ``hp``, whose values are written beside entities.
 
     Raises:
-        SettingError: An impossible size, bounds or y axis, or a feature that no entity has.
+        SettingError: A size, bounds or y axis that are not valid, or a feature that no entity has.
         MissingPackageError: Pillow is not installed.
     """
 
@@ -103,7 +102,7 @@ class Drawer:
         return self.draw_frame(self._read(observation))
 
     def include(self, observation: Observation) -> None:
-        """Make room for the places of an observation that is drawn later."""
+        """Extend the visible part of the plane to the places of an observation."""
         self.include_frame(self._read(observation))
 
     @property
@@ -112,9 +111,9 @@ class Drawer:
         return bool(self._places)
 
     def draw_frame(self, frame: Frame, chosen: Sequence[Chosen] = ()) -> Picture:
-        """Draw like ``draw``, but an observation that has been read already.
+        """Draw a frame, an observation that has been read already; see ``draw``.
 
-        What was ``chosen`` in it stands beside the actors; a line leads to a selected entity.
+        The choices in ``chosen`` are written beside the actors; lines lead to selected entities.
         """
         self.include_frame(frame)
         unit = self.size / 400
@@ -137,7 +136,7 @@ class Drawer:
         return canvas.picture()
 
     def include_frame(self, frame: Frame) -> None:
-        """Include like ``include``, but an observation that has been read."""
+        """Include a frame, an observation that has been read already; see ``include``."""
         parts = [frame.features[name][:, place] for name, place in self._places.items()]
         points = np.concatenate([np.zeros((0, 2)), *parts])
         extent = Extent.of(points)

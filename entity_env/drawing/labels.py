@@ -17,11 +17,11 @@ def check_labels(obs_space: ObsSpace, labels: str | Sequence[str]) -> tuple[str,
     """Return the names of features, or of one feature, as a tuple.
 
     Raises:
-        SettingError: No entity type has such a feature.
+        SettingError: No entity type has a feature of this name.
     """
     names = (labels,) if isinstance(labels, str) else tuple(labels)
     options = list(dict.fromkeys(own for e in obs_space.entities.values() for own in e.names))
-    check_known(SettingError, "no entity has a feature {} that could label it", names, options)
+    check_known(SettingError, "no entity type has a feature {} for a label", names, options)
     return names
 
 
@@ -40,7 +40,7 @@ def label_texts(frame: Frame, obs_space: ObsSpace, labels: Sequence[str]) -> dic
 
 
 def label_lines(frame: Frame, obs_space: ObsSpace, labels: Sequence[str]) -> list[str]:
-    """Return lines with the values that all entities have of each feature in ``labels``."""
+    """Return lines with the values of each feature in ``labels`` of all entities."""
     lines = []
     for label in labels:
         texts = label_texts(frame, obs_space, [label])

@@ -25,8 +25,8 @@ class Sign(NamedTuple):
         mark: A shape; ``box`` is a filled rectangle, ``line`` and ``arrow`` are drawn from left to
             right, and ``text`` is the letter alone.
         letter: The text on the mark.
-        edge: The color around a shape; None: that of the mark.
-        hollow: Draw the shape white inside.
+        edge: The color of the edge of a shape; None is that of the mark.
+        hollow: True to draw a shape white inside.
     """
 
     meaning: str
@@ -40,12 +40,12 @@ class Sign(NamedTuple):
 def add_legend(picture: Picture, signs: Sequence[Sign], size: float = 12.0) -> Picture:
     """Return the picture with a legend below, in as many lines as its width needs.
 
-    Equal signs always need equal space, so the pictures of an episode keep one size. A picture
-    that is narrower than the longest meaning gets a white margin to the right.
+    Legends with the same signs have the same size, so that all pictures of an episode have the same
+    size. A picture that is narrower than the longest meaning gets a white margin on the right.
 
     Args:
         picture: Shape: (H, W, 3), uint8.
-        signs: What the legend explains; none leave the picture as it is.
+        signs: The marks and their meanings; without any, the picture is not changed.
         size: The height of the text in pixels.
 
     Returns:

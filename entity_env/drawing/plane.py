@@ -1,4 +1,4 @@
-"""Positions of entities in a frame and in its picture. Numbers only."""
+"""Positions of entities in a frame and in its picture."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ __all__ = [
 Floats = npt.NDArray[np.float64]
 
 _RING = 6
-"""Entities of one place that are drawn beside each other."""
+"""The number of entities in the same place that are drawn beside each other."""
 
 
 @dataclass(frozen=True)
 class Extent:
-    """A rectangle of the plane that entities lie in."""
+    """A rectangle of the plane."""
 
     left: float
     right: float
@@ -39,14 +39,14 @@ class Extent:
 
     @classmethod
     def of(cls, points: Floats) -> Extent | None:
-        """Return the smallest one around points (N, 2); None around no points."""
+        """Return the smallest rectangle around points (N, 2), or None without points."""
         if not len(points):
             return None
         (left, bottom), (right, top) = points.min(axis=0).tolist(), points.max(axis=0).tolist()
         return cls(left, right, bottom, top)
 
     def join(self, other: Extent | None) -> Extent:
-        """Return the smallest one around both."""
+        """Return the smallest rectangle around both."""
         if other is None:
             return self
         return Extent(
@@ -57,7 +57,7 @@ class Extent:
         )
 
     def rounded(self) -> Extent:
-        """Return the extent enlarged to round numbers, so that it seldom grows."""
+        """Return the extent enlarged to round numbers, so that it rarely grows."""
         step = nice_step(max(self.right - self.left, self.top - self.bottom), 8)
         low, high = math.floor, math.ceil
         return Extent(
@@ -70,16 +70,16 @@ class Extent:
 
 @dataclass(frozen=True)
 class View:
-    """Maps the plane to a square of pixels, with one scale for both axes.
+    """A map of the plane to a square of pixels, with the same scale for both axes.
 
     Args:
-        extent: What must be seen.
-        left: Of the square, in pixels.
-        top: Of the square, in pixels.
-        size: Of the square, in pixels.
+        extent: The part of the plane that must be visible.
+        left: Left edge of the square in pixels.
+        top: Top edge of the square in pixels.
+        size: Size of the square in pixels.
         inset: Pixels between the extent and the edge of the square.
-        is_grid: All coordinates are whole numbers.
-        y_axis: Where greater values of y are.
+        is_grid: True if all coordinates are whole numbers.
+        y_axis: Direction of greater y.
     """
 
     extent: Extent
@@ -92,7 +92,7 @@ class View:
 
     @property
     def scale(self) -> float:
-        """Pixels for each unit."""
+        """The number of pixels per unit."""
         e = self.extent
         return (self.size - 2 * self.inset) / (max(e.right - e.left, e.top - e.bottom) or 1.0)
 
@@ -147,7 +147,7 @@ def check_bounds(bounds: object) -> Extent:
     is_finite = all(map(math.isfinite, (left, right, bottom, top)))
     if not is_finite or left >= right or bottom >= top:
         raise SettingError(
-            "these bounds are no rectangle",
+            "the bounds are not a rectangle",
             expected="(left, right, bottom, top), four numbers with left < right, bottom < top",
             received=shorten(bounds),
         )
@@ -162,20 +162,20 @@ def nice_step(length: float, parts: int) -> float:
 
 
 def dot_radius(view: View, count: int) -> float:
-    """Return the largest radius at which ``count`` dots leave room and do not touch."""
+    """Return the largest radius at which ``count`` dots do not fill the plane or touch."""
     radius = min(view.size / 22, 0.3 * view.size / math.sqrt(max(count, 1)))
     return max(1.5, min(radius, 0.42 * view.scale) if view.is_grid else radius)
 
 
 @dataclass(frozen=True)
 class Spread:
-    """Shifts of dots that make several in one place visible.
+    """Shifted dots, so that several dots in the same place are visible.
 
     Args:
-        pixels: (M, 2).
-        radius: Smaller where dots share a place. Shape: (M,).
-        shown: False for those beyond the first few of a place. Shape: (M,).
-        crowds: Places with more dots than are shown, x, y and the number of dots. Shape: (K, 3).
+        pixels: Positions of the dots. Shape: (M, 2).
+        radius: Radius of each dot, smaller for dots that share a place. Shape: (M,).
+        shown: False for dots after the first few of a place. Shape: (M,).
+        crowds: Places with more dots than are shown: x, y and the number of dots. Shape: (K, 3).
     """
 
     pixels: Floats
@@ -185,7 +185,7 @@ class Spread:
 
     @classmethod
     def of(cls, pixels: Floats, radius: float) -> Spread:
-        """Return the dots, with those that share a place in a ring around it."""
+        """Return the dots, with those in the same place shifted to a ring around it."""
         rounded = np.round(pixels).astype(np.int64)
         keys = rounded[:, 0] * (1 << 20) + rounded[:, 1]
         _, first, place, counts = np.unique(

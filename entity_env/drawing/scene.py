@@ -22,7 +22,7 @@ from entity_env.spaces import Discrete, EntityName, ObsSpace, feature_name
 
 __all__ = ["OWNERS", "Panel", "draw_plane", "find_owners", "look"]
 
-# Okabe and Ito (2008), "Color universal design": told apart with any kind of colour vision.
+# Okabe and Ito (2008), "Color universal design": distinguishable with any kind of colour vision.
 _COLORS: tuple[Color, ...] = (
     (0, 114, 178),
     (213, 94, 0),
@@ -43,7 +43,7 @@ _MARK: Color = (255, 236, 179)
 OWNERS: tuple[Color, ...] = (_INK, (220, 40, 40), (250, 180, 0), (110, 60, 190))
 """The edges of the entities of each owner."""
 _MOST_WORDS = 200
-"""Entities with text beside them: more could not be read."""
+"""The largest number of entities with text beside them, for readability."""
 
 
 def draw_plane(
@@ -60,15 +60,15 @@ def draw_plane(
     """Draw the ground with its grid, and a dot for each entity that has a place.
 
     Args:
-        canvas: Where to.
-        unit: The length that the sizes of text and lines are multiples of.
-        view: Where in the picture the plane is.
-        radius: Of a dot.
-        frame: What to draw.
+        canvas: The canvas.
+        unit: Unit of length for the sizes of text and lines.
+        view: The map of the plane to pixels.
+        radius: Radius of a dot.
+        frame: The frame to draw.
         places: The columns of x and y in the features of each type that has them.
         owners: The column of the owner in the features of each type that has one.
-        chosen: What the actors have chosen.
-        labels: What else to write beside entities, by their indices.
+        chosen: The choices of the actors.
+        labels: Further text beside entities, by their indices.
     """
     left, top, right, bottom = view.left, view.top, view.left + view.size, view.top + view.size
     canvas.box(left, top, right, bottom, _GROUND)
@@ -123,9 +123,9 @@ _Box: TypeAlias = tuple[float, float, float, float]
 def _draw_selections(
     canvas: Canvas, unit: float, chosen: Sequence[Chosen], spots: Mapping[int, _Spot]
 ) -> list[_Box]:
-    """Draw a line from each actor to its selected entity, or a ring where an actor has no place.
+    """Draw a line from each actor to its selected entity, or a ring for an actor without a place.
 
-    Returns what the lines cover, in parts.
+    Return the areas covered by the lines, in parts.
     """
     covered = []
     for own in chosen:
@@ -167,7 +167,7 @@ def _write_beside(
 ) -> None:
     """Write choices to the right of the entities' dots, and labels under them.
 
-    Where something is there already, another side is taken if one is free.
+    If that side is covered, use another side that is free.
     """
     size = 10.5 * unit
     edges = view.left, view.top, view.left + view.size, view.top + view.size
@@ -187,11 +187,11 @@ def _write_beside(
 
 
 class _FreePlace:
-    """Finds a side of a dot where a text covers neither dots nor other texts.
+    """A search for a side of a dot where a text covers neither dots nor other texts.
 
     Args:
         edges: Left, top, right and bottom of the area for texts.
-        taken: Left, top, right and bottom of each part of it that is covered already.
+        taken: Left, top, right and bottom of each covered area.
     """
 
     def __init__(
@@ -207,7 +207,7 @@ class _FreePlace:
     ) -> tuple[float, float, str]:
         """Return x, y and the anchor of a text of this size at the best of the sides.
 
-        A side is the anchor of a text there: ``lm`` stands to the right of the dot.
+        A side is the anchor of a text: ``lm`` is to the right of the dot.
         """
         (width, height), gap = size, spot.radius + margin
         best = []
@@ -250,10 +250,10 @@ class Panel:
     """Lists of entity types, entities and global features, one line under the other.
 
     Args:
-        canvas: Where to.
-        unit: The length that the sizes of text and lines are multiples of.
-        left: Where the lines start.
-        width: How wide they can be.
+        canvas: The canvas.
+        unit: Unit of length for the sizes of text and lines.
+        left: Left edge of the lines.
+        width: Largest width of a line.
     """
 
     def __init__(self, canvas: Canvas, unit: float, left: float, width: float) -> None:
@@ -273,10 +273,10 @@ class Panel:
         chosen: Sequence[Chosen] = (),
         labels: Sequence[str] = (),
     ) -> None:
-        """Draw the types with counts, tables of those not ``placed``, global features.
+        """Draw the types with counts, tables of types that are not ``placed``, and global features.
 
-        Edges of dots say who the ``owners`` are, if there are any. Entities of the tables that
-        somebody has ``chosen`` are marked; ``labels`` says what stands beside the dots.
+        The legend explains the edges of dots of ``owners`` and the ``labels`` beside dots. Entities
+        in tables that an actor has ``chosen`` are marked.
         """
         self._selected = {str(own.actee) for own in chosen if own.actee is not None}
         blocks = entity_blocks(frame, obs_space)
@@ -379,7 +379,7 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class _Entity:
-    """Index in the frame, type, id and owner of an entity; if it is hidden from the policy."""
+    """The index in the frame, type, id, owner and visibility of an entity."""
 
     index: int
     kind: EntityName
@@ -390,7 +390,7 @@ class _Entity:
 
 @dataclass(frozen=True)
 class _Dots:
-    """The entities that have a place: ``points`` (M, 2), and what else to know of each."""
+    """The entities that have a place: ``points`` (M, 2), and a description of each."""
 
     points: npt.NDArray[np.float64]
     entities: list[_Entity]
@@ -422,7 +422,7 @@ class _Dots:
 def find_owners(obs_space: ObsSpace, placed: Iterable[EntityName]) -> dict[EntityName, int]:
     """Return the column of the owner for the ``placed`` entity types that have one.
 
-    It is a feature called ``owner``, ``own``, ``player``, ``team`` or ``seat``, with few values.
+    The owner is a feature ``owner``, ``own``, ``player``, ``team`` or ``seat``, with few values.
     """
     return {
         name: place
@@ -437,7 +437,7 @@ def find_owners(obs_space: ObsSpace, placed: Iterable[EntityName]) -> dict[Entit
 def _other_signs(
     frame: Frame, obs_space: ObsSpace, owners: Mapping[EntityName, int], chosen: Sequence[Chosen]
 ) -> Iterator[tuple[str, Sign]]:
-    """Yield the other signs of the plane and their meanings: owners, hidden ones, selections."""
+    """Yield the signs for owners, hidden entities and selections, and their meanings."""
     features = [obs_space.entities[name].features[place] for name, place in owners.items()]
     for feature in dict.fromkeys(features):
         for value, edge in enumerate(OWNERS[: feature.n if isinstance(feature, Discrete) else 0]):
@@ -450,7 +450,7 @@ def _other_signs(
 
 
 def look(place: int) -> tuple[Color, Shape]:
-    """Return the colour of a type, and another shape where the colours begin again."""
+    """Return the colour and the shape of a type; shapes change when the colours repeat."""
     return _COLORS[place % len(_COLORS)], _SHAPES[place // len(_COLORS) % len(_SHAPES)]
 
 
@@ -469,7 +469,7 @@ def _label(canvas: Canvas, spot: _Spot, entity: tuple[EntityName, EntityID], col
 
 
 def _short_label(name: EntityName, index: str, text: str) -> str:
-    """Return an id without the type that it begins with; the index where there is no id."""
+    """Return an id without the type at its beginning, or the index without an id."""
     if text == "-":
         return f"#{index}"
     rest = text.removeprefix(name).strip()

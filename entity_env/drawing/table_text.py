@@ -34,11 +34,11 @@ class TextBlock:
 
     Args:
         name: The entity type.
-        count: How many there are.
+        count: Number of entities.
         header: The names of the features.
         labels: Index and id of each entity that is shown.
         cells: Its features, in the order of ``header``.
-        hidden: Which of them the policy does not see.
+        hidden: True for entities that are hidden from the policy.
     """
 
     name: EntityName
@@ -74,7 +74,7 @@ def entity_blocks(frame: Frame, obs_space: ObsSpace, limit: int = 50) -> list[Te
 
 
 def terminal_width() -> int:
-    """Return the number of columns of the terminal, 100 where there is none."""
+    """Return the number of columns of the terminal, or 100 without a terminal."""
     return shutil.get_terminal_size((100, 24)).columns
 
 
@@ -84,14 +84,14 @@ def entity_table(
     """Return the frame as aligned lines: global features, then for each type its entities.
 
     Args:
-        frame: What to show.
+        frame: The frame.
         obs_space: Its space.
-        limit: How many entities of each type are shown.
-        width: Of the lines, in characters; None: that of the terminal. Where more features follow
-            than fit, they go on in lines of their own.
+        limit: Largest number of entities of each type that are shown.
+        width: Width of the lines in characters; None is that of the terminal. Features that do not
+            fit are shown in further lines.
     """
     width = (terminal_width() if width is None else width) - len(_INDENT)
-    # A name and its value stay together: no-break spaces while lines are made.
+    # No-break spaces keep a name and its value in the same line.
     values = global_text(frame, obs_space).replace(" ", "\xa0").replace(",\xa0", ", ")
     lines = [
         line.replace("\xa0", " ")
@@ -163,7 +163,7 @@ def _cut(text: str, length: int) -> str:
 
 
 def _column(cells: list[str]) -> list[str]:
-    """Return the cells, each as wide as the widest, with space before them."""
+    """Return the cells, padded to the same width."""
     widest = max(map(len, cells))
     return [f"  {cell:>{widest}}" for cell in cells]
 

@@ -1,4 +1,4 @@
-"""Environments of Gymnasium and PettingZoo here, and environments from here there.
+"""Adapters between this library and Gymnasium, PettingZoo, Stable-Baselines3 and Minari.
 
 ================================  =============================================================
 ``GymnasiumEnv("CartPole-v1")``   a Gymnasium environment as an ``Environment``
@@ -9,14 +9,14 @@
 ``EntityGymnasiumEnv(env, ...)``  an ``Environment`` as a ``gymnasium.Env``, padded
 ``EntityVectorEnv(rows, ...)``    a ``VecEnv`` as a ``gymnasium.vector.VectorEnv``, padded
 ``StableBaselinesVecEnv(...)``    a ``VecEnv`` as one of Stable-Baselines3, padded
-``Rows("presence")``              which table in their observations becomes entities
+``Rows("presence")``              a table in their observations whose rows become entities
 ``export_minari(files, "x-v0")``  recordings as a data set of Minari, padded
-``import_minari("x-v0", file)``   such a data set as a recording
+``import_minari("x-v0", file)``   a data set of Minari as a recording
 ================================  =============================================================
 
-Their packages are loaded when one of these names is used, and not before. What is shown to them has
-room of a fixed size (``padded_spaces.py``, ``padding.py``); ``translated`` reads their spaces,
-observations and masks, and writes their actions.
+The other packages are imported when one of these names is used. ``padded_spaces.py`` and
+``padding.py`` pad observations to a fixed size; ``translated`` reads spaces, observations and masks
+of other packages, and writes their actions.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ _INSTALL = {
 
 
 def __getattr__(name: str) -> Any:
-    """Load the module of a name when it is used."""
+    """Import the module of a name when it is used."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:

@@ -29,14 +29,14 @@ __all__ = ["EntityAECEnv"]
 class EntityAECEnv(PaddedAgents, AECEnv[str, PaddedObs, npt.NDArray[np.int64]]):  # type: ignore[misc]
     """A ``MultiPlayerEnvironment`` whose seats are agents that act in turn.
 
-    Where the game asks several seats at once, their agents choose one after the other, and see
-    nothing of each other's choices; the game goes on when all of them have chosen. Everything else
-    is as in ``EntityParallelEnv``, which is the one to use for agents that act at once: games in
-    which agents wait cannot be converted by ``aec_to_parallel``.
+    If several seats must act in a step, their agents choose one after the other, without seeing
+    each other's choices, and the game continues when all of them have chosen. Otherwise it is like
+    ``EntityParallelEnv``. Use ``EntityParallelEnv`` for agents that act at once, because
+    ``aec_to_parallel`` cannot convert games in which agents wait.
 
     Args:
         game: The game.
-        max_entities: As of ``EntityParallelEnv``, like all other arguments.
+        max_entities: See ``EntityParallelEnv``, which has the same arguments.
     """
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
@@ -55,13 +55,13 @@ class EntityAECEnv(PaddedAgents, AECEnv[str, PaddedObs, npt.NDArray[np.int64]]):
         self._go_on()
 
     def step(self, action: Any) -> None:
-        """Play the choice of the agent whose turn it is; None for one that is out.
+        """Play the choice of the selected agent, or None if the agent is out.
 
         Raises:
-            ResetNeededError: The game is over for everybody.
+            ResetNeededError: The game is over for all agents.
         """
         if not self.agents:
-            raise ResetNeededError("there is no game to play", hint="call reset() first")
+            raise ResetNeededError("no game is running", hint="call reset() first")
         agent = self.agent_selection
         if self.terminations[agent] or self.truncations[agent]:
             self._was_dead_step(action)
@@ -77,14 +77,14 @@ class EntityAECEnv(PaddedAgents, AECEnv[str, PaddedObs, npt.NDArray[np.int64]]):
         self._select()
 
     def _go_on(self) -> None:
-        """Play until somebody is asked, or is out."""
+        """Play until an agent must act or is out."""
         for _ in range(MOST_IDLE_STEPS):
             is_out = any(self.terminations.values()) or any(self.truncations.values())
             if self._asked or self._is_over or is_out:
                 self._select()
                 return
             self._play_on()
-        raise SeatError(f"the game has asked nobody in {MOST_IDLE_STEPS:,} steps")
+        raise SeatError(f"no seat had to act in {MOST_IDLE_STEPS:,} steps")
 
     def _play_on(self) -> None:
         """Play one step of the game."""
@@ -109,7 +109,7 @@ class EntityAECEnv(PaddedAgents, AECEnv[str, PaddedObs, npt.NDArray[np.int64]]):
         self.infos[agent] = self._info(agent, outcome)
 
     def _select(self) -> None:
-        """Select the next agent: one that is out, else one that has not chosen."""
+        """Select the next agent: one that is out, or else one that has not chosen."""
         out = [own for own in self.agents if self.terminations[own] or self.truncations[own]]
         if not out and self.agents and not self._asked and not self._is_over:
             self._clear_rewards()

@@ -1,4 +1,4 @@
-"""An ``Environment`` for programs that read Gymnasium's: padded, with masks.
+"""An ``Environment`` as a padded Gymnasium environment with masks.
 
 from sb3_contrib import MaskablePPO
 
@@ -40,24 +40,24 @@ class EntityGymnasiumEnv(gymnasium.Env[PaddedObs, npt.NDArray[np.int64]]):
     """An ``Environment`` as a ``gymnasium.Env`` with arrays of a fixed size.
 
     The observation is a flat ``Dict`` of boxes; ``entity_env.interop.padded_spaces`` lists them.
-    Entities that are hidden from the policy keep their slot, and are not shown. The action is a
-    ``MultiDiscrete`` with one number for each actor's slot: the index of its choice, or for a
-    select-entity action the slot of the entity among all, those of the first type first. Numbers
-    of empty slots do not count. ``info`` holds ``action_mask`` as ``action_space.sample(mask=...)``
-    takes it and, at the end of an episode, ``metrics``; ``action_masks`` returns one array.
+    Entities that are hidden from the policy keep their slot, which is shown as empty. The action is
+    a ``MultiDiscrete`` with one number for each actor's slot: the index of its choice, or for a
+    select-entity action the slot of the entity among the slots of all types, in order. Numbers of
+    empty slots are ignored. ``info`` holds ``action_mask``, for ``action_space.sample(mask=...)``,
+    and, at the end of an episode, ``metrics``; ``action_masks`` returns one array.
 
     Args:
         env: The environment.
-        max_entities: The most entities of each type, or one number for all types.
-        max_actors: The most actors of each action that entities take, or one number for all. With
-            None every entity may act, which makes long actions where few of them do.
-        strict: Whether a choice that the mask forbids is an error. Gymnasium has it that every
-            sample of the action space can be played: so else the next choice is taken that is
-            allowed, behind the last the first.
+        max_entities: Largest number of entities of each type, or one number for all types.
+        max_actors: Largest number of actors of each action, or one number for all. With None every
+            entity may act, which makes actions long if few of them do.
+        strict: True to raise an error for a choice that the mask forbids. By default the next
+            allowed choice is played (after the last choice the first), because Gymnasium requires
+            that every sample of the action space can be played.
         render_mode: ``rgb_array`` makes ``render`` return pictures.
 
     Raises:
-        SettingError: Bad sizes; no environment.
+        SettingError: A size is not valid, or ``env`` is not an environment.
     """
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 4}  # type: ignore[misc]
@@ -73,7 +73,7 @@ class EntityGymnasiumEnv(gymnasium.Env[PaddedObs, npt.NDArray[np.int64]]):
     ) -> None:
         if not isinstance(env, Environment):
             raise SettingError(
-                "no environment to pad",
+                "not an environment",
                 expected="an Environment, such as MineSweeper()",
                 received=shorten(env),
             )
@@ -95,7 +95,7 @@ class EntityGymnasiumEnv(gymnasium.Env[PaddedObs, npt.NDArray[np.int64]]):
         """Start an episode; with a seed, restart the environment's random numbers first.
 
         Raises:
-            SettingError: There are no ``options``: only None and {} are valid.
+            SettingError: ``options`` is neither None nor {}.
         """
         check_no_options(options)
         if seed is not None:
@@ -113,7 +113,7 @@ class EntityGymnasiumEnv(gymnasium.Env[PaddedObs, npt.NDArray[np.int64]]):
         if self._frame is None or self._frame.done:
             raise ResetNeededError("there is no episode to play", hint="call reset() first")
         actions = self._padding.choose(action, self._frame, self._padded, strict=self.strict)
-        self._frame = None  # a step that fails can only be followed by a reset
+        self._frame = None  # after an error, a reset is needed
         frame = self._padding.read(self.env.act(actions))
         self._tracker.add(frame.reward, frame.metrics)
         observation, info = self._show(frame)
@@ -132,7 +132,7 @@ class EntityGymnasiumEnv(gymnasium.Env[PaddedObs, npt.NDArray[np.int64]]):
     def render(self) -> npt.NDArray[np.uint8] | None:
         """Return a picture, (H, W, 3), with the render mode ``rgb_array``.
 
-        Of an environment that does not draw itself it is the picture of a ``Drawer``.
+        An environment without ``render`` is drawn by a ``Drawer``.
         """
         if self.render_mode != "rgb_array":
             return None

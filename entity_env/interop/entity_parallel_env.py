@@ -1,4 +1,4 @@
-"""A game of several players as a ``pettingzoo.ParallelEnv``: padded, with masks.
+"""A game of several players as a padded ``pettingzoo.ParallelEnv`` with masks.
 
 env = EntityParallelEnv(TicTacToe(), max_entities={"Player": 1, "Cell": 9}, max_actors=1)
 observations, infos = env.reset(seed=0)
@@ -26,21 +26,23 @@ __all__ = ["EntityParallelEnv"]
 class EntityParallelEnv(PaddedAgents, ParallelEnv[str, PaddedObs, npt.NDArray[np.int64]]):  # type: ignore[misc]
     """A ``MultiPlayerEnvironment`` whose seats are agents that act at once.
 
-    Observations, actions and masks of each agent are those of ``EntityGymnasiumEnv``. Agents are
-    called as their seats, ``str(seat)``, and are there from the beginning. One that waits, or is
-    not in the game yet, has nothing to choose: its mask leaves the numbers of nobody, and whatever
-    it sends does not count. A seat that comes back after its end is another agent, ``a#2`` of seat
-    ``a``: those of PettingZoo cannot come back.
+    Observations, actions and masks of each agent are those of ``EntityGymnasiumEnv``. Agents have
+    the names of their seats, ``str(seat)``, and exist from the beginning. An agent that waits, or
+    is not in the game yet, has a mask that allows 0 only, and its actions are ignored. A seat that
+    comes back after its end is another agent, such as ``a#2`` for seat ``a``, because agents of
+    PettingZoo cannot come back.
 
     Args:
         game: The game.
-        max_entities: The most entities of each type, or one number for all types.
-        max_actors: The most actors of each action, or one number for all; None: all entities.
-        strict: Whether a choice that the mask forbids is an error; else the next one is taken.
+        max_entities: Largest number of entities of each type, or one number for all types.
+        max_actors: Largest number of actors of each action, or one number for all; None allows all
+            entities to act.
+        strict: True to raise an error for a choice that the mask forbids. By default the next
+            allowed choice is played.
         render_mode: ``rgb_array`` makes ``render`` return the game's pictures.
 
     Raises:
-        SettingError: Bad sizes; no game of several players.
+        SettingError: A size is not valid, or ``game`` is not a game of several players.
     """
 
     def reset(
@@ -58,7 +60,7 @@ class EntityParallelEnv(PaddedAgents, ParallelEnv[str, PaddedObs, npt.NDArray[np
         dict[str, bool],
         dict[str, dict[str, Any]],
     ]:  # fmt: skip
-        """Play one step with the actions of all agents that are asked."""
+        """Play one step with the actions of all agents that must act."""
         if self._is_over:
             self.agents = []
             return {}, {}, {}, {}, {}

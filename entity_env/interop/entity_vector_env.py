@@ -1,4 +1,4 @@
-"""A ``VecEnv`` for programs that read Gymnasium's vector environments: padded, with masks.
+"""A ``VecEnv`` as a padded vector environment of Gymnasium, with masks.
 
 rows = ListEnv(MineSweeper, 64)
 envs = EntityVectorEnv(rows, max_entities={"Mine": 5, "Robot": 2, "Orbital Cannon": 0})
@@ -35,27 +35,27 @@ __all__ = ["EntityVectorEnv"]
 class EntityVectorEnv(VectorEnv[PaddedObs, npt.NDArray[np.int64], npt.NDArray[Any]]):
     """A ``VecEnv`` as a ``gymnasium.vector.VectorEnv``; each row is an ``EntityGymnasiumEnv``.
 
-    ``infos["action_mask"]`` has the mask of each row as ``single_action_space.sample(mask=...)``
-    takes it; ``action_masks`` returns those of all rows in one array.
+    ``infos["action_mask"]`` has the mask of each row for ``single_action_space.sample(mask=...)``;
+    ``action_masks`` returns the masks of all rows in one array.
 
-    Rows reset themselves within the same step. ``infos["final_info"]`` is then there for every row
-    that ended, and ``infos["final_obs"]`` for those that a limit cut off: the value of their last
-    observation still counts. Rows that were terminated have none (None, and False in
-    ``infos["_final_obs"]``), as nobody needs it and a ``VecEnv`` does not keep it.
+    Rows reset themselves within the same step. ``infos["final_info"]`` is then set for each row
+    that ended, and ``infos["final_obs"]`` for each row that a limit cut off, because the value of
+    its last observation is part of the return. Terminated rows have no final observation (None, and
+    False in ``infos["_final_obs"]``), because a ``VecEnv`` does not keep it.
 
     Args:
         vec_env: The rows.
-        max_entities: The most entities of each type, or one number for all types.
-        max_actors: The most actors of each action that entities take, or one number for all.
-        strict: Whether a choice that the mask forbids is an error, or the next one is taken that
-            is allowed.
+        max_entities: Largest number of entities of each type, or one number for all types.
+        max_actors: Largest number of actors of each action, or one number for all.
+        strict: True to raise an error for a choice that the mask forbids. By default the next
+            allowed choice is played.
         render_mode: ``rgb_array`` makes ``render`` return a picture of each row.
 
     Attributes:
-        padded_spaces: The room for entities and actors, by name, and the spaces that are padded.
+        padded_spaces: The sizes for entities and actors, and the padded spaces.
 
     Raises:
-        SettingError: Bad sizes; no rows.
+        SettingError: A size is not valid, or ``vec_env`` is not a ``VecEnv``.
     """
 
     metadata: ClassVar[dict[str, Any]] = {  # type: ignore[misc]
@@ -75,7 +75,7 @@ class EntityVectorEnv(VectorEnv[PaddedObs, npt.NDArray[np.int64], npt.NDArray[An
     ) -> None:
         if not isinstance(vec_env, VecEnv):
             raise SettingError(
-                "no rows to pad",
+                "not a VecEnv",
                 expected="a VecEnv, such as ListEnv(MineSweeper, 64)",
                 received=shorten(vec_env),
             )
@@ -95,14 +95,13 @@ class EntityVectorEnv(VectorEnv[PaddedObs, npt.NDArray[np.int64], npt.NDArray[An
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[PaddedObs, dict[str, Any]]:
-        """Start an episode in each row; with a seed, restart the rows' random numbers first.
+        """Start an episode in each row; with a seed, restart the random numbers first.
 
-        The rows get streams that are spawned from the seed, not ``seed + row``.
+        The random streams of the rows are spawned from the seed.
 
         Raises:
-            SeedError: A seed for each row: a ``VecEnv`` seeds all rows with one.
-            SettingError: There are no ``options``, ``reset_mask`` included: only None and {} are
-                valid.
+            SeedError: A list of seeds is given; a ``VecEnv`` needs one seed for all rows.
+            SettingError: ``options``, such as ``reset_mask``, is neither None nor {}.
         """
         check_no_options(options)
         if isinstance(seed, Sequence | np.ndarray):
@@ -110,7 +109,7 @@ class EntityVectorEnv(VectorEnv[PaddedObs, npt.NDArray[np.int64], npt.NDArray[An
                 "rows cannot be seeded one by one",
                 expected="one whole number >= 0, or None",
                 received=shorten(seed),
-                hint="the rows draw different numbers also where they are given one seed",
+                hint="rows draw different numbers from the same seed",
             )
         self._padded = None
         obs = self.vec_env.reset(seed)
@@ -130,9 +129,9 @@ class EntityVectorEnv(VectorEnv[PaddedObs, npt.NDArray[np.int64], npt.NDArray[An
         return arrays, obs.reward.astype(np.float64), terminated, obs.truncated.copy(), infos
 
     def advance(self, actions: npt.NDArray[np.int64]) -> tuple[VecObs, PaddedObs]:
-        """Play one step, and tell it as the rows do, beside the padded observations."""
+        """Play one step; return the observation of the rows, and the padded observations."""
         chosen = choose(actions, self._frames(), self.padded_spaces, strict=self.strict)
-        self._padded = None  # a step that fails can only be followed by a reset
+        self._padded = None  # after an error, a reset is needed
         obs = self.vec_env.act(chosen)
         return obs, self._show(obs)
 
@@ -172,7 +171,7 @@ class EntityVectorEnv(VectorEnv[PaddedObs, npt.NDArray[np.int64], npt.NDArray[An
         return self._padded.arrays
 
     def _masks(self, masks: npt.NDArray[np.bool_], rows: npt.NDArray[np.bool_]) -> dict[str, Any]:
-        """Return action masks as an info of Gymnasium for ``rows``."""
+        """Return action masks in the format of Gymnasium's infos for ``rows``."""
         told = np.full(len(rows), None, dtype=object)
         for row, mask in enumerate(self.padded_spaces.sample_masks(masks)):
             if rows[row]:
@@ -180,7 +179,7 @@ class EntityVectorEnv(VectorEnv[PaddedObs, npt.NDArray[np.int64], npt.NDArray[An
         return {"action_mask": told, "_action_mask": rows.copy()}
 
     def _final(self, obs: VecObs) -> dict[str, Any]:
-        """Return the infos of ended rows, as Gymnasium's vector environments do."""
+        """Return the infos of ended rows in the format of Gymnasium's vector environments."""
         nobody = np.repeat(self.padded_spaces.nobody[None], len(obs), axis=0)
         metrics: dict[str, Any] = {}
         for name, column in obs.metrics.items():

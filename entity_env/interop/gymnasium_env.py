@@ -41,38 +41,37 @@ class GymnasiumEnv(TranslatedEnv):
     """A Gymnasium environment whose observations are lists of entities and global features.
 
     Entities:
-        Those of the observation space, read by ``entity_env.interop.translated.space_reader``:
-        numbers become global features, a ``Sequence`` becomes an entity type, a ``Graph`` two.
+        Numbers of the observation space become global features, a ``Sequence`` becomes an entity
+        type, and a ``Graph`` two; see ``entity_env.interop.translated.space_reader``.
     Actions:
-        Those of the action space, read by ``entity_env.interop.translated.action_parts``:
-        ``action`` for a ``Discrete`` one, and a continuous one for a ``Box``; ``action[0]``,
-        ``action[1]``, ... for a ``MultiDiscrete`` or ``MultiBinary`` one; those of the parts for a
-        ``Dict`` or ``Tuple``. All are global, and labels are the values that the environment gets:
-        "0", "1", ... where they start at 0. A mask is taken from ``info["action_mask"]``, or from
-        the key ``action_mask`` of the observation, or from the environment's method
-        ``action_masks``, as ``sb3_contrib`` has it. It may be what the space's
-        ``sample(mask=...)`` takes, or hold the masks of all parts one after the other.
+        ``action`` for a ``Discrete`` space, a continuous action for a ``Box``; ``action[0]``,
+        ``action[1]``, ... for a ``MultiDiscrete`` or ``MultiBinary`` space; the actions of the
+        parts for a ``Dict`` or ``Tuple``; see ``entity_env.interop.translated.action_parts``. All
+        actions are global. Labels are the values passed to the environment: "0", "1", ... if they
+        start at 0. The mask is read from ``info["action_mask"]``, from the key ``action_mask`` of
+        the observation, or from the environment's method ``action_masks`` (as in ``sb3_contrib``).
+        It has the format of the space's ``sample(mask=...)``, or all choices one after the other.
     Reward:
         The environment's.
     End:
         ``terminated`` ends the episode, ``truncated`` without it cuts it off.
     Randomness:
-        The environment's, which the reset after ``seed`` seeds.
+        The environment's, seeded by the reset after ``seed``.
 
     Args:
-        env: An id, which goes to ``gymnasium.make``; or a function or class that makes an
-            environment; or an environment itself, which then must not be used anywhere else.
-        ignore: Parts of the observation that are left out, such as ``["mission"]`` or
-            ``["arm/camera"]``; also those that could not be translated.
+        env: An id for ``gymnasium.make``; or a function or class that makes an environment; or an
+            environment, which must not be used elsewhere.
+        ignore: Parts of the observation to leave out, such as ``["mission"]`` or
+            ``["arm/camera"]``, also if they cannot be translated.
         entities: Tables in the observation that become entities, one for each row, such as
             ``{"Vehicle": Rows("presence")}``; see ``entity_env.interop.Rows``.
         **kwargs: Arguments for ``gymnasium.make`` or the function. With
             ``render_mode="rgb_array"`` the environment draws pictures.
 
     Raises:
-        UnknownEnvironmentError: An id that Gymnasium does not know.
-        SettingError: ``ignore`` or ``entities`` name something that is not there.
-        SpaceError: A space that cannot be translated, with the part that is the reason.
+        UnknownEnvironmentError: Gymnasium does not know the id.
+        SettingError: ``ignore`` or ``entities`` name a part that does not exist.
+        SpaceError: A part of a space cannot be translated.
     """
 
     def __init__(
@@ -94,7 +93,7 @@ class GymnasiumEnv(TranslatedEnv):
         result = self.env.reset(seed=seed)
         if not isinstance(result, tuple) or len(result) != 2:
             raise ObservationError(
-                "reset of the Gymnasium environment returned no pair",
+                "reset of the Gymnasium environment did not return a pair",
                 expected="(observation, info)",
                 received=shorten(result),
             )
@@ -115,7 +114,7 @@ class GymnasiumEnv(TranslatedEnv):
         return self._translation.observe(observation, info, reward, terminated, truncated)
 
     def _with_mask(self, info: Any) -> Any:
-        """Return the info, with the mask of the environment's method if it has none."""
+        """Return the info, with the mask of the method ``action_masks`` if it has none."""
         if self._own_masks is None or not isinstance(info, Mapping) or MASK in info:
             return info
         return {**info, MASK: self._own_masks()}
@@ -124,17 +123,17 @@ class GymnasiumEnv(TranslatedEnv):
         try:
             return super()._draw(**kwargs)
         except gymnasium.error.DependencyNotInstalled as error:
-            raise MissingPackageError(f"drawing needs more: {error}") from error
+            raise MissingPackageError(f"drawing needs another package: {error}") from error
 
 
 def _method_of(env: Any, name: str) -> Callable[[], Any] | None:
-    """Return a method that the environment has, or one of the wrappers around it."""
+    """Return a method of the environment or of one of its wrappers, or None."""
     method = env.get_wrapper_attr(name) if env.has_wrapper_attr(name) else None
     return method if callable(method) else None
 
 
 def _known_columns(env: Any) -> Any:
-    """Return the names of a table's columns, where highway-env's kind of observation knows them."""
+    """Return the names of a table's columns if the observation has them, as in highway-env."""
     return getattr(getattr(env.unwrapped, "observation_type", None), "features", None)
 
 
@@ -142,7 +141,7 @@ def _by_id(name: str, kwargs: dict[str, Any]) -> Any:
     try:
         return gymnasium.make(name, **kwargs)
     except gymnasium.error.DependencyNotInstalled as error:
-        raise MissingPackageError(f"environment {name!r} needs more: {error}") from error
+        raise MissingPackageError(f"environment {name!r} needs a package: {error}") from error
     except (gymnasium.error.Error, ModuleNotFoundError) as error:
         raise UnknownEnvironmentError(
             f"Gymnasium cannot make {name!r}: {error}",
@@ -154,6 +153,6 @@ def _by_id(name: str, kwargs: dict[str, Any]) -> Any:
             raise
         hints = (nearest(setting, ("ignore", "entities")) for setting in kwargs)
         raise SettingError(
-            f"environment {name!r} does not take this: {error}",
+            f"environment {name!r} does not take an argument: {error}",
             hint=next(filter(None, hints), None),
         ) from error

@@ -1,31 +1,31 @@
-"""Recordings as data sets of Minari (Farama's format for offline data), and back, step by step.
+"""Conversion between recordings and data sets of Minari, Farama's format for offline data.
 
     export_minari(["games.episodes"], "orchard/script-v0")
     dataset = minari.load_dataset("orchard/script-v0")
     import_minari(dataset, "back.episodes")
 
-A data set has room for as many entities, actors and so on as its largest frame has. Observations
-are a ``Dict`` of arrays, with zeros behind what there is; parts without any number are left out:
+Entities, actors and so on are padded to the sizes of the largest frame. Observations are a ``Dict``
+of arrays, padded with zeros; parts without numbers are left out:
 
 ===================================  ====================================================  =========
 ``global``                           the global features                                   (G,)
-``entities/<type>/count``            how many there are, n                                 ()
-``entities/<type>/features``         of each                                               (N, F)
-``entities/<type>/visible``          1 where the policy may see it, else 0                 (N, 1)
-``actions/<action>/actor_count``     how many act, k                                       ()
-``actions/<action>/actors``          the index of each in the frame                        (K, 1)
-``actions/<action>/mask_count``      k, or of a selection the number of pairs              ()
-``actions/<action>/mask``            1 for what each may choose; of a selection for what   (K, C),
-                                     each actor may select, actor by actor                 (P, 1)
-``actions/<action>/actee_count``     of a selection how many can be selected               ()
-``actions/<action>/actees``          the index of each in the frame                        (E, 1)
+``entities/<type>/count``            the number of entities, n                             ()
+``entities/<type>/features``         the features of each entity                           (N, F)
+``entities/<type>/visible``          1 if the policy sees the entity, else 0               (N, 1)
+``actions/<action>/actor_count``     the number of actors, k                               ()
+``actions/<action>/actors``          the index of each actor in the frame                  (K, 1)
+``actions/<action>/mask_count``      k, or the number of pairs for a selection             ()
+``actions/<action>/mask``            1 for allowed choices; for a selection for allowed    (K, C),
+                                     pairs of actors and actees, actor by actor            (P, 1)
+``actions/<action>/actee_count``     the number of actees of a selection                   ()
+``actions/<action>/actees``          the index of each actee in the frame                  (E, 1)
 ===================================  ====================================================  =========
 
-Indices count the entities of a frame in the order of the types; types come in the order of
-``ragged_rl`` in the metadata, which holds the spaces. Actions are a ``Dict``, too: for each action
-the choice of each actor, -1 behind them, (K, W). What follows the last step of an episode that the
-game ended is not known, and all of its counts are 0. ``infos`` holds the metrics of the episode at
-its last step. Log-probabilities are not exported.
+Entities of a frame are numbered in the order of the types in ``ragged_rl`` in the metadata, which
+holds the spaces. Actions are a ``Dict``, too: for each action the choice of each actor, padded with
+-1, (K, W). The observation after the last step of an episode that the game ended is not known; its
+counts are 0. ``infos`` holds the metrics of the episode at its last step. Log-probabilities are not
+exported.
 """
 
 from __future__ import annotations
@@ -81,13 +81,13 @@ def export_minari(
 
     Args:
         recordings: Files, or a data set of them.
-        dataset_id: Its name there, such as ``orchard/script-v0``.
-        **about: What else ``minari.create_dataset_from_buffers`` takes: ``author``,
+        dataset_id: The name of the data set, such as ``orchard/script-v0``.
+        **about: Further arguments of ``minari.create_dataset_from_buffers``: ``author``,
             ``description``, ``data_format``, ...
 
     Raises:
-        RecordingError: A recording that cannot be read, or none with an episode.
-        MissingPackageError: Minari lacks what its files need.
+        RecordingError: A recording cannot be read, or there are no episodes.
+        MissingPackageError: A package that Minari needs is missing.
     """
     dataset = recordings if isinstance(recordings, EpisodeDataset) else EpisodeDataset(recordings)
     form = _Form(dataset.obs_space, dataset.action_space)
@@ -128,21 +128,21 @@ def import_minari(
 ) -> Path:
     """Write a data set as a recording; return its path.
 
-    One that ``export_minari`` made gives equal steps. Observations and actions of others are read
-    as ``GymnasiumEnv`` reads those of their environment.
+    A data set of ``export_minari`` is converted back to the same steps. Observations and actions of
+    other data sets are read in the way of ``GymnasiumEnv``.
 
     Args:
-        dataset: The data set, or its name, of those on this machine.
-        path: The file.
-        append: Go on with a recording in the same spaces.
-        overwrite: Replace it.
-        ignore: Of a data set of others: as of ``GymnasiumEnv``.
-        entities: Likewise.
+        dataset: The data set, or the name of a data set on this machine.
+        path: Path of the file.
+        append: True to continue a recording with the same spaces.
+        overwrite: True to replace an existing file.
+        ignore: Parts of the observations to leave out, as in ``GymnasiumEnv``.
+        entities: Tables that become entities, as in ``GymnasiumEnv``.
 
     Raises:
-        RecordingError: Its numbers contradict each other or its spaces.
-        SpaceError: Spaces of others that cannot be translated.
-        MissingPackageError: Minari lacks what its files need.
+        RecordingError: Numbers of the data set contradict each other or its spaces.
+        SpaceError: The spaces of another data set cannot be translated.
+        MissingPackageError: A package that Minari needs is missing.
     """
     if isinstance(dataset, str):
         with _files_explained():
@@ -159,8 +159,8 @@ def import_minari(
             form = _Form(*spaces_from_json(json.loads(known)["spaces"]))
         except (KeyError, TypeError, ValueError, EntityEnvError) as error:
             raise RecordingError(
-                f"the data set does not say how its arrays are entities: {error}",
-                expected=f"what export_minari writes as {_KEY!r} into its metadata",
+                f"the metadata of the data set do not describe its entities: {error}",
+                expected=f"metadata {_KEY!r}, as written by export_minari",
                 received=shorten(known),
             ) from error
         decoded = form.decoded
@@ -179,7 +179,7 @@ def _files_explained() -> Iterator[None]:
         yield
     except ImportError as error:
         raise MissingPackageError(
-            f"files of Minari need more: {error}", hint='pip install "ragged-rl[data]"'
+            f"files of Minari need a package: {error}", hint='pip install "ragged-rl[data]"'
         ) from error
 
 
@@ -187,7 +187,7 @@ class _Form:
     """The form of the arrays of given spaces.
 
     Attributes:
-        room: The most values of each part in a frame.
+        room: Largest number of values of each part in a frame.
     """
 
     def __init__(self, obs_space: ObsSpace, action_space: Mapping[ActionName, ActionSpace]) -> None:
@@ -197,7 +197,7 @@ class _Form:
         self._answers = answer_forms(action_space)
 
     def parts(self, obs: VecObs) -> Iterator[tuple[Path_, Any]]:
-        """Yield the ragged parts of frames, each with its place."""
+        """Yield the ragged parts of frames, each with its path."""
         for name, features in obs.features.items():
             yield ("entities", name, "features"), features
             visible = obs.visible.get(name)
@@ -216,7 +216,7 @@ class _Form:
                     yield ("actions", name, part), buffer
 
     def buffer(self, episode: RecordedEpisode) -> Any:
-        """Return an episode as Minari takes it: L steps and L + 1 observations."""
+        """Return an episode as a buffer of Minari: L steps and L + 1 observations."""
         length = len(episode)
         shown = self._arrays(episode.steps.obs)
         last = {} if episode.next_obs is None else self._arrays(episode.next_obs)
@@ -246,7 +246,7 @@ class _Form:
         )
 
     def _arrays(self, obs: VecObs) -> Arrays:
-        """Return frames as arrays (B, ...), without those that hold nothing."""
+        """Return frames as arrays (B, ...), without empty arrays."""
         arrays: Arrays = {("global",): obs.global_features}
         for path, buffer in self.parts(obs):
             arrays[path] = _dense(buffer, self.room[path], _STORED[_kind(buffer)])
@@ -255,7 +255,7 @@ class _Form:
         return {path: own for path, own in arrays.items() if own[:1].size or not len(own)}
 
     def translated(self, data: Any, translation: SpaceTranslation) -> _Decoded:
-        """Return an episode of somebody else as frames and actions."""
+        """Return an episode of another data set as frames and actions."""
         length = len(data.rewards)
         shown = [translation.observe(_at(data.observations, t), {}) for t in range(length + 1)]
         obs = batch_obs(shown, self.obs_space, self.action_space)
@@ -286,7 +286,7 @@ class _Form:
             dense = _found(found, path)
             room = counts.max(initial=0) if dense is None or not width else dense.shape[1]
             if counts.shape != (count,) or (counts < 0).any() or (counts > room).any():
-                raise ValueError(f"the counts of {'/'.join(path)} do not fit")
+                raise ValueError(f"the counts of {'/'.join(path)} are out of range")
             values = np.zeros((int(counts.sum()), width), _STORED[kind])
             if dense is not None and len(values) and width:
                 values = np.asarray(dense).reshape(count, room, width)[places(counts)]
@@ -349,7 +349,7 @@ class _Form:
 
 
 class _Decoded:
-    """An episode: L + 1 frames, L actions, and what they led to."""
+    """An episode: L + 1 frames, L actions, and their outcomes."""
 
     def __init__(
         self,
@@ -389,11 +389,11 @@ def _at(values: Any, step: int) -> Any:
 
 
 class _PlayedAgain(VecEnv):
-    """One row that shows episodes again, whatever is done.
+    """One row that plays recorded episodes, ignoring its actions.
 
     Attributes:
         is_over: True if there is no further episode.
-        is_cut: True where an episode stops that neither the game nor a limit has ended.
+        is_cut: True at the last step of an episode that neither the game nor a limit has ended.
     """
 
     def __init__(self, form: _Form, episodes: Iterator[_Decoded]) -> None:
@@ -409,7 +409,7 @@ class _PlayedAgain(VecEnv):
 
     @property
     def actions(self) -> Mapping[ActionName, ActionBuffer]:
-        """The actions of this moment."""
+        """The recorded actions of the current step."""
         assert self._now is not None
         return self._now.actions[self._step]
 
@@ -491,7 +491,7 @@ def _kind(buffer: Any) -> str:
 
 
 def _dense(buffer: Any, room: int, dtype: Any, fill: float = 0) -> npt.NDArray[Any]:
-    """Return a ragged buffer as (B, room, W), with ``fill`` behind its values."""
+    """Return a ragged buffer as an array (B, room, W), padded with ``fill``."""
     values, counts = buffer.as_array(), lengths(buffer)
     dense = np.full((len(counts), room, values.shape[1]), fill, dtype)
     dense[places(counts)] = values
@@ -499,7 +499,7 @@ def _dense(buffer: Any, room: int, dtype: Any, fill: float = 0) -> npt.NDArray[A
 
 
 def _key(name: str) -> str:
-    """Return a name without slashes, of which HDF5 would make groups; ``unquote`` gives it back."""
+    """Quote the slashes of a name, which are separators in HDF5; ``unquote`` restores them."""
     return name.replace("%", "%25").replace("/", "%2F")
 
 
@@ -512,7 +512,7 @@ def _put(into: dict[str, Any], path: Path_, value: Any) -> None:
 
 
 def _found(within: Any, path: Path_) -> Any:
-    """Return a value of nested dicts, or None."""
+    """Return the value at a path in nested dicts, or None."""
     for part in path:
         key = _key(part)
         if not isinstance(within, Mapping) or key not in within:
@@ -539,7 +539,7 @@ def _at_end(value: float, length: int) -> npt.NDArray[np.float64]:
 
 
 def _check_indices(buffer: Any, total: npt.NDArray[np.int64], what: str) -> None:
-    """Raise ValueError for an index that leaves its frame; that behind the last is the player."""
+    """Raise ValueError for an index that is neither an entity of its frame nor the player."""
     indices = buffer.as_array()[:, 0]
     if ((indices < 0) | (indices > np.repeat(total, lengths(buffer)))).any():
-        raise ValueError(f"an index of {what} leaves its frame")
+        raise ValueError(f"an index of {what} is out of range")

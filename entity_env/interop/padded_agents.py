@@ -1,7 +1,7 @@
-"""A game of several players as agents of PettingZoo: the common part of its two interfaces.
+"""The common part of ``EntityAECEnv`` and ``EntityParallelEnv``.
 
-Agents of PettingZoo may not come back once they are gone. A seat that does is another agent then:
-seat ``a`` is the agents ``a``, ``a#2``, ``a#3`` and so on, one for each of its lives.
+Agents of PettingZoo cannot come back after their end. A seat that comes back is therefore another
+agent: seat ``a`` is the agents ``a``, ``a#2``, ``a#3`` and so on, one for each of its lives.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class AgentOutcome:
     """The result of a step for one agent.
 
     Args:
-        reward: What it was paid.
-        terminated: The game is over for it.
-        truncated: A limit ended it.
-        metrics: Numbers that the game gave it.
+        reward: The reward of the agent.
+        terminated: True if the game is over for the agent.
+        truncated: True if a limit ended it.
+        metrics: Metrics that the game gave for the agent.
     """
 
     reward: float = 0.0
@@ -52,14 +52,14 @@ class AgentOutcome:
 
 
 class PaddedAgents:
-    """The seats of a game as agents: what ``EntityAECEnv`` and ``EntityParallelEnv`` share.
+    """Base of ``EntityAECEnv`` and ``EntityParallelEnv``, with the seats of a game as agents.
 
-    All seats are agents from the beginning. One that has not come into the game yet, or that waits,
-    has nothing to choose and sees what it saw last; zeros before that.
+    All seats are agents from the beginning. An agent that is not in the game yet, or that waits,
+    has no choices, and observes its last observation or, before the first one, zeros.
 
     Args:
         game: The game.
-        max_entities: As of ``EntityParallelEnv``, like all other arguments.
+        max_entities: See ``EntityParallelEnv``, which has the same arguments.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class PaddedAgents:
         super().__init__()
         if not isinstance(game, MultiPlayerEnvironment):
             raise SettingError(
-                "no game of several players to pad",
+                "not a game of several players",
                 expected="a MultiPlayerEnvironment, such as TicTacToe()",
                 received=shorten(game),
             )
@@ -100,8 +100,8 @@ class PaddedAgents:
             done=False,
         )
         self._blank = self._padding.read(nothing)
-        self._born = list(self._names)  # every name that was ever needed
-        self._seat_of: dict[str, int] = {}  # of each agent that is not gone
+        self._born = list(self._names)  # all names used so far
+        self._seat_of: dict[str, int] = {}  # of each agent in the game
         self._agent_of: dict[int, str] = {}
         self._lives: list[int] = []
         self._asked: list[str] = []  # the agents that must choose now, in the order of their seats
@@ -112,19 +112,19 @@ class PaddedAgents:
 
     @property
     def possible_agents(self) -> list[str]:
-        """All seats, and the further lives that any of them has had so far."""
+        """The names of all seats, and of the agents for their later lives so far."""
         return list(self._born)
 
     def observation_space(self, agent: str) -> Any:
-        """Return the same for all agents; an object of its own for each."""
+        """Return the observation space; a separate object for each agent."""
         return self._spaces_of(agent)[0]
 
     def action_space(self, agent: str) -> Any:
-        """Return the action space; an object of its own for each agent."""
+        """Return the action space; a separate object for each agent."""
         return self._spaces_of(agent)[1]
 
     def observe(self, agent: str) -> PaddedObs:
-        """Return the observation of an agent, also of one that is gone, in new arrays."""
+        """Return the observation of an agent in new arrays, even after its end."""
         return {name: array[0].copy() for name, array in self._pad(agent).arrays.items()}
 
     def render(self) -> npt.NDArray[np.uint8] | None:
@@ -150,13 +150,13 @@ class PaddedAgents:
         self._is_over = False
 
     def _play(self, actions: Mapping[str, Any]) -> dict[str, AgentOutcome]:
-        """Let the asked agents act, and return the outcome of each agent that it concerns.
+        """Play one step, and return the outcome of each agent with a result.
 
         Args:
-            actions: The numbers of each of them; numbers of waiting agents are ignored.
+            actions: The numbers of the agents that must act; those of waiting agents are ignored.
 
         Raises:
-            SeatError: An agent that is asked does not act, or one acts that is not there.
+            SeatError: An agent that must act does not, or an agent is not in the game.
         """
         self._check_agents(actions)
         taken = {}
@@ -167,7 +167,7 @@ class PaddedAgents:
                 )
             except EntityEnvError as error:
                 raise error.located(f"agent {agent!r}") from error.__cause__
-        for agent in self._asked:  # a waiting agent has nothing to choose
+        for agent in self._asked:  # a waiting agent has no choices
             self._show(agent, replace(self._frames[agent], actions={}))
         self._asked = []
         outcomes = self._told(self._table.act(taken))
@@ -182,7 +182,7 @@ class PaddedAgents:
         return outcomes
 
     def _info(self, agent: str, outcome: AgentOutcome | None = None) -> dict[str, Any]:
-        """Return its ``action_mask``, and the metrics that it has just been told."""
+        """Return the ``action_mask`` of an agent, and its metrics."""
         info = self._padding.info(self._pad(agent))
         if outcome is not None and outcome.metrics:
             info["metrics"] = dict(outcome.metrics)
@@ -195,7 +195,7 @@ class PaddedAgents:
         return self._spaces[agent]
 
     def _told(self, told: Told) -> dict[str, AgentOutcome]:
-        """Remember the observations of seats, and the agents that are asked."""
+        """Store the observations of seats, and the agents that must act."""
         outcomes, asked = {}, set(self._asked)
         for seat, observation in told.items():
             frame = self._padding.read(observation, f"seat {self._table.seats[seat]!r}")
@@ -224,7 +224,7 @@ class PaddedAgents:
     def _pad(self, agent: str) -> PaddedFrames:
         if agent not in self._frames:
             raise unknown_name(
-                SeatError, f"agent {shorten(agent)} takes no part in this game", agent, self._frames
+                SeatError, f"agent {shorten(agent)} is not in this game", agent, self._frames
             )
         if agent not in self._padded:
             try:
@@ -236,13 +236,13 @@ class PaddedAgents:
     def _check_agents(self, actions: Any) -> None:
         if not isinstance(actions, Mapping):
             raise SeatError(
-                "the actions are no dict", expected="{agent: action}", received=shorten(actions)
+                "the actions are not a dict", expected="{agent: action}", received=shorten(actions)
             )
         check_known(SeatError, "agent {} does not play", actions, self._seat_of)
         for agent in self._asked:
             if agent not in actions:
                 raise SeatError(
-                    f"agent {agent!r} must choose and has no action",
+                    f"agent {agent!r} must act, but has no action",
                     expected=f"actions of {', '.join(self._asked)}",
                     received=shorten(list(actions)),
                 )

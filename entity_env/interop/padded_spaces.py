@@ -1,7 +1,7 @@
-"""Sizes of padded arrays for entities and actors, and the Gymnasium spaces of them.
+"""Sizes of padded arrays for entities and actors, and their Gymnasium spaces.
 
-Everything about a frame has a place of its own. Entities have slots, those of the first type
-first; the actors of an action have slots in the order of its mask.
+Entities have slots, in the order of the types; the actors of an action have slots in the order of
+its mask.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class ActionSlots:
     Args:
         name: The action.
         space: Its space.
-        count: K, the room for actors; 1 for a global action.
-        choices: C, what each of them chooses from: labels, or slots of entities.
-        first: Where its numbers start in the ``MultiDiscrete`` action.
+        count: K, the number of slots for actors; 1 for a global action.
+        choices: C, the number of choices of each actor: labels, or slots of entities.
+        first: Index of its first number in the ``MultiDiscrete`` action.
     """
 
     name: ActionName
@@ -71,30 +71,30 @@ class ActionSlots:
 
 
 class PaddedSpaces:
-    """Room for entities and actors, and the spaces that follow from it.
+    """Sizes for entities and actors, and the resulting spaces.
 
     ``observation_space`` is a flat ``Dict``; parts without any number are left out:
 
     ===================  ===========================================================  ============
     ``global``           the global features                                          (G,) float32
-    ``<type>/features``  the entities, and zeros behind them                          (N, F) float32
-    ``<type>/present``   1 for a slot that holds an entity that the policy may see    (N,) int8
-    ``<action>/actors``  the entity slot of each actor, -1 behind them                (K,) int64
-    ``<action>/mask``    1 for what it may choose; a global action has no K           (K, C) int8
+    ``<type>/features``  the entities, padded with zeros                              (N, F) float32
+    ``<type>/present``   1 for a slot with an entity that the policy sees             (N,) int8
+    ``<action>/actors``  the entity slot of each actor, padded with -1                (K,) int64
+    ``<action>/mask``    1 for allowed choices; a global action has no axis K         (K, C) int8
     ===================  ===========================================================  ============
 
     ``action_space`` is ``MultiDiscrete``, with a number for each slot of each action. ``nobody`` is
-    the mask of those numbers where nobody acts: 0 only.
+    the mask of these numbers without any actor, which allows 0 only.
 
     Args:
-        obs_space: What observations may contain.
-        action_space: The actions by name.
-        max_entities: N of each entity type, or one for all.
-        max_actors: K of each action that entities take, or one for all; None has room for every
-            entity to act.
+        obs_space: The observation space.
+        action_space: The action space.
+        max_entities: N of each entity type, or one number for all.
+        max_actors: K of each action that is not global, or one number for all; None allows all
+            entities to act.
 
     Raises:
-        SettingError: A number that is missing, unknown or out of range.
+        SettingError: A number is missing, unknown or out of range.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class PaddedSpaces:
         choices = [action.choices for action in self.actions for _ in range(action.count)]
         if not choices:
             raise SettingError(
-                "there is no room for any actor",
+                "there are no slots for actors",
                 hint="raise max_entities or max_actors",
                 received=shorten((max_entities, max_actors)),
             )
@@ -123,13 +123,13 @@ class PaddedSpaces:
         self.nobody[self._ends - choices] = True
 
     def sample_masks(self, masks: npt.NDArray[np.bool_]) -> list[tuple[npt.NDArray[np.int8], ...]]:
-        """Return masks as ``action_space.sample(mask=...)`` takes them: an array for each number.
+        """Return masks for ``action_space.sample(mask=...)``: an array for each number.
 
         Args:
             masks: Shape: (R, sum of nvec).
 
         Returns:
-            For each of R rows a tuple of arrays that are nobody else's.
+            For each of R rows a tuple of new arrays.
         """
         return list(zip(*np.split(masks.astype(np.int8), self._ends[:-1], axis=1), strict=True))
 
@@ -151,7 +151,7 @@ class PaddedSpaces:
 
 
 def check_render_mode(render_mode: Any) -> str | None:
-    """Return the render mode if there is such a one, else raise SettingError."""
+    """Return the render mode if it is valid, else raise SettingError."""
     if render_mode not in (None, "rgb_array"):
         raise SettingError(
             "unknown render mode", received=shorten(render_mode), options=["rgb_array"]
@@ -161,11 +161,11 @@ def check_render_mode(render_mode: Any) -> str | None:
 
 
 def check_no_options(options: Any) -> None:
-    """Raise SettingError where ``reset`` is given options: what is padded here has none."""
+    """Raise SettingError if ``reset`` is given options, which are not supported."""
     if options:
         is_partial = isinstance(options, Mapping) and "reset_mask" in options
         raise SettingError(
-            "reset has been given options that are not supported",
+            "reset does not support options",
             expected="None or {}",
             received=shorten(options),
             hint="all rows are reset together; one that ends resets itself" if is_partial else None,
@@ -173,7 +173,7 @@ def check_no_options(options: Any) -> None:
 
 
 def _feature_box(features: Sequence[Feature], rows: tuple[int, ...]) -> spaces.Box:
-    """Return the box of checked features: finite numbers, and of discrete ones their range."""
+    """Return the box of features: finite numbers, or the range of a discrete feature."""
     low = [0.0 if isinstance(feature, Discrete) else -LARGEST for feature in features]
     high = [feature.n - 1.0 if isinstance(feature, Discrete) else LARGEST for feature in features]
     shape = (*rows, len(features))
@@ -190,9 +190,9 @@ def _action_slots(
     for name, space in action_space.items():
         if isinstance(space, (*CONTINUOUS_ACTIONS, SelectEntitiesActionSpace)):
             raise SettingError(
-                f"action {name!r} has no place in a MultiDiscrete space: it is a "
+                f"action {name!r} cannot be a part of a MultiDiscrete space: it is a "
                 f"{type(space).__name__}",
-                expected="actions with choices, or that select an entity",
+                expected="categorical or select-entity actions",
                 received=shorten(space),
             )
     of_entities = [
@@ -224,7 +224,7 @@ def _limits(argument: str, kind: str, room: Any, names: Iterable[str]) -> dict[s
     for name in names:
         if name not in room:
             raise SettingError(
-                f"{argument} is missing for {kind} {name!r}",
+                f"{argument} has no number for {kind} {name!r}",
                 expected=f"a whole number >= 0 for each {kind}, or one for all",
                 received=shorten(dict(room)),
             )

@@ -1,4 +1,4 @@
-"""Frames as padded arrays and actions back, for all rows at once and without a loop over rows."""
+"""Conversion of frames to padded arrays and of actions back, for all rows at once."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ PaddedObs: TypeAlias = dict[str, npt.NDArray[Any]]
 
 @dataclass(frozen=True)
 class PaddedFrames:
-    """Frames that were padded.
+    """Padded frames.
 
     Args:
         arrays: The observations. Shape of each: (R, ...).
-        masks: What each number of an action may be, one after the other; empty slots may only be
-            0. Shape: (R, sum of nvec).
-        allowed: The same for each action. Shape: (R, K, C).
-        taken: Which slots have an actor. Shape: (R, K).
-        starts: The index of each type's first entity in its frame, and behind the last the number
-            of all. Shape: (R, types + 1).
+        masks: The masks of all numbers of an action, one after the other; 0 only for empty slots.
+            Shape: (R, sum of nvec).
+        allowed: The mask of each action. Shape: (R, K, C).
+        taken: True for slots with an actor. Shape: (R, K).
+        starts: The index of each type's first entity in its frame, and the number of all entities.
+            Shape: (R, types + 1).
     """
 
     arrays: PaddedObs
@@ -60,12 +60,12 @@ class PaddedFrames:
 
 
 class FramePadding:
-    """Pads single frames of an environment, or of a seat of a game, and reads what answers them.
+    """Conversion of single frames of an environment or a seat to padded arrays and back.
 
     Args:
         env: The environment or the game.
-        max_entities: As of ``PaddedSpaces``.
-        max_actors: As of ``PaddedSpaces``.
+        max_entities: See ``PaddedSpaces``.
+        max_actors: See ``PaddedSpaces``.
 
     Attributes:
         spaces: The padded spaces.
@@ -78,27 +78,27 @@ class FramePadding:
         self.read = self._reader.read
 
     def pad(self, frame: Frame) -> PaddedFrames:
-        """Return a frame as arrays, of a single row."""
+        """Return a frame as padded arrays with a single row."""
         return pad(batch_frames([frame], *self._own), self.spaces)
 
     def choose(
         self, action: Any, frame: Frame, padded: PaddedFrames, *, strict: bool
     ) -> dict[ActionName, Action]:
-        """Return the numbers that answer a frame as actions of the environment."""
+        """Return the numbers chosen for a frame as actions of the environment."""
         chosen = choose(action, padded, self.spaces, strict=strict)
         numbers = {name: buffer.as_array()[:, 0] for name, buffer in chosen.items()}
         return typed_actions(frame, numbers, self._reader.action_space)
 
     def info(self, padded: PaddedFrames) -> dict[str, Any]:
-        """Return the ``action_mask`` of a frame, as ``action_space.sample`` takes it."""
+        """Return the ``action_mask`` of a frame for ``action_space.sample``."""
         return {"action_mask": self.spaces.sample_masks(padded.masks)[0]}
 
 
 def pad(obs: VecObs, spaces: PaddedSpaces) -> PaddedFrames:
-    """Return the frames with zeros where there is nothing. New arrays, which belong to the caller.
+    """Return the frames as new arrays, padded with zeros.
 
     Raises:
-        CapacityError: More entities or actors than there is room for.
+        CapacityError: There are more entities or actors than slots.
     """
     rows = len(obs)
     arrays: PaddedObs = {"global": obs.global_features.copy()}
@@ -112,7 +112,7 @@ def pad(obs: VecObs, spaces: PaddedSpaces) -> PaddedFrames:
         present = np.zeros((rows, limit), np.int8)
         present[at] = shown = _shown(obs, name)
         features = np.zeros((rows, limit, values.shape[1]), np.float32)
-        features[at] = values * shown[:, None]  # hidden entities are not the policy's to see
+        features[at] = values * shown[:, None]  # zeros for entities hidden from the policy
         arrays |= {f"{name}/features": features, f"{name}/present": present}
     allowed, taken = {}, {}
     for action in spaces.actions:
@@ -142,19 +142,19 @@ def pad(obs: VecObs, spaces: PaddedSpaces) -> PaddedFrames:
 def choose(
     actions: Any, frames: PaddedFrames, spaces: PaddedSpaces, *, strict: bool
 ) -> dict[ActionName, ActionBuffer]:
-    """Return the choice of each actor, as a ``VecEnv`` takes it.
+    """Return the choice of each actor in the format of ``VecEnv.act``.
 
     Args:
-        actions: Shape: (R, numbers), whole numbers. Those of empty slots do not count.
-        frames: What they answer.
+        actions: The numbers; those of empty slots are ignored. Shape: (R, numbers), integers.
+        frames: The frames of the actions.
         spaces: The spaces of both.
-        strict: Whether a choice that the mask forbids is an error. Else the next choice that is
-            allowed is taken, behind the last the first.
+        strict: True to raise an error for a choice that the mask forbids. Otherwise the next
+            allowed choice is taken, after the last choice the first.
 
     Raises:
-        ActionShapeError: Not as many numbers.
-        ActionIndexError: A number that is not in the action space.
-        MaskedActionError: A forbidden choice, with ``strict``.
+        ActionShapeError: The number of numbers is wrong.
+        ActionIndexError: A number is not in the action space.
+        MaskedActionError: A choice is forbidden, with ``strict``.
     """
     numbers = _checked(actions, len(frames.masks), spaces)
     chosen: dict[ActionName, ActionBuffer] = {}
@@ -191,12 +191,12 @@ def _allow(
 ) -> None:
     """Write the mask of an action into ``allowed`` (R, K, C)."""
     if not isinstance(mask, VecSelectEntityActionMask):
-        # Continuous actions have been refused.
+        # PaddedSpaces raises an error for continuous actions.
         allowed[at] = mask.mask.as_array()  # type: ignore[union-attr]
         return
     actees = lengths(mask.actees)
     slots = _slots(places(actees)[0], mask.actees.as_array()[:, 0], starts, spaces)
-    # All pairs, frame by frame and actor by actor: the order of the pair mask.
+    # All pairs in the order of the mask: frame by frame and actor by actor.
     actor, nth = places(actees[at[0]])
     rows = at[0][actor]
     actee = slots[(np.cumsum(actees) - actees)[rows] + nth]
@@ -218,7 +218,7 @@ def _entities(rows: Ints, slots: Ints, starts: Ints, spaces: PaddedSpaces) -> In
 
 
 def _or_first(allowed: Bools, rows: int) -> Bools:
-    """Return the mask of an action's numbers, (R, K * C): nothing but 0 where there is no actor."""
+    """Return the mask of an action's numbers, (R, K * C), with 0 only for empty slots."""
     own = allowed.copy()
     own[..., 0] |= ~own.any(axis=2)
     return own.reshape(rows, allowed.shape[1] * allowed.shape[2])
@@ -229,10 +229,10 @@ def _check_room(kind: str, name: str, counts: Ints, limit: int, argument: str) -
         row = int(np.argmax(counts > limit))
         what = "entities" if argument == "max_entities" else "actors"
         raise CapacityError(
-            f"{kind} {name!r} has {counts[row]} {what}, more than there is room for",
+            f"{kind} {name!r} has {counts[row]} {what}, more than {argument} allows",
             expected=f"at most {limit}",
             received=counts[row],
-            hint=f"raise it: {argument}={{{name!r}: {counts[row]}, ...}}",
+            hint=f"increase {argument}={{{name!r}: {counts[row]}, ...}}",
             where=_where(row, counts),
         )
 
@@ -278,5 +278,5 @@ def _check_allowed(own: Ints, allowed: Bools, taken: Bools, action: ActionSlots)
 
 
 def _where(row: int, rows: npt.NDArray[Any]) -> str | None:
-    """Return the place for an error; an environment on its own has no number."""
+    """Return the place for an error; a single environment has no number."""
     return f"environment {row}" if len(rows) > 1 else None

@@ -1,6 +1,6 @@
 """One seat of a PettingZoo environment as an ``Environment``.
 
-env = PettingZooEnv("classic/tictactoe", seat="player_1")  # the other one plays at random
+env = PettingZooEnv("classic/tictactoe", seat="player_1")  # the other player is random
 observation = env.reset()
 
 python -m ppo_trainer env._target_=entity_env.interop.PettingZooEnv env.env=classic/connect_four
@@ -37,45 +37,44 @@ from entity_env.spaces import ActionName, GlobalCategoricalActionSpace, GlobalCo
 __all__ = ["Others", "PettingZooEnv", "any_allowed"]
 
 Others: TypeAlias = Callable[[Any, Any, Any, spaces.Space[Any], np.random.Generator], Any]
-"""From (agent, observation, action mask or None, action space, random numbers) to an action."""
+"""A function from (agent, observation, mask or None, action space, generator) to an action."""
 
 
 @named_arguments(SettingError)
 class PettingZooEnv(TranslatedEnv):
-    """A seat at a game of several agents, in which all others are part of the environment.
+    """An environment for one agent of a PettingZoo game; functions play the other agents.
 
     Entities:
-        As ``GymnasiumEnv``, from the seat's observation space. Of observations with the keys
-        ``observation`` and ``action_mask`` the first is shown and the second is the mask.
+        Read from the agent's observation space, as in ``GymnasiumEnv``. In observations with the
+        keys ``observation`` and ``action_mask``, the second is the mask.
     Actions:
-        As ``GymnasiumEnv``, from the seat's action space. Where agents take turns, the others move
-        until it is the seat's turn again.
+        Read from the agent's action space, as in ``GymnasiumEnv``. If agents take turns, the
+        others move until it is the agent's turn again.
     Reward:
-        The seat's, added up since its last action. What it is paid before its first one is not
-        counted.
+        The sum of the agent's rewards since its last action. Rewards before its first action are
+        dropped.
     End:
-        When the seat is terminated, truncated or gone; the others do not play to the end.
+        The agent is terminated, truncated or removed, even if the other agents could continue.
     Randomness:
-        The environment's, which the reset after ``seed`` seeds, and what ``others`` draw from
-        ``self.rng``.
+        The environment's, seeded by the reset after ``seed``, and ``self.rng``, from which
+        ``others`` draw.
 
     Args:
         env: An id of PettingZoo's registry, such as ``classic/tictactoe``; or the path of a module
             with a function ``parallel_env`` or ``env``; or a function or class that makes an
-            environment; or an environment itself. Of a game that is there in both kinds, the one
-            where all agents move at once is taken.
-        seat: The agent that acts; None takes the first one.
-        others: How all other agents play. None draws evenly among what is allowed.
-        ignore: Parts of the seat's observation that are left out, as in ``GymnasiumEnv``.
-        entities: Tables in the seat's observation that become entities, as in ``GymnasiumEnv``.
-        **kwargs: Arguments for what makes the environment. With ``render_mode="rgb_array"`` the
-            environment draws pictures.
+            environment; or an environment. A parallel environment is preferred if there is one.
+        seat: The agent that acts; None is the first one.
+        others: Player of all other agents. None draws uniformly among the allowed choices.
+        ignore: Parts of the agent's observation to leave out, as in ``GymnasiumEnv``.
+        entities: Tables in the agent's observation that become entities, as in ``GymnasiumEnv``.
+        **kwargs: Arguments of the environment. With ``render_mode="rgb_array"`` the environment
+            draws pictures.
 
     Raises:
-        UnknownEnvironmentError: An id or a path that leads nowhere.
-        SettingError: A seat that does not exist; ``ignore`` or ``entities`` name something that is
-            not there.
-        SpaceError: A space that cannot be translated, with the part that is the reason.
+        UnknownEnvironmentError: The id or the path does not exist.
+        SettingError: The seat does not exist, or ``ignore`` or ``entities`` name a part that does
+            not exist.
+        SpaceError: A part of a space cannot be translated.
     """
 
     def __init__(
@@ -103,19 +102,19 @@ class PettingZooEnv(TranslatedEnv):
         super().__init__(made, SpaceTranslation(observes, acts, ignore, entities))
 
     def _begin(self, seed: int | None) -> Observation:
-        for _ in range(MOST_RESETS):  # a game that ends before the seat's first turn does not count
+        for _ in range(MOST_RESETS):  # skip games that end before the agent's first turn
             self._told = self._play.reset(seed)
             if self.agent not in self.env.agents:
                 raise ObservationError(
                     f"agent {self.agent!r} takes no part in a new episode",
-                    expected="a seat that is there from the first step",
+                    expected="an agent that takes part from the first step",
                     received=shorten(list(self.env.agents)),
                 )
             news, seed = self._until_turn(), None
             if not news.is_over:
                 return self._translation.observe(news.observation, news.info)
         raise ObservationError(
-            f"agent {self.agent!r} gets no turn: {MOST_RESETS} games were over before",
+            f"agent {self.agent!r} had no turn in {MOST_RESETS} games",
             hint="choose another seat",
         )
 
@@ -124,15 +123,15 @@ class PettingZooEnv(TranslatedEnv):
         return self._translation.observe(*self._until_turn())
 
     def _until_turn(self) -> News:
-        """Let the others move until it is the seat's turn, or it is out."""
+        """Let the others move until the agent must act, or is out."""
         while self.agent not in self._told:
             if self.agent not in self._play.inside and self.agent not in self.env.agents:
-                return News(None, terminated=True)  # it was never shown anything
+                return News(None, terminated=True)  # it had no observation
             self._move({})
         return self._told[self.agent]
 
     def _move(self, own: dict[Any, Any]) -> None:
-        """Step the environment with the action of the seat, if it has one, and of all others."""
+        """Step the environment with the action of the agent, if any, and of all others."""
         for agent, news in self._told.items():
             if agent != self.agent and not news.is_over:
                 seen, mask = split_mask(news.observation, news.info)
@@ -148,18 +147,18 @@ def any_allowed(
     action_space: spaces.Space[Any],
     rng: np.random.Generator,
 ) -> Any:
-    """Return an action drawn evenly among those that the mask allows."""
+    """Return an action drawn uniformly among those that the mask allows."""
     if isinstance(action_space, spaces.Discrete):
         allowed = np.ones(action_space.n) if action_mask is None else np.asarray(action_mask)
         if allowed.shape != (action_space.n,) or not allowed.any():
             raise MaskShapeError(
-                f"the action mask of agent {agent!r} leaves nothing to draw from",
+                f"the action mask of agent {agent!r} allows no action",
                 expected=f"({action_space.n},) with at least one choice",
                 received=shorten(action_mask),
             )
         return action_space.dtype.type(action_space.start + rng.choice(np.flatnonzero(allowed)))
     if action_mask is None:
-        # The space draws from numbers of its own: these now follow from ours.
+        # The space has its own random generator, which is seeded here.
         action_space.seed(int(rng.integers(2**31)))
         return action_space.sample()
     return _drawn_of_parts(agent, action_mask, action_space, rng)
@@ -168,7 +167,7 @@ def any_allowed(
 def _drawn_of_parts(
     agent: Any, action_mask: Any, action_space: spaces.Space[Any], rng: np.random.Generator
 ) -> Any:
-    """Return an action with a choice for each part, drawn evenly among the allowed ones."""
+    """Return an action with a choice for each part, drawn uniformly among the allowed ones."""
     writer = ChoiceWriter(action_space)
     actions: dict[str, Action] = {}
     for name, mask in writer.masks(action_mask).items():
@@ -181,7 +180,7 @@ def _drawn_of_parts(
         allowed = np.arange(len(space)) if given is None else np.flatnonzero(given)
         if not len(allowed):
             raise MaskShapeError(
-                f"the action mask of agent {agent!r} leaves nothing to draw from",
+                f"the action mask of agent {agent!r} allows no action",
                 received=shorten(action_mask),
             )
         index = int(rng.choice(allowed))

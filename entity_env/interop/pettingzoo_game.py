@@ -1,4 +1,4 @@
-"""A PettingZoo environment as a game of several players, with all of its seats.
+"""A PettingZoo environment as a game of several players.
 
 rows = SeatRows(lambda: PettingZooGame("classic/tictactoe"), num_envs=16)
 
@@ -30,36 +30,38 @@ __all__ = ["PettingZooGame"]
 
 @named_arguments(SettingError)
 class PettingZooGame(TranslatedPlay, MultiPlayerEnvironment):
-    """All agents of a PettingZoo environment as seats, whether they act at once or in turn.
+    """A game whose seats are the agents of a PettingZoo environment, parallel or turn-based.
 
     Entities:
-        As ``GymnasiumEnv``, from the agents' observation space. With ``roles`` an entity type for
-        each role.
+        Read from the agents' observation space, as in ``GymnasiumEnv``. With ``roles``, each role
+        is an entity type.
     Actions:
-        As ``GymnasiumEnv``, from the agents' action space. With ``roles`` those of each role.
+        Read from the agents' action space, as in ``GymnasiumEnv``. With ``roles``, each role has
+        its own actions.
     Reward:
-        Each agent's own; of agents that take turns what ``last()`` pays them at their turn, as in
-        ``PettingZooEnv``.
+        The reward of each agent. Agents that take turns get the reward of ``last()`` at their
+        turn.
     End:
-        An agent that is terminated, truncated or gone is out.
+        An agent is terminated, truncated or removed.
     Randomness:
-        The environment's, which the reset after ``seed`` seeds.
+        The environment's, seeded by the reset after ``seed``.
 
     Args:
-        env: An id, the path of a module, what makes an environment, or an environment; as in
-            ``PettingZooEnv``.
-        ignore: Parts of the observation that are left out, as in ``GymnasiumEnv``.
+        env: An id, the path of a module, a function that makes an environment, or an environment;
+            see ``PettingZooEnv``.
+        ignore: Parts of the observation to leave out, as in ``GymnasiumEnv``.
         entities: Tables in the observation that become entities, as in ``GymnasiumEnv``.
-        roles: Whether agents may have different spaces. Each role, which is what an agent is called
-            without its number (``adversary`` of ``adversary_0``), is an entity type then: its one
-            entity has the features that an agent of the role observes. Every other name of the
-            role's spaces begins with it, such as the action ``adversary/action``.
-        **kwargs: Arguments for what makes the environment.
+        roles: True for agents with different spaces. The role of an agent is its name without the
+            number at its end (``adversary`` of ``adversary_0``). Each role is an entity type with
+            one entity, whose features are the observation of an agent. All other names of the
+            role's spaces begin with the role, such as the action ``adversary/action``.
+        **kwargs: Arguments of the environment.
 
     Raises:
-        UnknownEnvironmentError: An id or a path that leads nowhere.
-        SettingError: No agents; ``ignore`` or ``entities`` name something that is not there.
-        SpaceError: A space that cannot be translated, or agents with different spaces without
+        UnknownEnvironmentError: The id or the path does not exist.
+        SettingError: There are no agents, or ``ignore`` or ``entities`` name a part that does not
+            exist.
+        SpaceError: A space cannot be translated, or agents have different spaces without
             ``roles``.
     """
 

@@ -1,4 +1,4 @@
-"""A ``VecEnv`` as one of Stable-Baselines3: padded, with masks, so that compiled rows train there.
+"""A ``VecEnv``, compiled or not, as a padded vector environment of Stable-Baselines3 with masks.
 
 from ragged_envs.minesweeper_native import MineSweeperVec
 from sb3_contrib import MaskablePPO
@@ -38,32 +38,31 @@ Infos = list[dict[str, Any]]
 class StableBaselinesVecEnv(BaselinesVecEnv):
     """The rows of a ``VecEnv`` as a ``stable_baselines3.common.vec_env.VecEnv``.
 
-    Observations and actions are those of ``EntityVectorEnv``. ``MaskablePPO`` asks for the masks
-    with ``env_method("action_masks")``. Each info has ``TimeLimit.truncated``, and where an episode
-    ended:
+    Observations and actions are those of ``EntityVectorEnv``. ``MaskablePPO`` gets the masks from
+    ``env_method("action_masks")``. Each info has ``TimeLimit.truncated`` and, at the end of an
+    episode:
 
     ========================  ===================================================================
-    ``episode``               its return ``r``, length ``l`` and the time ``t``, as from a
-                              ``Monitor``, which is therefore not needed around it
-    ``metrics``               the numbers of the episode that the rows tell
-    ``terminal_observation``  what was seen last, if a limit cut the episode off. Of one that was
-                              terminated nothing counts any more, and a ``VecEnv`` does not keep
-                              it: there it is zeros, without any entity or actor
+    ``episode``               the return ``r``, length ``l`` and time ``t``, as from a
+                              ``Monitor``, which is therefore not needed
+    ``metrics``               the metrics of the episode
+    ``terminal_observation``  the last observation, if a limit cut the episode off. If it was
+                              terminated, zeros without entities and actors, because a ``VecEnv``
+                              does not keep the last observation
     ========================  ===================================================================
 
-    ``seed`` counts at the next ``reset``, for all rows at once: they draw from streams that are
-    spawned from it.
+    ``seed`` takes effect at the next ``reset``; the random streams of all rows are spawned from it.
 
     Args:
         vec_env: The rows.
-        max_entities: The most entities of each type, or one number for all types.
-        max_actors: The most actors of each action that entities take, or one number for all.
-        strict: Whether a choice that the mask forbids is an error, or the next one is taken that
-            is allowed.
+        max_entities: Largest number of entities of each type, or one number for all types.
+        max_actors: Largest number of actors of each action, or one number for all.
+        strict: True to raise an error for a choice that the mask forbids. By default the next
+            allowed choice is played.
         render_mode: ``rgb_array`` makes ``render`` return the pictures of all rows, side by side.
 
     Raises:
-        SettingError: Bad sizes; no rows.
+        SettingError: A size is not valid, or ``vec_env`` is not a ``VecEnv``.
     """
 
     def __init__(
@@ -86,7 +85,7 @@ class StableBaselinesVecEnv(BaselinesVecEnv):
         super().__init__(count, observes, acts)
 
     def reset(self) -> PaddedObs:
-        """Start an episode in each row, with the last ``seed`` if there was one since the last."""
+        """Start an episode in each row, with the seed set since the last reset, if any."""
         for options in self._options:
             check_no_options(options)
         arrays, _ = self.padded.reset(seed=self._seeds[0])
@@ -96,7 +95,7 @@ class StableBaselinesVecEnv(BaselinesVecEnv):
         return arrays
 
     def step_async(self, actions: npt.NDArray[np.int64]) -> None:
-        """Take the actions for ``step_wait``. Shape: (rows, numbers)."""
+        """Store the actions for ``step_wait``. Shape: (rows, numbers)."""
         self._actions = actions
 
     def step_wait(
@@ -122,7 +121,7 @@ class StableBaselinesVecEnv(BaselinesVecEnv):
         self.padded.close()
 
     def get_images(self) -> Sequence[npt.NDArray[np.uint8] | None]:
-        """Return a picture of each row, all of one size, for ``rgb_array``."""
+        """Return a picture of each row, all of the same size, for ``rgb_array``."""
         images = self.padded.render()
         if images is None:
             return [None] * self.num_envs
@@ -137,7 +136,7 @@ class StableBaselinesVecEnv(BaselinesVecEnv):
         """Return an attribute of rows: spaces, ``metadata``, ``action_masks`` ...
 
         Raises:
-            AttributeError: Anything else; the rows are no environments of their own.
+            AttributeError: The rows have no such attribute.
         """
         padded = self.padded
         known = {
@@ -158,12 +157,12 @@ class StableBaselinesVecEnv(BaselinesVecEnv):
         return [known[attr_name] for _ in rows]
 
     def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
-        """Refuse to set anything.
+        """Raise an error, because attributes cannot be set.
 
         Raises:
             AttributeError: Always.
         """
-        raise AttributeError(f"the rows of a VecEnv have no attribute {attr_name!r} to set")
+        raise AttributeError(f"attribute {attr_name!r} of rows of a VecEnv cannot be set")
 
     def env_method(
         self, method_name: str, *method_args: Any, indices: Any = None, **method_kwargs: Any
@@ -181,7 +180,7 @@ class StableBaselinesVecEnv(BaselinesVecEnv):
         return [wrapper_class is Monitor for _ in self._get_indices(indices)]
 
     def _episode(self, row: int) -> dict[str, float]:
-        """Return the info of an episode, as ``Monitor`` does."""
+        """Return the info of an episode in the format of ``Monitor``."""
         return {
             "r": round(float(self._returns[row]), 6),
             "l": int(self._steps[row]),
@@ -198,7 +197,7 @@ class StableBaselinesVecEnv(BaselinesVecEnv):
 
 
 def _told(row: int, metrics: Mapping[str, npt.NDArray[np.float64]]) -> dict[str, float]:
-    """Return the numbers of one row's episode."""
+    """Return the metrics of one row's episode."""
     return {
         name: float(column[row]) for name, column in metrics.items() if column[row] == column[row]
     }

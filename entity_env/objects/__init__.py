@@ -1,3 +1,3 @@
-"""Spaces and features from the objects that a game has anyway."""
+"""Spaces and features from the objects of a game."""
 
 __all__: list[str] = []

@@ -1,4 +1,4 @@
-"""Observation spaces made from the dataclasses of a game's objects.
+"""Observation spaces from the dataclasses of a game's objects.
 
 @dataclass
 class Robot:
@@ -32,7 +32,7 @@ _ALLOWED = (
 )
 _LEAVE_OUT = 'leave it out with field(metadata={"feature": False}), or a leading underscore'
 _OWN_NAME = "_"
-"""In an annotation: the name of the field itself."""
+"""A placeholder in annotations for the name of the field."""
 _MARKS = (Discrete, Continuous, range)
 
 
@@ -41,30 +41,33 @@ def obs_space_from_dataclasses(*classes: type, global_features: type | None = No
 
     Features are the fields in their order, with these annotations:
 
-    - ``float``, ``int``, ``bool`` (and NumPy's) are continuous. A scale is declared by
-      ``Annotated[float, Continuous("_", mean=50, std=20)]``, where ``_`` is the field's name.
+    - ``float``, ``int``, ``bool`` (and NumPy's) are continuous. Declare a scale by
+      ``Annotated[float, Continuous("_", mean=50, std=20)]``, where ``_`` stands for the field's
+      name.
     - ``Annotated[int, range(4)]`` is ``Discrete`` with the values 0 to 3; so is
       ``Annotated[int, Discrete("_", 4)]``.
-    - An ``Enum`` is ``Discrete``, and its feature the place among the members, whatever their
-      values. So is a ``Literal`` of strings.
-    - A dataclass adds its own fields as ``position.x``.
+    - An ``Enum`` is ``Discrete``; its values are the places of the members. So is a ``Literal`` of
+      strings.
+    - A dataclass adds its own fields, such as ``position.x``.
 
-    ``ClassVar``, a leading underscore and ``field(metadata={"feature": False})`` are left out.
+    ``ClassVar``, fields with a leading underscore, and fields with
+    ``field(metadata={"feature": False})`` are left out.
 
     Args:
         classes: Dataclasses; their names are the entity types, in this order.
         global_features: A dataclass whose fields are the global features.
 
     Raises:
-        SpaceError: Not a dataclass, two of one name, or an annotation that is no feature.
+        SpaceError: A class is not a dataclass, two have the same name, or an annotation is not
+            supported.
     """
     entities: dict[EntityName, Entity] = {}
     for cls in classes:
         own = _features(cls)
         if cls.__name__ in entities:
             raise SpaceError(
-                f"two dataclasses are called {cls.__name__!r}",
-                expected="a name of its own for each entity type",
+                f"two dataclasses have the name {cls.__name__!r}",
+                expected="a different name for each entity type",
                 received=shorten([f"{c.__module__}.{c.__qualname__}" for c in classes]),
             )
         entities[cls.__name__] = Entity(own)
@@ -78,7 +81,7 @@ def _features(cls: Any, prefix: str = "", inside: tuple[type, ...] = ()) -> list
     """Return the features of a dataclass; ``inside`` are the classes that it is nested in."""
     if not isinstance(cls, type) or not is_dataclass(cls):
         raise SpaceError(
-            "this is not a dataclass",
+            "not a dataclass",
             expected="a class with the decorator @dataclass",
             received=shorten(cls),
         )
@@ -98,7 +101,7 @@ def _feature(
     kind, marks = annotation, []
     if get_origin(annotation) is Annotated:
         kind, *notes = get_args(annotation)
-        # The bare class is a slip for an instance of it.
+        # The class itself is a mistake for an instance of it.
         marks = [n for n in notes if isinstance(n, _MARKS) or n in (Discrete, Continuous, range)]
     if marks:
         if len(marks) == 1 and _is_number(kind) and isinstance(marks[0], _MARKS):
@@ -113,7 +116,7 @@ def _feature(
     elif isinstance(kind, type) and is_dataclass(kind) and kind not in inside:
         return _features(kind, name + ".", inside)
     raise SpaceError(
-        f"field {own.name!r} of dataclass {cls.__name__} is no feature",
+        f"field {own.name!r} of dataclass {cls.__name__} cannot be a feature",
         expected=_ALLOWED,
         received=f"{own.name}: {_spelled(annotation)}",
         hint=_LEAVE_OUT,
@@ -130,14 +133,14 @@ def _marked(cls: type, own: str, name: str, mark: Discrete | Continuous | range)
     if isinstance(mark, range):
         if not mark or mark.start != 0 or mark.step != 1:
             raise SpaceError(
-                f"field {own!r} of dataclass {cls.__name__}: this range is no feature",
+                f"field {own!r} of dataclass {cls.__name__} has a range that cannot be a feature",
                 expected="range(n), the values 0 to n - 1",
                 received=mark,
             )
         return Discrete(name, len(mark))
     if mark.name not in (_OWN_NAME, own):
         raise SpaceError(
-            f"field {own!r} of dataclass {cls.__name__} is annotated under another name",
+            f"field {own!r} of dataclass {cls.__name__} is annotated with another name",
             expected=f"{type(mark).__name__}({own!r}, ...), or {_OWN_NAME!r} for the same",
             received=mark,
         )
@@ -150,12 +153,12 @@ def annotations_of(cls: type) -> dict[str, Any]:
         return get_type_hints(cls, include_extras=True)
     except EntityEnvError as error:  # from Discrete(...) in an annotation that is a string
         raise error.located(f"dataclass {cls.__name__}") from error.__cause__
-    except Exception as error:  # whatever the text of an annotation raises
+    except Exception as error:  # an annotation may raise anything
         raise SpaceError(
             f"the annotations of dataclass {cls.__name__} cannot be read: {error}",
-            expected="names that the module of the class knows",
+            expected="names that are defined in the module of the class",
             received=shorten({own.name: own.type for own in fields(cls)}),
-            hint="define what they name at the top of the module",
+            hint="define these names at the top of the module",
         ) from error
 
 

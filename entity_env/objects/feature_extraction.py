@@ -1,4 +1,4 @@
-"""Features of objects: what dataclasses declare, read from whatever has these attributes."""
+"""Features of objects, read from their attributes."""
 
 from __future__ import annotations
 
@@ -38,22 +38,22 @@ def extract_features(
     """Return the features of objects, read from the attributes of the same names.
 
     Args:
-        entities: For each entity type its objects. Any objects with these attributes will do; a
-            feature ``position.x`` is the ``x`` of the ``position``. The value of a discrete feature
-            is its number, a member of an Enum, or a string of the Literal in the dataclass.
+        entities: The objects of each entity type, which may be any objects with these attributes. A
+            feature ``position.x`` is the attribute ``x`` of ``position``. The value of a discrete
+            feature is a number, a member of an Enum, or a string of the Literal in the dataclass.
         obs_space: The entity types and their features.
 
     Returns:
         For each given type an array. Shape: (N, F), float32.
 
     Raises:
-        EntityEnvError: A subclass that names entity type, row and feature: an unknown type, an
-            object without the attribute, a value that is no number, not finite or out of range.
+        EntityEnvError: A type is unknown, an attribute is missing, or a value is not a number, not
+            finite or out of range; the error names the entity type, the row and the feature.
     """
     if not isinstance(entities, Mapping):
         raise ObservationError(
             "the entities are not a mapping",
-            expected="a dict from entity type to a list of objects",
+            expected="a dict from entity types to lists of objects",
             received=shorten(entities),
         )
     check_known(UnknownEntityTypeError, "unknown entity type {}", entities, obs_space.entities)
@@ -75,7 +75,7 @@ def _rows(what: str, objects: Any, features: Sequence[Feature]) -> Floats:
         raise _not_a_list(what, objects)
     try:
         objects = list(objects)
-    except Exception as error:  # no iterable, or an odd one
+    except Exception as error:  # iterating may raise anything
         raise _not_a_list(what, objects) from error
     names = [feature_name(feature) for feature in features]
     if not objects or not names:
@@ -101,7 +101,7 @@ def _not_a_list(what: str, objects: Any) -> ObservationError:
         f"the objects of {what} are not a list",
         expected="a list of objects",
         received=f"{type(objects).__name__}: {shorten(objects)}",
-        hint="give the values() of the dict" if isinstance(objects, Mapping) else None,
+        hint="pass the values() of the dict" if isinstance(objects, Mapping) else None,
     )
 
 
@@ -173,4 +173,4 @@ def _missing(what: str, objects: Sequence[Any], names: Sequence[str]) -> EntityE
                     received=f"{shorten(thing)}: {error}",
                     hint=nearest(name.partition(".")[0], public),
                 )
-    return FeatureShapeError(f"{what}: an attribute is sometimes missing")
+    return FeatureShapeError(f"{what}: an attribute was missing at first, but not later")

@@ -1,3 +1,3 @@
-"""Parts of ``entity_env.runner``: the choices of a step, and players that are asked."""
+"""Parts of ``entity_env.runner``: the choices of a step, and players."""
 
 __all__: list[str] = []

@@ -1,4 +1,4 @@
-"""Choices of an actor in one frame: shown as text, and read when typed."""
+"""Choices of an actor in one frame, as text to show and to read."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ _MOST_OPTIONS = 12
 
 @dataclass(frozen=True)
 class Choice:
-    """One thing that an actor can choose.
+    """A choice of an actor.
 
     Args:
-        index: What the action receives: a place among the labels, or an entity index.
-        number: The number to type; empty where the names are numbers themselves.
-        names: What it is called; the first one is shown.
-        allowed: Whether the mask allows it.
+        index: The value of the choice: a place among the labels, or an entity index.
+        number: The number to type; empty if the names are numbers themselves.
+        names: Names of the choice; the first one is shown.
+        allowed: True if the mask allows it.
     """
 
     index: int
@@ -57,22 +57,22 @@ class Choice:
 
     @property
     def text(self) -> str:
-        """Number and name."""
+        """The number and the name."""
         return f"{self.number} {self.names[0]}".strip()
 
 
 @dataclass(frozen=True)
 class Question:
-    """The decision that one actor has to take.
+    """The decision of one actor.
 
     Args:
         action: The action.
         row: The actor's place among the actors of the action.
-        actor: What the actor is called.
-        choices: What there is, forbidden choices too, in the order of its probabilities.
+        actor: Name of the actor.
+        choices: All choices, allowed or not, in the order of their probabilities.
         others: Entities of the frame that cannot be selected.
-        numbers: Of a continuous action its space: there are no choices then.
-        at_most: How many choices are taken, where it is not just one; else 0.
+        numbers: The space of a continuous action, which has no choices; else None.
+        at_most: Largest number of choices of a set; 0 for a single choice.
     """
 
     action: ActionName
@@ -87,7 +87,7 @@ class Question:
 def questions(
     frame: Frame, obs_space: ObsSpace, name: ActionName, space: ActionSpace
 ) -> list[Question]:
-    """Return the decisions that the actors of one action have to take in a frame."""
+    """Return the decisions of the actors of one action in a frame."""
     actors = frame.actions.get(name)
     if actors is None:
         return []
@@ -108,11 +108,11 @@ def questions(
 
 
 def pick(text: str, question: Question) -> Choice:
-    """Return the choice that somebody means by its number, its name, or the beginning of its name.
+    """Return the choice with this number, this name, or a name that begins with the text.
 
     Raises:
-        ActionIndexError: No choice of the question is called that, or several begin like that.
-        MaskedActionError: The mask forbids it.
+        ActionIndexError: No choice has this name, or several names begin with the text.
+        MaskedActionError: The mask forbids the choice.
     """
     given = _plain(text)
     every = [*question.choices, *question.others]
@@ -133,7 +133,7 @@ def pick(text: str, question: Question) -> Choice:
             raise ActionIndexError(
                 f"{text.strip()!r} can mean several choices",
                 received=", ".join(choice.text for choice in matches[:_MOST_OPTIONS]),
-                hint="type its number" if matches[0].number else "type more of it",
+                hint="type its number" if matches[0].number else "type more letters",
             )
     names = [name for choice in question.choices for name in choice.names]
     raise ActionIndexError(
@@ -144,17 +144,18 @@ def pick(text: str, question: Question) -> Choice:
 
 
 def pick_several(text: str, question: Question) -> list[Choice]:
-    """Return the choices that somebody means, with commas in between; none of them is a minus sign.
+    """Return several choices, separated by commas; a minus sign is the empty set.
 
     Raises:
-        ActionIndexError: As for ``pick``; too many, or one twice.
-        MaskedActionError: The mask forbids one.
+        ActionIndexError: A choice is not valid (see ``pick``), or there are too many or repeated
+            choices.
+        MaskedActionError: The mask forbids a choice.
     """
     words = [] if text.strip() == "-" else text.split(",")
     chosen = [pick(word, question) for word in words]
     if len({own.index for own in chosen}) < len(words) or len(words) > question.at_most:
         raise ActionIndexError(
-            f"these are no choices for {question.action!r}",
+            f"these choices are not valid for {question.action!r}",
             expected=f"at most {question.at_most}, each once, with commas in between; - for none",
             received=shorten(text.strip(), 60),
         )
@@ -162,10 +163,10 @@ def pick_several(text: str, question: Question) -> list[Choice]:
 
 
 def read_numbers(text: str, question: Question) -> npt.NDArray[np.float32]:
-    """Return the numbers (K,) that somebody types, with spaces or commas in between.
+    """Return typed numbers (K,), separated by spaces or commas.
 
     Raises:
-        ActionIndexError: Not as many numbers, or one that is out of bounds.
+        ActionIndexError: The number of numbers is wrong, or a number is out of bounds.
     """
     space = question.numbers
     assert space is not None
@@ -175,7 +176,7 @@ def read_numbers(text: str, question: Question) -> npt.NDArray[np.float32]:
         numbers = np.zeros(0, np.float32)
     if len(numbers) != len(space):
         raise ActionIndexError(
-            f"{question.action!r} takes other numbers",
+            f"the numbers are not valid for {question.action!r}",
             expected=range_text(space),
             received=shorten(text.strip(), 60),
         )
@@ -188,10 +189,10 @@ def read_numbers(text: str, question: Question) -> npt.NDArray[np.float32]:
 def write_choices(
     question: Question, probs: npt.NDArray[np.float32] | None = None, width: int | None = None
 ) -> str:
-    """Return the allowed choices with their numbers, and the probabilities (C,) if there are any.
+    """Return the allowed choices with their numbers, and the probabilities (C,) if given.
 
-    Lines are at most ``width`` characters long, unless a choice alone is longer; None: those of the
-    terminal.
+    Lines have at most ``width`` characters, unless a single choice is longer; None is the width of
+    the terminal.
     """
     width = terminal_width() if width is None else width
     shown = [(i, choice) for i, choice in enumerate(question.choices) if choice.allowed]
@@ -210,7 +211,7 @@ def write_choices(
 
 
 def percent(prob: float) -> str:
-    """Return a probability in few characters; only what is certain is written 0% or 100%."""
+    """Return a probability as a short text; only 0 and 1 are written as 0% and 100%."""
     if 0 < prob < 0.01:
         return "<1%"
     return ">99%" if 0.99 < prob < 1 else f"{100 * prob:.0f}%"
@@ -219,7 +220,7 @@ def percent(prob: float) -> str:
 def _labels(space: ActionSpace, mask: npt.NDArray[np.bool_]) -> list[list[Choice]]:
     """Return for each actor the labels of a categorical or global action."""
     labels: Sequence[str] = getattr(space, "index_to_label", ())
-    # A number 3 beside a label "3" that stands somewhere else would be a trap.
+    # Numbers could be confused with labels that are numbers.
     numbered = not any(label.strip().isdecimal() for label in labels)
     return [
         [
@@ -260,7 +261,7 @@ def _begins(choice: Choice, given: str) -> bool:
 
 
 def _plain(text: str) -> str:
-    """Return what is compared of a name: ``build_worker`` means ``Build Worker``."""
+    """Return a name for comparisons, equal for ``build_worker`` and ``Build Worker``."""
     return re.sub(r"[\s_]+", "", text).casefold()
 
 

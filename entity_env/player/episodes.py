@@ -1,4 +1,4 @@
-"""Playing whole episodes, with any policy over a ``VecEnv`` or over single observations."""
+"""Functions that play whole episodes, with policies for rows or for single observations."""
 
 from __future__ import annotations
 
@@ -41,26 +41,26 @@ def play_episodes(
     max_steps: int = 0,
     budget: PlayBudget | None = None,
 ) -> dict[str, npt.NDArray[np.float64]]:
-    """Play ``episodes`` fresh episodes; returns the metrics of each, shape (episodes,).
+    """Play ``episodes`` new episodes; return the metrics of each, shape (episodes,).
 
-    Every row plays its own share to the end: counting whatever ends first would favour short
-    episodes. When the time is up, the first episodes of each row count, as many as the slowest row
-    has played. If that is none, the first one of each row counts, cut off where it is.
+    Each row plays a fixed share of the episodes, because counting the episodes that end first would
+    favour short ones. If the time is over, the first episodes of each row count, as many as the
+    slowest row has played. If that is 0, the first episode of each row is cut off and counts.
 
     Args:
-        create_env: Makes one environment.
-        policy: Acts in all rows.
-        episodes: The number of episodes.
-        seed: Seeds the environments.
-        rows: Environments that play at once.
-        max_steps: Longer episodes are cut off; 0 lets them go on for ever.
-        budget: The time that there is; None sets no limit.
+        create_env: Function that makes one environment.
+        policy: Policy for all rows.
+        episodes: Number of episodes.
+        seed: Seed of the environments.
+        rows: Number of environments that play at once.
+        max_steps: Number of steps after which episodes are cut off; 0 for no limit.
+        budget: The time limit; None for no limit.
 
     Raises:
-        SettingError: Fewer than one episode.
+        SettingError: ``episodes`` is below 1.
     """
     limited = functools.partial(_limited, create_env, max_steps)
-    # The environments limit themselves: a row that is cut off goes on with its next episode.
+    # The limit wraps the environments, so that a row continues with its next episode.
     make_rows = functools.partial(ListEnv, limited)
     return play_rows(make_rows, policy, episodes, seed, rows=rows, budget=budget)
 
@@ -75,11 +75,11 @@ def play_rows(
     max_steps: int = 0,
     budget: PlayBudget | None = None,
 ) -> dict[str, npt.NDArray[np.float64]]:
-    """Play episodes as ``play_episodes`` does, in any ``VecEnv``.
+    """Play episodes in any ``VecEnv``; see ``play_episodes``.
 
-    A row whose episode is cut off counts with its reward so far and without the game's own
-    metrics. Nothing can reset a single row: the rest of its share is played afterwards, in new
-    rows whose seed is drawn from ``seed``.
+    An episode that is cut off counts with its reward so far and without the game's metrics. Because
+    a single row cannot be reset, the rest of its share is played afterwards, in new rows whose seed
+    is drawn from ``seed``.
     """
     check_count("number of episodes", episodes, error=SettingError)
     budget = PlayBudget() if budget is None else budget
@@ -107,11 +107,11 @@ def play_lives(
     max_steps: int = 0,
     budget: PlayBudget | None = None,
 ) -> dict[str, npt.NDArray[np.float64]]:
-    """Play in worlds that never end, and count the lives of the first who are born there.
+    """Play in worlds that never end, and count the first lives that begin.
 
-    A row has many lives, and may wait for long between two, so that shares of rows would not do.
-    The policy plays everybody. A life that is longer than ``max_steps``, or not over when the time
-    is up, counts with its reward so far and without the game's own metrics.
+    Rows have many lives, with waits between them of any length, so that fixed shares of rows cannot
+    be used. The policy plays all rows. A life that is longer than ``max_steps``, or has not ended
+    when the time is over, counts with its reward so far and without the game's metrics.
     """
     check_count("number of episodes", episodes, error=SettingError)
     budget = PlayBudget() if budget is None else budget
@@ -158,7 +158,7 @@ def _play_shares(
     max_steps: int,
     budget: PlayBudget,
 ) -> list[_Played]:
-    """Play until the rows ``who`` have nothing ``left`` of their shares, or are cut off."""
+    """Play until the rows ``who`` have played their shares in ``left``, or are cut off."""
     played: list[_Played] = []
     rewards, lengths = np.zeros(len(who)), np.zeros(len(who), np.int64)
     plays = np.ones(len(who), np.bool_)
@@ -174,7 +174,7 @@ def _play_shares(
         left[who] -= plays & obs.done
         is_cut_off = plays & ~obs.done & (lengths == max_steps)
         is_up = budget.is_up()
-        if is_up:  # of a row that has not played a single episode, the one in hand
+        if is_up:  # count the running episode of rows that have not finished any
             unplayed = plays & ~obs.done & ~is_cut_off & (left[who] == shares[who])
             budget.cut_off += int(unplayed.sum())
             is_cut_off |= unplayed
@@ -189,13 +189,13 @@ def _play_shares(
 
 
 def _metrics_of(obs: VecObs, row: int) -> dict[str, float]:
-    """Return the metrics of the episode that has ended in a row; NaN stands for none."""
+    """Return the metrics of the episode that has ended in a row, without those that are NaN."""
     own = {name: float(column[row]) for name, column in obs.metrics.items()}
     return {name: value for name, value in own.items() if value == value}
 
 
 def _first_of_each(played: list[_Played], count: int) -> list[_Played]:
-    """Return the first ``count`` episodes of each row, whatever their lengths."""
+    """Return the first ``count`` episodes of each row."""
     counted: dict[int, int] = {}
     kept = []
     for row, summary in played:
@@ -219,9 +219,9 @@ def play_scripted(
     max_steps: int = 0,
     budget: PlayBudget | None = None,
 ) -> dict[str, npt.NDArray[np.float64]]:
-    """Play episodes one after the other with a function from observation to actions.
+    """Play episodes one after the other with a function from an observation to actions.
 
-    When the time is up, the episode in hand is cut off and counts: without it, long episodes would
+    When the time is over, the running episode is cut off and counts; otherwise long episodes would
     be missing more often than short ones.
     """
     check_count("number of episodes", episodes, error=SettingError)

@@ -18,14 +18,14 @@ __all__ = ["HumanAgent"]
 
 
 class HumanAgent(ObservationAgent):
-    """Shows each observation as a table in the terminal, and asks what to do.
+    """An agent that shows observations in the terminal and asks for actions.
 
     Enter takes a random allowed choice, ``q`` raises ``QuitError``.
 
     Args:
-        obs_space: What is seen.
-        action_space: What can be done.
-        seed: Of the random choices.
+        obs_space: The observation space.
+        action_space: The action space.
+        seed: Seed of the random choices.
     """
 
     def __init__(

@@ -10,16 +10,16 @@ __all__ = ["PlayBudget"]
 
 
 class PlayBudget:
-    """Runs from the moment that it is made.
+    """A time limit that starts when the object is made.
 
     Args:
-        seconds: The time that there is; 0 sets no limit.
-        heard: Called after every step with the number of episodes that have been played.
-        now: The clock, in seconds.
+        seconds: The time limit; 0 for no limit.
+        heard: Function that is called after every step with the number of finished episodes.
+        now: Function that returns the time in seconds.
 
     Attributes:
-        cut_off: Episodes that had to end because the time was up. They count with their reward so
-            far and without the game's own metrics.
+        cut_off: Number of episodes that were cut off because the time was over. They count with
+            their reward so far and without the game's metrics.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class PlayBudget:
         return self._now() >= self._end
 
     def step(self, ended: int) -> None:
-        """Note one step, in which so many episodes have ended."""
+        """Count one step, in which ``ended`` episodes have ended."""
         self._played += ended
         if self._heard is not None:
             self._heard(self._played)

@@ -36,17 +36,17 @@ def make_proposer(
     seed: int,
     trust: bool = False,
 ) -> Proposer:
-    """Return the agent that is meant.
+    """Return the agent for a name, a script or an agent.
 
     Args:
-        given: Its name, the agent itself, or a script.
-        obs_space: What the game shows.
-        action_space: Its actions.
-        seed: Seeds what it draws, where it is made here.
-        trust: The consent to import code that a run folder names.
+        given: The name of an agent, an agent, or a script.
+        obs_space: The observation space.
+        action_space: The action space.
+        seed: Seed of an agent that is made here.
+        trust: Consent to import code that a run folder names.
 
     Raises:
-        EntityEnvError: There is no such agent, or it cannot be loaded.
+        EntityEnvError: The agent does not exist, or cannot be loaded.
     """
     if isinstance(given, str):
         if given == "random":
@@ -58,7 +58,7 @@ def make_proposer(
         return given  # type: ignore[return-value]
     if not callable(given):
         raise SettingError(
-            "the agent cannot play",
+            "the agent is not valid",
             expected="'random', a run folder, a script or its dotted path, or an agent",
             received=shorten(given),
         )
@@ -68,13 +68,13 @@ def make_proposer(
 def at_each_seat(
     made: Proposer, game: MultiPlayerEnvironment, spaces: tuple[Any, Any], seed: int
 ) -> list[Proposer]:
-    """Return copies of an agent: it may remember what it has seen, which belongs to a seat.
+    """Return a copy of an agent for each seat, because each seat has its own memory.
 
-    An agent whose seats have policies of their own has ``of_seat(number)``.
+    An agent that has a policy for each seat has ``of_seat(number)``.
     """
     if not known_part(made, *spaces).is_whole:
         raise SpaceError(
-            "the agent knows less than the game shows",
+            "the agent does not know all entities and features of the game",
             expected=f"the entities {list(spaces[0].entities)} with all their features",
             received=f"an agent for {list(made.obs_space.entities)}",
         )
@@ -86,9 +86,9 @@ def at_each_seat(
 
 
 def decide_at(table: TableRows, seat: int, agent: Proposer) -> Decision:
-    """Return the decision of an agent at a seat that is asked.
+    """Return the decision of an agent for a seat that must act.
 
-    Agents that play single observations see the game's own, with its ids and all of its masks.
+    Agents for single observations get the observation of the game, with its ids and masks.
     """
     frame, action_space = table.asked[seat], table.action_space()
     if isinstance(agent, ObservationAgent):

@@ -1,4 +1,4 @@
-"""Play any environment in the terminal, alone or beside an agent.
+"""Play any environment in the terminal, yourself or with an agent.
 
 python -m entity_env.runner minesweeper width=4 nmines=3
 python -m entity_env.runner my_pkg.my_env.MyEnv --agent runs/my_run
@@ -56,22 +56,22 @@ def play_in_terminal(
     """Play episodes with a person at the terminal, until the person quits.
 
     Args:
-        create_env: Makes the environment, or the game of several players.
-        agent: What it does is proposed, and shown with its probabilities, where it has some: a run
-            folder, ``random``, a script or its dotted path, or an agent. In a game of several
-            players it also plays the other seats, each with a copy.
-        seats: In a game of several players the seats of those who type, with commas in between;
-            ``all``, or None: all of them.
-        seed: Seeds the environment and the agent; None takes a new one and says which.
-        episodes: Ends after so many; None asks after each, or with ``auto`` plays one.
-        auto: Take every proposal without asking.
-        trust: The consent to import code that the agent's folder names, if it needs any.
-        replay: The file that gets a replay, and the name and the settings by which the environment
-            is found again; None: none is written.
+        create_env: Function that makes the environment, or the game of several players.
+        agent: Agent whose choices are proposed, with their probabilities if known: a run folder,
+            ``random``, a script or its dotted path, or an agent. In a game of several players,
+            copies of it also play the other seats.
+        seats: Seats of the people in a game of several players, separated by commas; ``all`` or
+            None for all seats.
+        seed: Seed of the environment and the agent; None draws a seed and prints it.
+        episodes: Number of episodes; None asks after each, or with ``auto`` plays one.
+        auto: True to take every proposal without asking.
+        trust: Consent to import code that the agent's folder names.
+        replay: The file for a replay, and the name and the settings of the environment; None
+            writes no replay.
 
     Raises:
         EntityEnvError: The environment made a mistake, the agent does not fit it or cannot be
-            copied, or there is no such seat.
+            copied, or a seat does not exist.
     """
     seed = secrets.randbelow(10**6) if seed is None else check_seed(seed)
     if episodes is not None:
@@ -79,13 +79,13 @@ def play_in_terminal(
     env = call_environment("its constructor", create_env)
     if not isinstance(env, Environment | MultiPlayerEnvironment):
         raise ObservationError(
-            "this makes no environment",
+            "the function did not return an environment",
             expected="an instance of a subclass of Environment or MultiPlayerEnvironment",
             received=shorten(env),
         )
     if seats is not None and isinstance(env, Environment):
         raise SeatError(
-            "this makes no game of several players",
+            "the function did not return a game of several players",
             expected="an instance of a subclass of entity_env.MultiPlayerEnvironment",
             received=shorten(env),
             hint="only such games have seats to choose",
@@ -126,17 +126,19 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--seats",
         metavar="A,B",
-        help="of a game of several players: the seats of those who type, or all; without it, "
-        "another one in each game",
+        help="the seats of people in a game of several players, or all; without it, "
+        "another seat in each game",
     )
-    parser.add_argument("--seed", type=int, default=None, help="the same games again")
-    parser.add_argument("--episodes", type=int, default=None, help="end after so many")
+    parser.add_argument("--seed", type=int, default=None, help="seed of the games")
+    parser.add_argument("--episodes", type=int, default=None, help="number of episodes")
     parser.add_argument(
         "--replay", metavar="FILE", help="write a replay, for python -m entity_env.replay"
     )
     parser.add_argument("--auto", action="store_true", help="let the agent play, ask nothing")
     parser.add_argument(
-        "--trust", action="store_true", help="import code that an old run names, whoever made it"
+        "--trust",
+        action="store_true",
+        help="import code that a run names, even if someone else made the run",
     )
     given = parser.parse_intermixed_args(arguments)
 

@@ -1,4 +1,4 @@
-"""Scripts: functions from an observation to actions, as agents and by their dotted paths."""
+"""Scripts, functions from an observation to actions, as agents and by dotted path."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ __all__ = ["ScriptedAgent", "is_script", "load_script"]
 
 
 class ScriptedAgent(ObservationAgent):
-    """Plays by a function from an observation to actions.
+    """An agent that plays by a function from an observation to actions.
 
     Args:
-        policy: The function, or an object that can be called like one. What it remembers is its
-            own; ``reset`` calls its ``reset()``, where it has one.
-        obs_space: What it sees.
-        action_space: What it can do.
+        policy: The function, or a callable object. It may have a memory; ``reset`` calls its
+            ``reset()`` if there is one.
+        obs_space: The observation space.
+        action_space: The action space.
 
     Raises:
-        SettingError: It cannot be called.
+        SettingError: The policy cannot be called.
     """
 
     def __init__(
@@ -47,49 +47,49 @@ class ScriptedAgent(ObservationAgent):
         """Return the actions of the function.
 
         Raises:
-            SettingError: It failed; the error is the cause of this one.
+            SettingError: The function raised an error, which is the cause of this one.
         """
         try:
             return self.policy(observation)
         except EntityEnvError:
             raise
-        except FAILURES as error:  # it may raise anything
+        except FAILURES as error:  # a script may raise anything
             raise SettingError(
                 f"the script {_name_of(self.policy)} failed: {type(error).__name__}: {error}",
-                hint="a script plays the game that it was written for",
+                hint="a script can only play the game that it was written for",
             ) from error
 
     def reset(self) -> None:
-        """Let the function forget what it remembers, where it can."""
+        """Call ``reset()`` of the function, if there is one."""
         if callable(reset := getattr(self.policy, "reset", None)):
             reset()
 
 
 def is_script(name: str) -> bool:
-    """Return whether a player is named by a dotted path, which is imported, and not by a folder."""
+    """Return True if a player is named by a dotted path, False if by a folder."""
     parts = name.split(".")
     is_path = len(parts) > 1 and all(part.isidentifier() for part in parts)
     return is_path and not os.path.lexists(Path(name).expanduser())
 
 
 def load_script(path: str, where: str, error: type[EntityEnvError] = SettingError) -> Policy:
-    """Return the script at a dotted path; its module is imported.
+    """Import the script at a dotted path.
 
     Args:
-        path: Such as ``my_module.my_player``.
+        path: Dotted path, such as ``my_module.my_player``.
         where: The setting that names it, for errors.
         error: The class of errors.
 
     Raises:
-        EntityEnvError: It cannot be imported, or called with one observation.
+        EntityEnvError: The script cannot be imported, or cannot be called with one observation.
     """
     module_name, _, name = path.rpartition(".")
     try:
         if not module_name or not all(part.isidentifier() for part in path.split(".")):
-            raise ImportError("no dotted path")
+            raise ImportError("not a dotted path")
         module = importlib.import_module(module_name)
         found = getattr(module, name, None)
-    except FAILURES as failure:  # a module of the user's may raise anything
+    except FAILURES as failure:  # a user's module may raise anything
         raise error(
             f"{where}: {path!r} cannot be imported: {type(failure).__name__}: {failure}",
             expected=_SCRIPT,
@@ -101,11 +101,14 @@ def load_script(path: str, where: str, error: type[EntityEnvError] = SettingErro
             if getattr(value, "__module__", None) == module_name and _takes_an_observation(value)
         ]
         raise error(
-            f"{where}: there is no {path!r}", expected=_SCRIPT, hint=nearest(name, own), options=own
+            f"{where}: {path!r} does not exist",
+            expected=_SCRIPT,
+            hint=nearest(name, own),
+            options=own,
         )
     if not _takes_an_observation(found):
         raise error(
-            f"{where}: {path!r} is no scripted player", expected=_SCRIPT, received=shorten(found)
+            f"{where}: {path!r} is not a scripted player", expected=_SCRIPT, received=shorten(found)
         )
     policy: Policy = found
     return policy
@@ -118,7 +121,7 @@ _SCRIPT = (
 
 
 def _takes_an_observation(policy: Any) -> bool:
-    """Return whether it can be called with one; nothing that comes with Python itself can."""
+    """Return True if a policy takes one observation; Python's own functions do not."""
     if not callable(policy) or inspect.isclass(policy) or inspect.isbuiltin(policy):
         return False
     try:

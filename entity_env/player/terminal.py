@@ -1,4 +1,4 @@
-"""Asks a person at the terminal for the choices of the actors of a frame."""
+"""Questions to a person at the terminal for the choices of the actors of a frame."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ __all__ = ["Asker", "QuitError", "ask"]
 T = TypeVar("T")
 
 _HELP = """
-  a number or a name   that choice; the beginning of a name will do if no other begins like that
-  Enter                what is proposed in brackets; without an agent, a random allowed choice
-  .                    the same for all that is still to be decided in this step
+  a number or a name   that choice; the beginning of a name is enough if it is unique
+  Enter                the proposal in brackets; without an agent, a random allowed choice
+  .                    the proposals for all remaining choices of this step
   q                    quit
-  Where numbers are set, type them with spaces or commas in between: 0.5 -1
-  Where several are selected, type commas in between: 3, 5; and - for none.
-  Where an entity is selected, its number is the one in the table, and its name its type or its id.
+  For actions that set numbers, separate them by spaces or commas: 0.5 -1
+  For sets, separate choices by commas: 3, 5; type - for the empty set.
+  Entities are selected by their number in the table, by their type, or by their id.
 """
 
 
 class QuitError(Exception):
-    """The person at the terminal quits."""
+    """An exception raised when the person at the terminal quits."""
 
 
 def ask(prompt: str) -> str:
     """Return a typed line without surrounding spaces.
 
     Raises:
-        QuitError: A q, or the end of the input.
+        QuitError: The line is q, or the input has ended.
     """
     try:
         text = input(prompt).strip()
@@ -62,12 +62,12 @@ def ask(prompt: str) -> str:
 
 
 class Asker:
-    """Decides frame by frame, with the proposals of an agent.
+    """A person's decisions frame by frame, with the proposals of an agent.
 
     Args:
         obs_space: The space of the frames.
         action_space: The actions to decide on.
-        auto: Take every proposal without asking.
+        auto: True to take every proposal without asking.
     """
 
     def __init__(
@@ -81,14 +81,14 @@ class Asker:
         """Return the choices of each actor, for each action as in ``Decision``."""
         chosen = {name: indices.copy() for name, indices in decision.chosen.items()}
         if decision.value is not None:
-            print(f"\nthe agent expects a return of {decision.value:.3g} from here on")
+            print(f"\nthe agent expects a return of {decision.value:.3g} from this step on")
         to_decide = [
             question
             for name, space in self.action_space.items()
             for question in questions(frame, self.obs_space, name, space)
         ]
         if not to_decide and not self.auto:
-            ask("\nnobody can act in this step [Enter to go on] ")
+            ask("\nnobody can act in this step [Enter to continue] ")
         asks = not self.auto
         for question in to_decide:
             indices, probs = chosen[question.action], decision.probs.get(question.action)
@@ -111,7 +111,7 @@ class Asker:
 
     @staticmethod
     def _set_numbers(question: Question, values: Any, decision: Decision, asks: bool) -> bool:
-        """Write what an actor sets into ``values`` (K,); return True to go on asking."""
+        """Write the numbers of an actor into ``values`` (K,); return True to continue asking."""
         known = decision.normal.get(question.action)
         if known is not None:
             mean, std = (part[question.row] for part in known)
@@ -133,7 +133,7 @@ def _typed(prompt: str, read: Callable[[str], T]) -> tuple[T | None, bool]:
     """Ask until the answer can be read.
 
     Returns:
-        The answer, None for what is proposed; and True to go on asking.
+        The answer, or None for the proposal; and True to continue asking.
     """
     while True:
         text = ask(f"  {prompt} > ")

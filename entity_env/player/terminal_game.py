@@ -1,4 +1,4 @@
-"""Plays a game in the terminal: one player, or people and agents at one table."""
+"""Games in the terminal, for one player or for people and agents."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class TerminalGame:
 
     Args:
         table: The game.
-        agents: For each seat the agent that plays it or, where a person does, proposes.
-        people: The names of the seats that are asked in the terminal.
-        auto: Take every proposal without asking.
+        agents: For each seat the agent that plays it, or that proposes choices to a person.
+        people: The names of the seats that people play.
+        auto: True to take every proposal without asking.
 
     Attributes:
-        rows: What is played: the table, or a wrapper that writes a replay of it.
-        returns: For each game what each seat was paid in it. Shape of each: (seats,).
+        rows: The table, or a wrapper that writes a replay of it.
+        returns: The returns of the seats in each game. Shape of each: (seats,).
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class TerminalGame:
         self._tell_end(f"{self._what} {number} is", trackers)
 
     def _show(self, head: str, step: int, trackers: Sequence[EpisodeTracker]) -> None:
-        """Print the game's own text, and what the seats are told."""
+        """Print the game's text, and the news of the seats."""
         game, told = self.table.game, self.table.told
         text = call_environment("render_text", _own_text, game)
         if isinstance(game, Environment):
@@ -118,12 +118,12 @@ class TerminalGame:
                 print(f"  {self.table.names[seat]}: {', '.join(notes)}")
 
     def _choose(self, seat: int, frame: Frame) -> Mapping[ActionName, npt.NDArray[Any]]:
-        """Return the typed choices, or those of the seat's agent, as in ``Decision``."""
+        """Return the typed choices, or those of the seat's agent, in the format of ``Decision``."""
         decision = decide_at(self.table, seat, self._agents[seat])
         name = self.table.names[seat]
         if not self.table.is_alone:
             if name not in self._people:
-                # The choices of others stay hidden: a player may have to guess them.
+                # Choices of other seats stay hidden, because a player may have to guess them.
                 return decision.chosen
             print(f"\nseat {name} sees\n{self._entities(frame)}")
         return self._asker.choose(frame, decision)
@@ -131,7 +131,7 @@ class TerminalGame:
     def _together(
         self, chosen: Sequence[Mapping[ActionName, npt.NDArray[Any]]], obs: VecObs
     ) -> dict[ActionName, Any]:
-        """Return what the seats have chosen as rows take it."""
+        """Return the choices of the seats in the format of ``VecEnv.act``."""
         return {
             name: form.buffer(
                 np.concatenate([np.zeros(0, form.dtype), *(own[name].ravel() for own in chosen)]),
@@ -157,10 +157,10 @@ class TerminalGame:
 
 
 def named_seats(names: Sequence[str], text: str) -> list[str]:
-    """Return the seats given by ``all``, or by their names with commas in between.
+    """Return the seats given by ``all``, or by their names separated by commas.
 
     Raises:
-        SeatError: One of them does not exist.
+        SeatError: A seat does not exist.
     """
     if text == "all":
         return list(names)
@@ -184,7 +184,7 @@ def _own_text(game: Any) -> str | None:
 
 
 def _summary(metrics: Mapping[str, float]) -> str:
-    """Return and own metrics, one a line; of one given at several steps also its mean and range."""
+    """Return the metrics as lines; metrics of several steps with their mean and range."""
     lines = {"return": f"{metrics['episodic_reward']:g}"}
     several = [name for name in metrics if f"{name}.count" in metrics]
     parts = {

@@ -1,4 +1,4 @@
-"""Recording what happens in a ``VecEnv``, and reading it again: episodes, steps, minibatches."""
+"""Recordings of the steps of a ``VecEnv``, which are read as episodes, steps or minibatches."""
 
 from __future__ import annotations
 

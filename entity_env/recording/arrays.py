@@ -1,8 +1,8 @@
-"""Arrays as one string of bytes: a JSON index, then the values, each array as narrow as it can be.
+"""Arrays as bytes: a JSON index, then the values of each array in the narrowest possible type.
 
-The index says for each array its type, the type it is stored in and its number of values. The
-arrays follow one after the other, little-endian: of each the first bytes of all values, then their
-second bytes and so on, which compresses better than value by value.
+The index has the type of each array, the type in which it is stored, and its number of values. The
+arrays follow one after the other, little-endian: the first bytes of all values, then their second
+bytes and so on, which compresses better than value by value.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MOST_INDEX = 1 << 20
 _MOST_VALUES = 400_000
 
 _BITS = "bits"
-# What an array of a type may be stored in, the smallest first: whatever gives the same bits back.
+# Types in which an array may be stored if that preserves all bits, the narrowest first.
 _NARROWER: dict[str, tuple[str, ...]] = {
     "<i8": ("|i1", "<i2", "<i4"),
     "<f8": ("|i1", "<i2", "<f2", "<f4"),
@@ -36,7 +36,7 @@ _NARROWER: dict[str, tuple[str, ...]] = {
 }
 _LENGTH = struct.Struct("<I")
 _PROBE = 64
-"""Most arrays that do not fit a narrower type show it in their first values."""
+"""Number of values that are checked first; they usually show if a type is too narrow."""
 
 
 def pack_arrays(arrays: Sequence[Array]) -> bytes:
@@ -50,10 +50,10 @@ def pack_arrays(arrays: Sequence[Array]) -> bytes:
 
 
 def unpack_arrays(packed: bytes, most_bytes: int) -> list[Array]:
-    """Return the arrays that ``pack_arrays`` was given.
+    """Return the arrays in bytes written by ``pack_arrays``.
 
     Raises:
-        ValueError: Not written by ``pack_arrays``, or they would need more than ``most_bytes``.
+        ValueError: The bytes are damaged, or the arrays need more than ``most_bytes``.
     """
     if len(packed) < _LENGTH.size:
         raise ValueError("no index")
@@ -79,11 +79,11 @@ def check_index(text: bytes, stored_bytes: int, most_bytes: int) -> list[tuple[s
 
     Args:
         text: The index.
-        stored_bytes: How many bytes follow it.
-        most_bytes: What the arrays may need.
+        stored_bytes: Number of bytes after the index.
+        most_bytes: Largest allowed number of bytes of the arrays.
 
     Raises:
-        ValueError: It is no index, or not that of so many bytes, or of larger arrays.
+        ValueError: The index is damaged, does not match the bytes, or the arrays are too large.
     """
     entries: list[tuple[str, str, int]] = []
     for dtype, kind, count in parse_json(text, _MOST_VALUES):
@@ -107,7 +107,7 @@ def _narrowed(values: Array) -> tuple[str, Array]:
     for narrower in _NARROWER[kind]:
         if narrower == _BITS:
             return narrower, np.packbits(values)
-        with np.errstate(all="ignore"):  # what does not fit is found by comparing
+        with np.errstate(all="ignore"):  # the comparison finds values that do not fit
             if _survives(values[:_PROBE], narrower) and _survives(values, narrower):
                 kind = narrower
                 break
@@ -116,7 +116,7 @@ def _narrowed(values: Array) -> tuple[str, Array]:
 
 
 def _survives(values: Array, kind: str) -> bool:
-    """Return True if each bit comes back, those of NaN and -0.0 included."""
+    """Return True if a type preserves all bits, including those of NaN and -0.0."""
     back = values.astype(kind).astype(values.dtype)
     whole = f"u{values.itemsize}"
     return np.array_equal(back.view(whole), values.view(whole))

@@ -1,4 +1,4 @@
-"""The file of a recording: a header with the spaces, then chunks, each of which stands for itself.
+"""The file of a recording: a header with the spaces, then independent chunks.
 
 All numbers are little-endian::
 
@@ -8,9 +8,9 @@ All numbers are little-endian::
             (uint32) of the numbers so far and of what follows; then as many bytes, compressed with
             zlib
 
-A chunk is written with one call and reaches the disk before the next one is begun. What a killed
-program leaves is a file whose last chunk is cut. Chunks know what they follow, so that any that
-stand elsewhere are noticed. Behind a damaged chunk, the next complete one is looked for.
+A chunk is written with one call and reaches the disk before the next one is written. If a program
+is killed, only its last chunk may be cut off. The checksum of the preceding chunk shows if chunks
+were moved. After a damaged chunk, reading continues with the next complete one.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ __all__ = [
 
 HAS_LOG_PROBS, HAS_LOGITS = 1, 2
 CONTINUES = 4
-"""Flag of a chunk that goes on where the one before it stopped."""
+"""Flag of a chunk that continues the one before it."""
 AFTER_RESET = 8
 """Flag of a chunk whose first observation is the first of an episode in all rows."""
 MOST_BYTES = 1 << 30
-"""The most memory of a chunk: no file makes its reader allocate much more."""
+"""The largest memory of a chunk, which limits the memory that a malicious file can request."""
 
 _MAGIC = b"\x89EPS\r\n\x1a\n"
 _VERSION = 2
@@ -64,14 +64,14 @@ _CRC = struct.Struct("<I")
 _CHUNK_MAGIC = b"CHNK"
 _CHUNK = struct.Struct("<4sIIIQQQQI")
 _HEAD = _CHUNK.size + _CRC.size
-_LENGTH = struct.Struct("<I")  # which arrays begin with
+_LENGTH = struct.Struct("<I")  # at the beginning of arrays
 _MOST_SPACES, _MOST_PARTS = 1 << 22, 100_000  # bytes and values of the JSON
 _BLOCK = 1 << 20
 _SEARCHED = 8
-"""A search for chunks reads so many times the size of the file: in a hostile one all may look like
-chunks."""
+"""The largest multiple of the file's size that a search for chunks reads, as a malicious file may
+contain many beginnings of chunks."""
 _LEVEL = 1
-"""Of zlib: higher ones take several times as long, for a few percent."""
+"""The level of zlib; higher levels take several times as long, and save a few percent."""
 
 
 @dataclass(frozen=True)
@@ -103,10 +103,10 @@ class Chunk:
         stored: The number of compressed bytes.
         unpacked: The number of bytes that they become.
         arrays: The number of bytes of the arrays in these.
-        place: Where it was written.
+        place: The place for which it was written.
         crc: Its checksum.
-        start: Where the compressed bytes start in the file.
-        after_gap: Whether what stood before it is lost.
+        start: The byte of the file at which the compressed bytes start.
+        after_gap: True if the chunk before it is lost.
     """
 
     flags: int
@@ -127,7 +127,7 @@ class Chunk:
 
     @property
     def continues(self) -> bool:
-        """True if it goes on where the chunk before it in the list stopped."""
+        """True if it continues the chunk before it in the list."""
         return bool(self.flags & CONTINUES) and not self.after_gap
 
     @property
@@ -137,7 +137,7 @@ class Chunk:
 
     @property
     def next_place(self) -> Place:
-        """The place of the chunk behind it."""
+        """The place of the next chunk."""
         return Place(self.place.number + 1, self.crc)
 
     @property
@@ -152,7 +152,7 @@ class Chunk:
 
 
 def write_header(obs_space: ObsSpace, action_space: Mapping[ActionName, ActionSpace]) -> bytes:
-    """Return the bytes that a new recording in these spaces begins with.
+    """Return the header of a new recording with these spaces.
 
     Raises:
         RecordingError: The spaces are too large.
@@ -169,10 +169,10 @@ def write_header(obs_space: ObsSpace, action_space: Mapping[ActionName, ActionSp
 
 
 def read_header(file: BinaryIO, path: Path) -> Header:
-    """Return the header of a file that has just been opened.
+    """Read the header of a file that has just been opened.
 
     Raises:
-        RecordingError: It is empty, no recording, of a newer version, or damaged.
+        RecordingError: The file is empty, not a recording, of a newer version, or damaged.
     """
     head = file.read(_HEADER.size + _CRC.size)
     if not head:
@@ -207,7 +207,7 @@ def read_header(file: BinaryIO, path: Path) -> Header:
 def write_chunk(
     payload: bytes, array_bytes: int, flags: int, steps: int, rows: int, place: Place
 ) -> bytes:
-    """Return a whole chunk, ready to be appended; ``Chunk`` says what the arguments are."""
+    """Return the bytes of a chunk; see ``Chunk`` for the arguments."""
     body = zlib.compress(payload, _LEVEL)
     sizes = len(body), len(payload), array_bytes
     head = _CHUNK.pack(_CHUNK_MAGIC, flags, steps, rows, *sizes, place.number, place.crc)
@@ -215,15 +215,15 @@ def write_chunk(
 
 
 def next_place(place: Place, written: bytes) -> Place:
-    """Return the place of the chunk behind the one that was just ``written``."""
+    """Return the place of the chunk after the chunk ``written``."""
     return Place(place.number + 1, _CRC.unpack_from(written, _CHUNK.size)[0])
 
 
 def read_chunks(file: BinaryIO, header: Header, path: Path) -> list[Chunk]:
-    """Return the complete chunks of a file; those behind a damaged one are marked.
+    """Return the complete chunks of a file, with a mark on those after a damaged one.
 
     Raises:
-        RecordingError: One does not stand where it was written, or another recording follows.
+        RecordingError: A chunk was moved, or another recording follows.
     """
     chunks: list[Chunk] = []
     size, start, place = os.fstat(file.fileno()).st_size, header.end, header.first
@@ -236,7 +236,7 @@ def read_chunks(file: BinaryIO, header: Header, path: Path) -> list[Chunk]:
                 raise RecordingError(
                     f"{path}: another recording begins at byte {start:,}",
                     expected="one recording in a file",
-                    hint="read each from its own file; append=True goes on with a recording",
+                    hint="use a file for each; append=True continues a recording",
                 )
             chunk, budget = _search_chunk(file, start + 1, size, budget)
         if chunk is None:
@@ -248,17 +248,17 @@ def read_chunks(file: BinaryIO, header: Header, path: Path) -> list[Chunk]:
                 f"{path}: the chunk at byte {chunk.begin:,} is not where it was written",
                 expected=f"chunk {place.number} of this recording",
                 received=f"chunk {chunk.place.number}{other}",
-                hint="somebody has swapped, doubled, removed or joined parts of recordings; "
-                "append=True goes on with a recording",
+                hint="parts of recordings were swapped, repeated, removed or joined; "
+                "append=True continues a recording",
             )
         chunks.append(chunk)
         start, place = chunk.end, chunk.next_place
 
 
 def is_cut(file: BinaryIO, start: int) -> bool:
-    """Return whether what follows byte ``start`` is the beginning of a chunk, as a kill leaves it.
+    """Return True if a chunk begins at byte ``start`` that was cut off when a program was killed.
 
-    Other bytes are what damage leaves.
+    Other bytes are damaged.
     """
     file.seek(start)
     head = file.read(_HEAD)
@@ -271,7 +271,7 @@ def is_cut(file: BinaryIO, start: int) -> bool:
 
 
 def _search_chunk(file: BinaryIO, start: int, size: int, budget: int) -> tuple[Chunk | None, int]:
-    """Return the next complete chunk or None, and the bytes left to read for others."""
+    """Return the next complete chunk or None, and the rest of the budget of bytes to read."""
     if start >= size:
         return None, budget
     with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as memory:
@@ -285,16 +285,16 @@ def _search_chunk(file: BinaryIO, start: int, size: int, budget: int) -> tuple[C
 
 
 def read_payload(file: BinaryIO, chunk: Chunk) -> bytes:
-    """Return the bytes of a chunk, unpacked.
+    """Return the unpacked bytes of a chunk.
 
     Raises:
-        ValueError: They are not what the chunk's header says.
+        ValueError: The bytes do not match the chunk's header.
     """
     if _read_chunk(file, chunk.begin, chunk.end) != chunk:
         raise ValueError("the file has changed since it was opened")
     file.seek(chunk.start)
     unpacker = _Unpacker(file, chunk.stored)
-    # The index first: it says whether the rest is worth its memory.
+    # Check the index before allocating memory for the rest.
     length = unpacker.take(_LENGTH.size)
     size = _LENGTH.unpack(length)[0] if len(length) == _LENGTH.size else 0
     if not 0 < size <= MOST_INDEX:
@@ -308,10 +308,10 @@ def read_payload(file: BinaryIO, chunk: Chunk) -> bytes:
 
 
 class _Unpacker:
-    """Unpacks as many bytes as are asked for, and no more.
+    """A reader that unpacks only the requested number of bytes.
 
     Args:
-        file: At the first compressed byte.
+        file: The file, at the first compressed byte.
         stored: The number of compressed bytes.
     """
 
@@ -320,10 +320,10 @@ class _Unpacker:
         self._unpacker, self._packed = zlib.decompressobj(), b""
 
     def take(self, size: int) -> bytes:
-        """Return the next ``size`` bytes; fewer where the data end.
+        """Return the next ``size`` bytes, or fewer at the end of the data.
 
         Raises:
-            ValueError: They are damaged.
+            ValueError: The bytes are damaged.
         """
         parts, missing = [], size
         while missing > 0 and not self._unpacker.eof:
@@ -343,7 +343,7 @@ class _Unpacker:
         return b"".join(parts)
 
     def is_at_end(self) -> bool:
-        """Return True if nothing comes after what was taken."""
+        """Return True if no bytes follow."""
         return not self.take(1) and self._unpacker.eof and not self._left
 
 

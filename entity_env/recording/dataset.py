@@ -1,4 +1,4 @@
-"""Recordings of many files as one data set, read as a stream."""
+"""Data sets of several recordings, read as a stream."""
 
 from __future__ import annotations
 
@@ -26,18 +26,20 @@ from entity_env.storage.space_json import spaces_to_json
 __all__ = ["EpisodeDataset", "EpisodeIndex"]
 
 _AHEAD = 64
-"""Episodes that a reader reads at once, ahead of those that are asked for."""
+"""Number of episodes that a reader reads ahead at a time."""
 
 
 @dataclass(frozen=True)
 class EpisodeIndex:
-    """The episodes of a data set in brief, file after file, in the order in which they end.
+    """The lengths and rewards of the episodes of a data set.
+
+    Episodes are ordered by file, and within a file by their ends.
 
     Args:
-        files: The number of the file of each. Shape: (E,), int64.
-        places: Its number within the file. Shape: (E,), int64.
-        lengths: Its number of decisions. Shape: (E,), int64.
-        rewards: What these earned. Shape: (E,), float64.
+        files: The number of the file of each episode. Shape: (E,), int64.
+        places: The number of each episode within its file. Shape: (E,), int64.
+        lengths: The number of decisions of each episode. Shape: (E,), int64.
+        rewards: The sum of rewards of each episode. Shape: (E,), float64.
     """
 
     files: npt.NDArray[np.int64]
@@ -50,7 +52,7 @@ class EpisodeIndex:
         return len(self.files)
 
     def select(self, kept: npt.NDArray[np.bool_]) -> EpisodeIndex:
-        """Return those for which ``kept`` (E,) is True."""
+        """Return the episodes for which ``kept`` (E,) is True."""
         return EpisodeIndex(
             self.files[kept], self.places[kept], self.lengths[kept], self.rewards[kept]
         )
@@ -58,28 +60,28 @@ class EpisodeIndex:
 
 @named_arguments(RecordingError)
 class EpisodeDataset:
-    """Several recordings in the same spaces.
+    """A data set of several recordings with the same spaces.
 
-    No more of them is in memory than is being read. What is damaged is left out with a
-    ``DamageWarning``, as by ``Recording``. Episodes without a decision are left out, too.
+    Only the parts that are being read are in memory. Damaged parts are left out with a
+    ``DamageWarning``. Episodes without a decision are left out, too.
 
     dataset = EpisodeDataset(["monday.episodes", "tuesday.episodes"], readers=2)
     training, held_out = dataset.split(0.1, seed=1)
     for episode in training.episodes(seed=1): ...
 
     Args:
-        paths: The files.
-        readers: Threads that read files ahead, each its share of them.
+        paths: Paths of the files.
+        readers: Number of threads that read ahead; each reads a share of the files.
 
     Attributes:
         recordings: The recordings.
-        obs_space: What was observed.
-        action_space: What could be done.
+        obs_space: The observation space.
+        action_space: The action space.
         form: The format of their steps.
 
     Raises:
-        RecordingError: No files; a file that ``Recording`` refuses, or one in other spaces.
-        SettingError: No reader.
+        RecordingError: There are no files, or a file cannot be read or has other spaces.
+        SettingError: ``readers`` is below 1.
     """
 
     def __init__(self, paths: Iterable[str | os.PathLike[str]], *, readers: int = 1) -> None:
@@ -93,8 +95,7 @@ class EpisodeDataset:
             for kind in own:
                 if own[kind] != theirs[kind]:
                     raise RecordingError(
-                        f"{other.path} was recorded in other spaces than {first.path}: the {kind} "
-                        "differ",
+                        f"{other.path} has other spaces than {first.path}: the {kind} differ",
                         expected=shorten(own[kind], 400),
                         received=shorten(theirs[kind], 400),
                     )
@@ -108,7 +109,7 @@ class EpisodeDataset:
 
     @cached_property
     def index(self) -> EpisodeIndex:
-        """The episodes in brief; the first look reads all files."""
+        """The index of the episodes; the first access reads all files."""
         found = [
             (file, place, len(episode), episode.steps.reward.sum(dtype=np.float64))
             for file in range(len(self.recordings))
@@ -130,12 +131,12 @@ class EpisodeDataset:
         return own
 
     def split(self, part: float, seed: int) -> tuple[EpisodeDataset, EpisodeDataset]:
-        """Return two data sets: most episodes, and a random ``part`` of them, 0 to 1.
+        """Split off a random ``part`` of the episodes, 0 to 1, and return the rest and this part.
 
-        Of two episodes or more each has at least one, unless ``part`` is 0.
+        Each has at least one episode if there are two or more, unless ``part`` is 0.
         """
         if not 0 <= part <= 1:
-            raise SettingError("part is no part", expected="0 to 1", received=part)
+            raise SettingError("part is out of range", expected="0 to 1", received=part)
         total = len(self.index)
         count = round(part * total)
         if part and total > 1:
@@ -145,10 +146,10 @@ class EpisodeDataset:
         return self.select(~chosen), self.select(chosen)
 
     def episodes(self, seed: int | None = None) -> Iterator[RecordedEpisode]:
-        """Yield the episodes: file after file or, with a seed, files in random order.
+        """Yield the episodes, file after file; with a seed, in random order of the files.
 
-        With several readers the episodes of as many files come in turns. One seed gives one order,
-        whatever the threads do.
+        With several readers, episodes of as many files alternate. The order depends on the seed
+        only, not on the timing of threads.
         """
         order = np.arange(len(self.recordings))
         if seed is not None:
@@ -163,12 +164,14 @@ class EpisodeDataset:
         """Yield random frames of all files; see ``Recording.minibatches``.
 
         Raises:
-            SettingError: A size, a number of epochs or a window below 1; or a data set of which
-                ``select`` or ``split`` has left out episodes.
+            SettingError: A size, a number of epochs or a window is below 1; or ``select`` or
+                ``split`` has left out episodes of the data set.
         """
         if self._kept is not None:
             raise SettingError(
-                "minibatches are made of whole files", hint="episodes() knows which are selected"
+                "minibatches cannot be made of selected episodes",
+                expected="a data set with all episodes of its files",
+                hint="use episodes(), which yields the selected episodes",
             )
         places = [(own, n) for own in self.recordings for n in range(len(own.chunk_sizes))]
         sizes = [own.chunk_sizes[number] for own, number in places]
@@ -197,17 +200,17 @@ class EpisodeDataset:
 
 def _checked(paths: Iterable[str | os.PathLike[str]]) -> list[str | os.PathLike[str]]:
     if isinstance(paths, str | os.PathLike) or not isinstance(paths, Iterable):
-        raise RecordingError("the paths are no list", expected="[path, ...]", received=paths)
+        raise RecordingError("the paths are not a list", expected="[path, ...]", received=paths)
     every = list(paths)
     if not every:
-        raise RecordingError("a data set of no files", expected="at least one recording")
+        raise RecordingError("the data set has no files", expected="at least one recording")
     return every
 
 
 def _in_turns(
     shares: Sequence[Iterator[RecordedEpisode]],
 ) -> Iterator[RecordedEpisode]:
-    """Yield from all iterators in turns, each read ahead in a thread of its own."""
+    """Yield from all iterators in turns; a thread for each reads ahead."""
 
     def read(share: Iterator[RecordedEpisode]) -> list[RecordedEpisode]:
         return list(islice(share, _AHEAD))

@@ -1,4 +1,4 @@
-"""Cuts recorded steps of all rows into episodes of single rows."""
+"""Division of the recorded steps of all rows into episodes of single rows."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ __all__ = ["EpisodeCutter"]
 
 
 class EpisodeCutter:
-    """Follows the running episode of each row from chunk to chunk.
+    """A divider of steps into episodes, which keeps the running episode of each row.
 
     Args:
-        form: Of the recording's spaces.
+        form: Format of the recording's steps.
         rows: R.
-        at_start: The first step of each row is the first of an episode.
+        at_start: True if the first step of each row begins an episode.
     """
 
     def __init__(self, form: StepFormat, rows: int, at_start: bool) -> None:
@@ -38,11 +38,11 @@ class EpisodeCutter:
         self._last: VecObs | None = None
 
     def cut(self, steps: RecordedSteps) -> list[RecordedEpisode]:
-        """Return the episodes that end in the steps that follow those before."""
+        """Return the episodes that end in ``steps``, which follow those of the last call."""
         outcomes = self._form.outcomes(steps)
         batch = self._batch = self._form.batch([steps], [outcomes])
         for row, parts in enumerate(self._parts):
-            if parts:  # what its last decision has been paid since
+            if parts:  # rewards since its last decision
                 earlier = parts[-1]
                 earlier.reward[-1] += outcomes.early[row]
                 earlier.done[-1] |= outcomes.early_done[row]
@@ -72,28 +72,28 @@ class EpisodeCutter:
         return episodes
 
     def unfinished(self) -> list[RecordedEpisode]:
-        """Return the episodes that go on where the steps stop."""
+        """Return the episodes that have not ended at the last step."""
         return [
             self._episode(row, {}, self._shown(row)) for row, own in enumerate(self._parts) if own
         ]
 
     def _shown(self, row: int) -> VecObs | None:
-        """Return the last observation of a row, or None if it does not act then."""
+        """Return the last observation of a row, or None if the row does not act in it."""
         if self._last is None or row not in self._last.rows:
             return None
         return _frame(per_frame(self._last), int(np.searchsorted(self._last.rows, row)))
 
     def _add(self, batch: RecordedBatch, row: int, frames: npt.NDArray[np.int64]) -> None:
-        """Note the decisions of a row."""
+        """Add decisions to the episode of a row."""
         if len(frames):
             self._parts[row].append(batch.select(frames))
 
     def _episode(
         self, row: int, metrics: Mapping[str, float], next_obs: VecObs | None
     ) -> RecordedEpisode:
-        """Return the episode of a row with all of its noted parts."""
+        """Return the episode of a row, joined from its parts."""
         parts = self._parts[row]
-        # A seat that was out before it was asked has no frames.
+        # A seat that was out before it had to act has no frames.
         none = [] if parts else [self._batch.select(np.zeros(0, np.int64))]
         steps = cat_batches(self._form, parts or none)
         self._parts[row] = []

@@ -1,4 +1,4 @@
-"""Checks the log-probabilities and logits that ``RecordEpisodes.act`` is given."""
+"""Checks of the log-probabilities and logits passed to ``RecordEpisodes.act``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Notes = list[npt.NDArray[np.float32]]
 
 
 def check_noted(given: tuple[bool, bool], always: tuple[bool, bool] | None) -> None:
-    """Raise RecordingError unless a step gives what all steps before it gave."""
+    """Raise RecordingError unless a step has the same parts as all steps before it."""
     if always is None or given == always:
         return
     for what, now, before in zip(("log_probs", "logits"), given, always, strict=True):
@@ -30,7 +30,7 @@ def check_noted(given: tuple[bool, bool], always: tuple[bool, bool] | None) -> N
 
 
 def read_notes(log_probs: object, logits: object, obs: VecObs) -> Notes:
-    """Return the log-probabilities, then the logits of all actions, flat; None has none."""
+    """Return the log-probabilities, then the logits of all actions, as flat arrays."""
     notes: Notes = []
     if log_probs is not None:
         shapes = {name: (_actors(mask),) for name, mask in obs.action_masks.items()}
@@ -45,7 +45,7 @@ def _read(what: str, given: object, shapes: Mapping[str, tuple[int, ...]]) -> No
     if not isinstance(given, Mapping):
         raise RecordingError(
             f"{what} are not a mapping",
-            expected="a dict from action name to array",
+            expected="a dict from action names to arrays",
             received=shorten(given),
         )
     check_known(RecordingError, f"{what} of an unknown action {{}}", given, shapes)
@@ -54,15 +54,15 @@ def _read(what: str, given: object, shapes: Mapping[str, tuple[int, ...]]) -> No
 
 def _flat(what: str, given: object, shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
     try:
-        # A copy: the caller may use its array again.
+        # A copy, because the caller may change its array.
         values = np.array([] if given is None else given, np.float32)
     except (TypeError, ValueError, RuntimeError) as error:  # RuntimeError: a tensor with a gradient
         is_tensor = hasattr(given, "detach")
         raise RecordingError(
-            f"{what} are not numbers that NumPy can read",
+            f"{what} cannot be converted to a NumPy array of numbers",
             expected=f"an array of numbers, shape {shape}",
             received=shorten(given),
-            hint="give tensors as tensor.detach().float().cpu()" if is_tensor else None,
+            hint="convert tensors by tensor.detach().float().cpu()" if is_tensor else None,
         ) from error
     nobody = shape[0] == 0 and values.size == 0
     if values.shape != shape and not nobody:

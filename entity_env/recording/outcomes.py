@@ -21,18 +21,20 @@ class Outcomes:
 
     Args:
         steps: The step of each decision. Shape: (K,).
-        rows: Its row. Shape: (K,).
-        reward: What it was paid until the row's next decision, or its end. Shape: (K,), float32.
-        done: The row's episode ended after it. Shape: (K,).
-        truncated: A limit ended it. Shape: (K,).
-        early: For each row what it was paid, before its first decision and its first end in these
-            steps: it belongs to a decision before them. Shape: (R,), float32.
-        early_done: Its episode ended before its first decision in these steps. Shape: (R,).
-        early_truncated: A limit ended it. Shape: (R,).
-        unseen: Neither happened: what follows belongs to a decision before them, too. Shape: (R,).
-        open: For each row its last decision where that may be paid more later, else -1. Shape:
+        rows: The row of each decision. Shape: (K,).
+        reward: The rewards until the row's next decision or the end of its episode. Shape: (K,),
+            float32.
+        done: True if the episode ended after the decision. Shape: (K,).
+        truncated: True if a limit ended it. Shape: (K,).
+        early: For each row the rewards before its first decision and its first end in these steps,
+            which belong to an earlier decision. Shape: (R,), float32.
+        early_done: True for rows whose episode ended before their first decision in these steps.
+            Shape: (R,).
+        early_truncated: True if a limit ended it. Shape: (R,).
+        unseen: True for rows without a decision or an end in these steps. Shape: (R,).
+        open: For each row its last decision if later rewards may be added to it, else -1. Shape:
             (R,).
-        ends: The steps and rows of all ends. Shape: (E, 2), in order of time.
+        ends: The steps and rows of all ends, in order of time. Shape: (E, 2).
     """
 
     steps: Ints
@@ -52,9 +54,9 @@ class Outcomes:
         """Assign rewards and ends to the decisions before them.
 
         Args:
-            asked: For each of T steps the rows that decide, and those that decide next. Shape of
-                each: (B,).
-            reward: What each step led to. Shape: (T, R).
+            asked: The rows that act in each of T steps and in the step after them. Shape of each:
+                (B,).
+            reward: The rewards of each step. Shape: (T, R).
             done: Shape: (T, R).
             truncated: Shape: (T, R).
         """
@@ -64,7 +66,7 @@ class Outcomes:
         place = np.full(reward.shape, -1)
         place[steps, rows] = np.arange(len(rows))
         last = np.maximum.accumulate(place)  # the row's last decision, up to each step
-        # The last decision whose episode is over, and whether anything happened: before each step.
+        # For each step, the last decision whose episode is over, or -1 without any.
         nothing = np.full((1, reward.shape[1]), -1)
         closed = np.maximum.accumulate(np.concatenate([nothing, np.where(done, last, -1)]))
         ended = np.logical_or.accumulate(np.concatenate([nothing > 0, done]))
@@ -91,7 +93,7 @@ class Outcomes:
         )
 
     def complete(self, later: Outcomes) -> Outcomes:
-        """Return the same, with what the steps behind these add to the decisions that are open."""
+        """Return the outcomes with those that later steps add to the open decisions."""
         rows = np.flatnonzero(self.open >= 0)
         places = self.open[rows]
         self.reward[places] += later.early[rows]

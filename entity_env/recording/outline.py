@@ -1,4 +1,4 @@
-"""The outlines of a recording: who decided, what it was paid, and which episodes ended."""
+"""The outlines of a recording: decisions, rewards and ends without frames."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ __all__ = ["Outline"]
 
 @dataclass(frozen=True)
 class Outline:
-    """The outcome of T steps of R rows that were written together, without their frames.
+    """The outcomes of T steps of R rows that were written together, without their frames.
 
     Args:
-        first: The number of the first step, counted over the whole recording.
-        continues: Whether the steps go on where those before them stopped.
-        after_reset: Whether each row begins an episode with the first step.
+        first: The number of the first step in the recording.
+        continues: True if the steps continue those before them.
+        after_reset: True if each row begins an episode with the first step.
         reward: The rewards of each step. Shape: (T, R), float32.
-        done: The episodes that ended with it. Shape: (T, R).
-        truncated: Those that a limit ended. Shape: (T, R).
-        asked: True for rows that decided in a step; None where all did. Shape: (T, R).
+        done: True for episodes that ended with the step. Shape: (T, R).
+        truncated: True for episodes that a limit ended. Shape: (T, R).
+        asked: True for rows that acted in a step; None if all did. Shape: (T, R).
         metrics: For each step with an end the metrics of each row, as in ``VecObs``. Shape of
             each: (R,).
     """

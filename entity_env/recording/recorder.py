@@ -26,17 +26,17 @@ from entity_env.wrappers.vec_wrapper import VecWrapper
 __all__ = ["RecordEpisodes"]
 
 _FULL = 64 << 20
-"""A chunk with as many bytes is written, however few steps it has."""
+"""Number of bytes at which a chunk is written, even if it has fewer steps."""
 
 
 @named_arguments(SettingError)
 class RecordEpisodes(VecWrapper):
-    """Rows that write observations, actions and what these led to into a file.
+    """A wrapper of rows that writes observations, actions and their outcomes into a file.
 
-    The file grows by a chunk each ``chunk_steps`` steps, at each ``reset``, and at ``close``: a
-    program that is killed loses the steps since then, nothing else. ``Recording`` reads it. Of rows
-    that wait, such as seats of a game, what they get meanwhile belongs to their last decision. The
-    recorder is the outermost wrapper: others do not pass log-probabilities on.
+    A chunk is written every ``chunk_steps`` steps, at each ``reset``, and at ``close``; a program
+    that is killed loses only the steps since then. ``Recording`` reads the file. Rewards of rows
+    that wait, such as seats of a game, belong to their last decision. Make the recorder the
+    outermost wrapper, because other wrappers do not pass log-probabilities on.
 
     with RecordEpisodes(ListEnv(MyEnv, 16), "games.episodes") as env:
         obs = env.reset()
@@ -45,16 +45,17 @@ class RecordEpisodes(VecWrapper):
 
     Args:
         env: The rows.
-        path: The file.
-        chunk_steps: Steps between two writes. More of them compress better and are lost together.
-        append: Go on with a recording in the same spaces; whatever a kill has cut off at its end is
-            removed. A file that does not exist is begun.
-        overwrite: Replace the file if there is one.
+        path: Path of the file.
+        chunk_steps: Number of steps in a chunk. Larger chunks compress better, but more steps are
+            lost if the program is killed.
+        append: True to continue a recording with the same spaces, or to begin a new one if the
+            file does not exist. A chunk that was cut off at its end is removed.
+        overwrite: True to replace an existing file.
 
     Raises:
-        RecordingError: The file exists and neither is set; what to go on with is no recording, has
-            other spaces, or is damaged elsewhere than at its end; or it cannot be written.
-        SettingError: ``chunk_steps`` below 1.
+        RecordingError: The file exists and neither is set; the file to append to is not a
+            recording, has other spaces, or is damaged before its end; or it cannot be written.
+        SettingError: ``chunk_steps`` is below 1.
     """
 
     def __init__(
@@ -74,7 +75,7 @@ class RecordEpisodes(VecWrapper):
         self._writer = ChunkWriter(path, *spaces, append=append, overwrite=overwrite)
         self._form = StepFormat(*spaces)
         self._noted = self._writer.noted
-        self._given = False, False  # whether the current step has log_probs, and logits
+        self._given = False, False  # True if the current step has log_probs, and logits
         self._notes: Notes = []  # of the current step
         self._flag = 0  # how the unwritten steps begin
         self._first = b""  # the observation that they begin with
@@ -88,21 +89,21 @@ class RecordEpisodes(VecWrapper):
         log_probs: Mapping[ActionName, Any] | None = None,
         logits: Mapping[ActionName, Any] | None = None,
     ) -> VecObs:
-        """Play one step in each row and note it.
+        """Play one step in each row and record it.
 
-        What is given for one step must be given for all, and is kept as float32. An action without
-        actors may be left out.
+        Log-probabilities or logits must be given for all steps or for none; they are stored as
+        float32. An action without actors may be left out.
 
         Args:
-            actions: As for every ``VecEnv``.
+            actions: The actions, as for every ``VecEnv``.
             log_probs: For each action the log-probability of each actor's choice. Shape: (A,).
             logits: For each action the logits of each actor's choices, shape (A, C); for a
                 select-entity action those of all actor-actee pairs, frame by frame and actor by
                 actor, shape (P,); for a continuous one means and deviations, shape (A, 2 * K).
 
         Raises:
-            RecordingError: Shapes that do not fit, and nothing is played; or the disk is full: then
-                the step is played, and written later if there is room again.
+            RecordingError: A shape is wrong, and nothing is played; or the disk is full, and the
+                step is played and written later if there is space again.
         """
         self._check_open()
         if self._last is not None:
@@ -112,11 +113,11 @@ class RecordEpisodes(VecWrapper):
         return super().act(actions)
 
     def __enter__(self) -> RecordEpisodes:
-        """Use as a context manager that writes what is left, and closes, however it is left."""
+        """Return the recorder, to be closed at the end of a ``with`` block, even after an error."""
         return self
 
     def flush(self) -> None:
-        """Write the steps so far as a chunk of their own, ``chunk_steps`` or not."""
+        """Write the steps since the last chunk as a chunk."""
         self._check_open()
         self._write()
 
@@ -138,7 +139,7 @@ class RecordEpisodes(VecWrapper):
         return obs
 
     def _begin(self, obs: VecObs, flag: int) -> VecObs:
-        """Go on from an observation that no step led to."""
+        """Continue from an observation of a reset or a restored state."""
         self._write()
         self._first, self._flag = self._form.pack(obs), flag
         return obs
@@ -151,7 +152,7 @@ class RecordEpisodes(VecWrapper):
         has_log_probs, has_logits = self._noted or (False, False)
         flags = self._flag | HAS_LOG_PROBS * has_log_probs | HAS_LOGITS * has_logits
         self._writer.write(arrays, flags, len(self._steps), len(self))
-        # What could not be written is kept for the next time.
+        # Steps that could not be written are kept for the next call.
         self._first, self._flag, self._steps, self._size = messages[-1], CONTINUES, [], 0
 
     def _close(self) -> None:

@@ -1,4 +1,4 @@
-"""``Recording``: reads what ``RecordEpisodes`` wrote."""
+"""``Recording``, which reads files of ``RecordEpisodes``."""
 
 from __future__ import annotations
 
@@ -34,41 +34,42 @@ from entity_env.storage.files import open_file
 __all__ = ["DamageWarning", "Recording"]
 
 _MOST_KEPT = 4
-"""Parts of a file that stay in memory for ``step``."""
+"""Number of chunks that stay in memory for ``step``."""
 
 
 class DamageWarning(UserWarning):
-    """A part of a file is damaged, and the rest of it is read."""
+    """A warning that a part of a file is damaged, and only the rest is read."""
 
 
 @named_arguments(RecordingError)
 class Recording:
     """A file of recorded steps.
 
-    Opening it reads it once, to find the complete chunks; what a recorder adds later is not seen.
-    Everything is read from the disk again, a chunk at a time, when it is asked for. Of a damaged
-    file all that is whole is read, with a ``DamageWarning``; no episode goes on behind the damage.
+    The constructor reads the file once, to find the complete chunks; chunks that a recorder adds
+    later are ignored. Steps are read from the disk when they are requested, one chunk at a time.
+    The intact parts of a damaged file are read, with a ``DamageWarning``; episodes do not continue
+    after the damage.
 
     for batch in Recording("games.episodes").minibatches(256, seed=1, epochs=3):
         output = net(to_batch(batch.obs, device), given=...)
 
     Args:
-        path: The file.
+        path: Path of the file.
 
     Attributes:
-        obs_space: What was observed.
-        action_space: What could be done.
-        num_steps: Steps of all rows.
-        num_frames: Observations that were acted on: steps times rows. Where rows wait, fewer were.
-        has_log_probs: Whether log-probabilities were recorded.
-        has_logits: Whether logits were recorded.
-        truncated_bytes: Bytes at the end that are not read, as a killed program has not finished
-            them, or as they are damaged; else 0.
-        lost_bytes: Bytes before others that are not read, as they are damaged.
+        obs_space: The observation space.
+        action_space: The action space.
+        num_steps: The number of steps.
+        num_frames: The number of steps times the number of rows; rows that wait have fewer frames.
+        has_log_probs: True if log-probabilities were recorded.
+        has_logits: True if logits were recorded.
+        truncated_bytes: The number of bytes at the end that are not read, because they are damaged
+            or incomplete.
+        lost_bytes: The number of damaged bytes before other chunks.
 
     Raises:
-        RecordingError: It is not there, is no recording, has a damaged header, or chunks that do
-            not stand where they were written.
+        RecordingError: The file does not exist, is not a recording, has a damaged header, or has
+            chunks that were moved.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -92,7 +93,7 @@ class Recording:
         self.num_frames = sum(chunk.frames for chunk in self._chunks)
         noted = {chunk.noted for chunk in self._chunks} or {(False, False)}
         if len(noted) > 1:
-            raise RecordingError(f"{path}: some chunks have log_probs or logits, and some have not")
+            raise RecordingError(f"{path}: some chunks have log_probs or logits, others have not")
         self.has_log_probs, self.has_logits = noted.pop()
         self._form = StepFormat(self.obs_space, self.action_space)
         gaps = [
@@ -104,8 +105,8 @@ class Recording:
         if gaps:
             places = ", ".join(f"{begin:,} to {end:,}" for begin, end in gaps[:5])
             warnings.warn(
-                f"{self.path} is damaged: what stood in its bytes {places}"
-                f"{' and elsewhere' if len(gaps) > 5 else ''} is lost; "
+                f"{self.path} is damaged: the chunks in its bytes {places}"
+                f"{' and elsewhere' if len(gaps) > 5 else ''} are lost; "
                 f"{self.num_frames:,} frames of {self.num_steps:,} steps can be read",
                 DamageWarning,
                 stacklevel=3,
@@ -132,12 +133,12 @@ class Recording:
                 yield RecordedStep(shown[i], *decision, next_obs=shown[i + 1])
 
     def step(self, number: int) -> RecordedStep:
-        """Return the step of this number, of which only its part of the file is read.
+        """Return the step with this number, and read only its chunk of the file.
 
-        The part is kept, so that the steps around it come at once.
+        The chunk stays in memory, so that the steps around it are returned quickly.
 
         Raises:
-            SettingError: There are not so many steps.
+            SettingError: The recording has fewer steps.
         """
         number = check_whole("number of a step", number, 0, self.num_steps - 1)
         place = bisect.bisect_right(self._firsts, number) - 1
@@ -149,7 +150,7 @@ class Recording:
         return RecordedStep(obs, *decided, next_obs=next_obs)
 
     def outlines(self) -> Iterator[Outline]:
-        """Yield rewards and ends of all steps without their frames, which takes far less time."""
+        """Yield rewards and ends of all steps without their frames, which is much faster."""
         for first, chunk in zip(self._firsts, self._chunks, strict=True):
             with self._reading(chunk), open_file(self.path) as file:
                 arrays = unpack_arrays(read_payload(file, chunk), chunk.arrays)
@@ -160,7 +161,7 @@ class Recording:
     def episodes(self) -> Iterator[RecordedEpisode]:
         """Yield the episodes of all rows, in the order in which they end.
 
-        Episodes that did not end come when the rows are reset, or at the end of the recording.
+        Episodes that did not end are yielded at the reset of the rows or the end of the recording.
         """
         cutter: EpisodeCutter | None = None
         for chunk in self._chunks:
@@ -179,27 +180,27 @@ class Recording:
     def minibatches(
         self, size: int, seed: int, *, epochs: int = 1, window: int = 1 << 28
     ) -> Iterator[RecordedBatch]:
-        """Yield random frames for supervised learning; each frame once in each epoch.
+        """Yield random frames for supervised learning, each frame once in each epoch.
 
-        Where the recording fits into ``window``, it is read once and every order is equally likely.
-        Else chunks are read in random order, as many at a time as fit, and the frames of these are
-        shuffled among each other: a minibatch is then made of a part of the recording.
+        If the recording fits into ``window``, it is read once and all orders are equally likely.
+        Otherwise chunks are read in random order, as many at a time as fit, and their frames are
+        shuffled; a minibatch then has frames of a part of the recording.
 
         Args:
-            size: Frames in a minibatch; the last one of an epoch may have fewer.
-            seed: One seed gives one order.
-            epochs: How often each frame comes.
-            window: Bytes of unpacked chunks to hold at a time. The program needs some three times
-                as many.
+            size: Number of frames in a minibatch; the last one of an epoch may have fewer.
+            seed: Seed of the order.
+            epochs: Number of times that each frame is yielded.
+            window: Number of bytes of unpacked chunks in memory at a time. The program needs about
+                three times as much memory.
 
         Raises:
-            SettingError: A size, a number of epochs or a window below 1.
+            SettingError: A size, a number of epochs or a window is below 1.
         """
         return shuffled(self._form, self.frames, self.chunk_sizes, size, seed, epochs, window)
 
     @property
     def chunk_sizes(self) -> list[int]:
-        """The bytes that each chunk of the file has in memory."""
+        """The number of bytes of each chunk in memory."""
         return [chunk.arrays for chunk in self._chunks]
 
     def frames(self, numbers: list[int]) -> RecordedBatch:
@@ -213,7 +214,7 @@ class Recording:
             return self._form.batch(parts, outcomes)
 
     def _outcomes(self, steps: RecordedSteps, number: int) -> Outcomes:
-        """Return the outcomes of the decisions of one chunk, from later ones where need be."""
+        """Return the outcomes of the decisions of a chunk, also those in later chunks."""
         with self._reading(self._chunks[number]):
             outcomes = self._form.outcomes(steps)
         rows = self._chunks[number].rows
@@ -225,7 +226,7 @@ class Recording:
         return outcomes
 
     def _load_again(self, chunk: Chunk) -> RecordedSteps:
-        """Return the steps of a chunk; the last few that were asked for are kept."""
+        """Return the steps of a chunk, from memory if it is one of the last few chunks."""
         kept = self._kept.pop(chunk.begin, None)
         steps = self._kept[chunk.begin] = self._load(chunk) if kept is None else kept
         while len(self._kept) > _MOST_KEPT:
@@ -240,13 +241,13 @@ class Recording:
 
     @contextlib.contextmanager
     def _reading(self, chunk: Chunk) -> Iterator[None]:
-        """Turn errors in a chunk with a right checksum into this package's errors."""
+        """Convert errors in a chunk with a valid checksum to errors of this package."""
         try:
             yield
         except EntityEnvError:
             raise
-        except Exception as error:  # a forged file may say anything
+        except Exception as error:  # a forged file may contain anything
             raise RecordingError(
                 f"{self.path}: the chunk at byte {chunk.start:,} cannot be read: {error}",
-                hint="somebody has changed the file, or a program of another kind has written it",
+                hint="the file was changed, or written by another program",
             ) from error

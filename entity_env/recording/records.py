@@ -1,4 +1,4 @@
-"""The content of a recording: steps of all rows, episodes of one row, random frames."""
+"""Steps of all rows, episodes of one row, and random frames of a recording."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ __all__ = [
 
 @dataclass(frozen=True)
 class RecordedStep:
-    """One step of all R rows: what was shown, what was done, and what it led to.
+    """One step of all R rows: observations, actions and their outcomes.
 
-    Where only some rows are asked, ``obs`` has their B frames, and actions answer these.
+    If only some rows act, ``obs`` and the actions have the B frames of these rows.
 
     Args:
-        obs: What the rows showed, as the ``VecEnv`` returned it: its reward and end belong to the
-            step before.
-        actions: For each action of the space what the actors chose. Shape: (R, A, 1), or of a
-            continuous action (R, A, K).
-        log_probs: The log-probabilities of that, or None. Shape: (R, A, 1).
+        obs: The observation before the actions, as the ``VecEnv`` returned it; its rewards and
+            ends belong to the step before.
+        actions: For each action of the space the actors' choices. Shape: (R, A, 1), or (R, A, K)
+            for a continuous action.
+        log_probs: The log-probabilities of the choices, or None. Shape: (R, A, 1).
         logits: The logits of all choices, (R, A, C), or of all actor-actee pairs, actor by actor,
             (R, A * E, 1); of a continuous action means and then deviations, (R, A, 2 * K); or
             None.
-        next_obs: What the ``VecEnv`` returned then: its reward and end belong to this step.
+        next_obs: The observation after the actions; its rewards and ends belong to this step.
     """
 
     obs: VecObs
@@ -58,17 +58,17 @@ class RecordedStep:
 
     @property
     def done(self) -> npt.NDArray[np.bool_]:
-        """The episodes that ended with it. Shape: (R,)."""
+        """True for rows whose episode ended with the step. Shape: (R,)."""
         return self.next_obs.done
 
     @property
     def truncated(self) -> npt.NDArray[np.bool_]:
-        """True for rows that a limit ended. Shape: (R,)."""
+        """True for rows whose episode a limit ended. Shape: (R,)."""
         return self.next_obs.truncated
 
     @property
     def metrics(self) -> Mapping[str, npt.NDArray[np.float64]]:
-        """Numbers of the episodes that ended with it, as in ``VecObs``. Shape: (R,)."""
+        """Metrics of the episodes that ended with the step, as in ``VecObs``. Shape: (R,)."""
         return self.next_obs.metrics
 
     @property
@@ -79,20 +79,19 @@ class RecordedStep:
 
 @dataclass(frozen=True)
 class RecordedBatch:
-    """B frames, what was done in them, and what it led to.
+    """B frames with their actions and outcomes.
 
     Args:
-        obs: The frames, without metrics and final observations. As always, reward and end in it
-            belong to the step before.
-        actions: For each action what the actors chose. Shape: (B, A, 1).
-        log_probs: The log-probabilities of that, or None. Shape: (B, A, 1).
+        obs: The frames, without metrics and final observations. Its rewards and ends belong to the
+            step before.
+        actions: For each action the actors' choices. Shape: (B, A, 1).
+        log_probs: The log-probabilities of the choices, or None. Shape: (B, A, 1).
         logits: The logits of all choices, (B, A, C), or of all actor-actee pairs, actor by actor,
             (B, A * E, 1); of a continuous action means and then deviations, (B, A, 2 * K); or
             None.
-        reward: The reward of the actions: of a row that waits all until its next decision. Shape:
-            (B,), float32.
-        done: The episode ended before the row's next decision. Shape: (B,), bool.
-        truncated: A limit ended it. Shape: (B,), bool.
+        reward: The sum of the rewards until the row's next decision. Shape: (B,), float32.
+        done: True if the episode ended before the row's next decision. Shape: (B,), bool.
+        truncated: True if a limit ended it. Shape: (B,), bool.
     """
 
     obs: VecObs
@@ -126,13 +125,13 @@ class RecordedEpisode:
 
     Args:
         row: The row of the ``VecEnv``.
-        steps: Its L steps: frame i is what was shown before the i-th. Of a row that waits now and
-            then its decisions; none where it was out before it had been asked.
-        metrics: Numbers of the episode, its ``episodic_reward`` and ``episodic_length`` among them;
-            empty where it did not end.
-        next_obs: What followed the last step, one frame: the final observation of an episode that
-            a limit ended, or where the recording stops; None where the game itself ended.
-        is_whole: The recording has its first step and its last one.
+        steps: Its L decisions; frame i is the observation before decision i. There are none if the
+            row was out before it had to act.
+        metrics: Metrics of the episode, including ``episodic_reward`` and ``episodic_length``;
+            empty if it did not end.
+        next_obs: One frame, the observation after the last step, if a limit ended the episode or
+            the recording stopped; None if the game ended.
+        is_whole: True if the recording has the first and the last step of the episode.
     """
 
     row: int
@@ -147,17 +146,17 @@ class RecordedEpisode:
 
     @property
     def done(self) -> bool:
-        """True if it ended; else the recording stopped, or the rows were reset."""
+        """True if the episode ended; False if the recording stopped or the rows were reset."""
         return bool(self.steps.done[-1]) if len(self.steps) else bool(self.metrics)
 
     @property
     def truncated(self) -> bool:
-        """True if a limit ended it."""
+        """True if a limit ended the episode."""
         return bool(len(self.steps)) and bool(self.steps.truncated[-1])
 
 
 def per_frame(obs: VecObs) -> VecObs:
-    """Return the frames as rows that all act, each with its own reward and end."""
+    """Return the frames as rows that all act, each with its reward and end."""
     if obs.num_frames == len(obs):
         return obs
     rows = obs.rows

@@ -1,17 +1,17 @@
-"""Replays: the settings and the seed of games, and a line for each decision that anybody made.
+"""Replays, which hold the settings and the seed of games, and a line for each decision.
 
     rows = RecordReplay(make_rows(4, seed=1), "games.replay", env="minirts", settings={}, seed=1)
     ...                                   # play as usual
     replay = Replay.read("games.replay")
     for moment in replay.play(): ...      # the same games again, step by step
 
-A replay is small, for the games themselves compute everything else: a row of a game that takes
-some hundred decisions has some kilobytes. It is JSON lines, and grows by whole steps that are given
-to the operating system at once, so that a kill loses the step in hand at most. A step ends with a
-sum over all that is seen after it, by which playing again finds out whether it is still the same
-game. Rows that go on from a saved state, as those of a resumed run, have it in the lines behind the
-first, one for each row (version 2). What a recording holds beside it (observations,
-log-probabilities) is in ``entity_env.recording.RecordEpisodes``.
+A replay is small, because playing the games again computes everything else: some hundred decisions
+of a row take some kilobytes. The file consists of JSON lines. Each step is written with one call,
+so that at most the current step is lost if the program is killed. A step ends with a checksum of
+the observation after it, which shows when playing again if the game is still the same. Rows that
+continue from a saved state, such as those of a resumed run, have the state in the lines after the
+first one, one line for each row (version 2). ``entity_env.recording.RecordEpisodes`` also records
+observations and log-probabilities.
 """
 
 from __future__ import annotations
@@ -89,10 +89,10 @@ class RecordedCommand:
     """The decision of one row at one step.
 
     Args:
-        step: Counts the steps of all rows from 0.
-        row: Whose decision it was.
-        actions: For each action what its actors chose, in their order: the index of a label or of
-            an entity for each, or real numbers.
+        step: The number of the step, from 0.
+        row: The row that acted.
+        actions: For each action the choices of its actors, in order: for each the index of a label
+            or of an entity, or real numbers.
     """
 
     step: int
@@ -105,9 +105,9 @@ class Moment:
     """One step of a replay that is played again.
 
     Args:
-        step: Its number; -1 before the first one.
-        commands: What was decided in it.
-        obs: What all rows see after it.
+        step: The number of the step; -1 before the first one.
+        commands: The decisions of the step.
+        obs: The observation of all rows after the step.
     """
 
     step: int
@@ -122,14 +122,13 @@ class Replay:
     Args:
         env: The short name or dotted path of the environment.
         settings: Its settings.
-        seed: Of its rows, or of the one environment.
-        rows: How many there are; 0: one game was played step by step, as ``TableRows`` plays it.
-        steps: For each step its commands and the sum over what was seen after it.
-        start: The sum over the first observation.
-        state: What the rows go on from; None: from a reset.
-        table: Whether that game was one of several players, and not one seat of it alone.
-        shown: The observation space to which ``FeatureFilter`` reduced each environment; None: it
-            was seen whole.
+        seed: The seed of the rows, or of the one environment.
+        rows: The number of rows; 0 for one game that was played by ``TableRows``.
+        steps: For each step its commands and the checksum of the observation after it.
+        start: The checksum of the first observation.
+        state: The saved state from which the rows start; None for a reset.
+        table: True if ``rows`` is 0 and the game was played with all of its seats.
+        shown: The observation space to which ``FeatureFilter`` reduced each environment, or None.
     """
 
     env: str
@@ -144,22 +143,22 @@ class Replay:
 
     @classmethod
     def read(cls, path: str | Path, *, damaged: bool = False) -> Replay:
-        """Read a file; a step that was being written when its program was killed is left out.
+        """Read a file; leave out an incomplete step at its end.
 
         Args:
-            path: The file.
-            damaged: Return the steps before a damaged line, with a warning, instead of an error:
-                those behind it cannot be played without it.
+            path: Path of the file.
+            damaged: True to return the steps before a damaged line, with a warning, instead of
+                raising an error. Later steps cannot be played without that line.
 
         Raises:
-            RecordingError: There is no such file, it is no replay, or it is damaged.
+            RecordingError: The file does not exist, is not a replay, or is damaged.
         """
         where = f"replay {path}"
         try:
             data = read_file(path, _MOST_BYTES)
         except (OSError, UnfitFileError) as error:
             raise RecordingError(f"{where} cannot be read: {error}") from error
-        # One after the other: what has no end was being written.
+        # A line without an end is incomplete.
         lines = enumerate((line for line in BytesIO(data) if line.endswith(b"\n")), 1)
         first = next(lines, (1, b""))[1]
         if not first:
@@ -186,7 +185,7 @@ class Replay:
         acting = {command.row for commands, _ in steps for command in commands}
         if rows > _MOST_IDLE_ROWS + _MOST_SEATS * len(acting):
             raise RecordingError(
-                f"{where} asks for {rows:,} rows, of which {len(acting):,} ever decide"
+                f"{where} has {rows:,} rows, of which only {len(acting):,} ever act"
             )
         known = {name: head[name] for name in _KINDS}
         table, shown = head.get("table") is True, _read_shown(head, where)
@@ -200,30 +199,30 @@ class Replay:
     def play(
         self, make: Callable[[], VecEnv] | None = None, *, trust: bool = False
     ) -> Iterator[Moment]:
-        """Play the games again, and compare each step with what was seen then.
+        """Play the games again, and compare each step with the checksum of the replay.
 
         Args:
-            make: Makes the rows; None makes them by what the replay says.
-            trust: The consent to import the environment where its name is a path that nobody has
-                registered.
+            make: Function that makes the rows; None makes them from the settings of the replay.
+            trust: Consent to import an environment that is not registered.
 
         Raises:
-            RecordingError: The replay asks for what cannot be done, or the games go another way
-                than when it was recorded.
-            UnknownEnvironmentError: There is no such environment, or no consent to import it.
+            RecordingError: A decision of the replay is not possible, or the games differ from the
+                recorded ones.
+            UnknownEnvironmentError: The environment does not exist, or there is no consent to
+                import it.
             SettingError: A setting names code or files, and there is no consent.
         """
         with make() if make is not None else self.make_rows(trust=trust) as rows:
             yield from self.play_in(rows)
 
     def play_in(self, rows: VecEnv) -> Iterator[Moment]:
-        """Play like ``play``, in rows that were made for it, or recorded, and stay open."""
+        """Play in given rows, which are not closed; see ``play``."""
         inner = rows.env if isinstance(rows, VecWrapper) else rows
         forms = answer_forms(rows.action_space())
         try:
             obs = rows.reset() if self.state is None else rows.set_state(self.state)
         except EntityEnvError as error:
-            raise RecordingError(f"the replay cannot be begun: {error}") from error
+            raise RecordingError(f"the replay cannot be started: {error}") from error
         if _sum_of(obs) != self.start:
             raise _differs(-1)
         yield Moment(-1, (), obs)
@@ -237,19 +236,19 @@ class Replay:
                 raise
             except EntityEnvError as error:
                 raise RecordingError(
-                    f"the replay asks for what cannot be done at step {number}: {error}"
+                    f"a decision of the replay is not possible at step {number}: {error}"
                 ) from error
             if _sum_of(obs) != wanted:
                 raise _differs(number)
             yield Moment(number, commands, obs)
 
     def make_rows(self, *, trust: bool = False) -> VecEnv:
-        """Return the rows as they were when it was recorded."""
-        # A package that registers environments is imported for them anyway.
+        """Make the rows with the settings of the replay."""
+        # Packages that register environments are trusted.
         known = is_registered(self.env) or self.env.split(".")[0] in registered_packages()
         if not trust and not known:
             raise UnknownEnvironmentError(
-                f"the replay names {self.env!r}, which nobody has registered",
+                f"the replay names the environment {self.env!r}, which is not registered",
                 expected="consent to import it: trust=True, or --trust",
             )
         factory = resolve(self.env)
@@ -269,9 +268,9 @@ class Replay:
             return make_rows(factory, settings, self.rows, self.seed, self.shown)
         except EntityEnvError:
             raise
-        except Exception as error:  # of settings of others: no memory for them, wrong types
+        except Exception as error:  # settings of an untrusted file may have any effect
             raise RecordingError(
-                f"what the replay asks for cannot be made: {type(error).__name__}: {error}",
+                f"the rows of the replay cannot be made: {type(error).__name__}: {error}",
                 received=f"{self.rows} rows of {self.env} {shorten(self.settings)}",
             ) from error
 
@@ -283,10 +282,10 @@ def make_rows(
     seed: int,
     shown: ObsSpace | None = None,
 ) -> VecEnv:
-    """Return rows of an environment: compiled, of seats, or of single environments.
+    """Make rows of an environment: compiled, of seats, or of single environments.
 
     Args:
-        factory: Makes the environment, the game or the rows.
+        factory: Function or class that makes the environment, the game or the rows.
         settings: Its arguments.
         rows: The number of rows.
         seed: The seed of the rows.
@@ -303,19 +302,19 @@ def make_rows(
 
 
 class RecordReplay(VecWrapper):
-    """Rows whose games are written down as a replay; they are seeded when they are made.
+    """A wrapper of rows that writes their games as a replay.
 
     Args:
         rows: The rows, not yet reset.
-        path: The file to write; it must not exist yet.
-        env: The short name or dotted path by which the environment is found again.
+        path: Path of the file to write, which must not exist.
+        env: The short name or dotted path of the environment.
         settings: Its settings, as JSON values.
-        seed: With which the rows have been made.
+        seed: The seed of the rows.
         shown: The observation space to which ``FeatureFilter`` reduces each environment inside.
 
     Raises:
         RecordingError: The file exists, or cannot be written.
-        SettingError: Settings that JSON does not hold.
+        SettingError: The settings are not JSON values.
     """
 
     def __init__(
@@ -333,7 +332,7 @@ class RecordReplay(VecWrapper):
             json.dumps(own, allow_nan=False)
         except (TypeError, ValueError) as error:
             raise SettingError(
-                f"a replay holds settings as JSON: {error}", received=shorten(own)
+                f"the settings of a replay are not JSON values: {error}", received=shorten(own)
             ) from error
         facts = {"env": str(env), "settings": own, "seed": check_seed(seed), "rows": len(rows)}
         if shown is not None:
@@ -349,7 +348,7 @@ class RecordReplay(VecWrapper):
             self._file = path.open("xb", buffering=0)
         except FileExistsError:
             raise RecordingError(
-                f"there is a file {path} already", hint="name another one, or remove it"
+                f"the file {path} exists already", hint="choose another path, or remove it"
             ) from None
         except OSError as error:
             raise RecordingError(f"the replay {path} cannot be written: {error}") from error
@@ -377,19 +376,19 @@ class RecordReplay(VecWrapper):
     def _check_first(self, what: str) -> None:
         if self._inner is not None:
             raise RecordingError(
-                f"rows whose replay is written begin once, and {what} begins them again",
-                hint="make other rows, with a replay of their own",
+                f"rows with a replay cannot be restarted by {what}",
+                hint="make new rows with another replay",
             )
 
     def _begin(self, obs: VecObs, head: Mapping[str, Any], saved: Sequence[Any] = ()) -> VecObs:
-        """Write the first line, and one for each row of the state that it goes on from."""
+        """Write the first line, and a line for each row of a saved state."""
         lines = [_line({**self._head, **head, "start": _sum_of(obs)})]
         self._file.write("".join([*lines, *(_line({"saved": own}) for own in saved)]).encode())
         return obs
 
     def _end_step(self, commands: list[str], obs: VecObs) -> VecObs:
-        """Write the commands of a step, and the sum over what is seen after it."""
-        # One call for a whole step: the file has no buffer of its own that a kill could lose.
+        """Write the commands of a step, and the checksum of the observation after it."""
+        # One unbuffered call for each step, so that no complete step is lost.
         self._file.write(
             "".join([*commands, _line({"step": self._step, "seen": _sum_of(obs)})]).encode()
         )
@@ -406,7 +405,7 @@ def _line(values: Mapping[str, Any]) -> str:
 
 
 def _sum_of(obs: VecObs) -> int:
-    """Return a sum (CRC-32) over the asked rows, their features, all rewards and ends."""
+    """Return a checksum (CRC-32) of the acting rows, their features, and all rewards and ends."""
     total = 0
     parts: list[Any] = [obs.rows, obs.reward, obs.done]
     for name in sorted(obs.features):
@@ -424,13 +423,13 @@ def _read_head(line: bytes, where: str) -> dict[str, Any]:
     head = _parse(line, where, 1)
     if head.get("format") != _FORMAT:
         raise RecordingError(
-            f"{where} is no replay",
+            f"{where} is not a replay",
             expected=f'a first line with "format": "{_FORMAT}"',
             received=shorten(line[:200].decode(errors="replace")),
         )
     if head.get("version") not in (_FROM_RESET, _FROM_STATE):
         raise RecordingError(
-            f"{where} has another version",
+            f"{where} has an unknown version",
             expected=f"{_FROM_RESET} or {_FROM_STATE}",
             received=head.get("version"),
         )
@@ -501,8 +500,8 @@ def _damaged(where: str, line: int, expected: object, received: object) -> Recor
 def _differs(step: int) -> RecordingError:
     when = "at the beginning" if step < 0 else f"from step {step} on"
     return RecordingError(
-        f"the replay does not play the same game again: it differs {when}",
-        hint="it was damaged, or the rules or the settings of the environment have changed since",
+        f"the game differs from the recorded one {when}",
+        hint="the file was damaged, or the rules or settings of the environment have changed",
     )
 
 
@@ -512,21 +511,21 @@ def actions_of(
     forms: Mapping[ActionName, AnswerForm],
     step: int,
 ) -> dict[ActionName, ActionBuffer]:
-    """Return the actions of a step as rows take them.
+    """Return the actions of a step in the format of ``VecEnv.act``.
 
     Args:
         commands: The decisions of the step.
-        obs: What the rows see before it.
-        forms: The forms of the answers.
-        step: Its number, for errors.
+        obs: The observation before the step.
+        forms: The forms of the choices.
+        step: The number of the step, for errors.
 
     Raises:
-        RecordingError: They do not fit.
+        RecordingError: The decisions do not match the observation.
     """
     rows = obs.rows.tolist()
     if [command.row for command in commands] != rows:
         raise RecordingError(
-            f"the replay lets other rows act at step {step} than those that are asked",
+            f"other rows act in the replay at step {step} than must act",
             expected=shorten(rows),
             received=shorten([command.row for command in commands]),
         )
@@ -543,7 +542,7 @@ def actions_of(
             fits = False
         if not fits or any(set(command.actions) - set(forms) for command in commands):
             raise RecordingError(
-                f"the replay holds answers that do not fit at step {step}: action {name!r}",
+                f"the replay has a wrong number of choices at step {step}: action {name!r}",
                 expected=f"one for each of {shorten(lengths.tolist())} actors",
                 received=shorten(parts),
             )

@@ -28,16 +28,16 @@ def shuffled(
     """Return minibatches of ``size`` frames; the last one of an epoch may have fewer.
 
     Args:
-        form: Of the recording's spaces.
-        load: Returns all frames of the chunks with these numbers.
-        sizes: Bytes of each chunk.
-        size: Frames in a minibatch.
-        seed: Draws the order.
-        epochs: How often each frame comes.
-        window: Bytes of the chunks that are loaded together, unless one alone has more.
+        form: Format of the recording's steps.
+        load: Function that returns all frames of the chunks with these numbers.
+        sizes: Number of bytes of each chunk.
+        size: Number of frames in a minibatch.
+        seed: Seed of the order.
+        epochs: Number of times that each frame is yielded.
+        window: Number of bytes of chunks that are loaded together; a single chunk may have more.
 
     Raises:
-        SettingError: A size, a number of epochs or a window below 1.
+        SettingError: A size, a number of epochs or a window is below 1.
     """
     check_count("size of a minibatch", size, error=SettingError)
     check_count("number of epochs", epochs, error=SettingError)
@@ -67,7 +67,7 @@ def _shuffled(
             batch = load(group) if whole is None else whole
             order = rng.permutation(len(batch))
             start = 0
-            if rest is not None:  # what the last window left over is filled up
+            if rest is not None:  # complete the last minibatch of the window before
                 start = size - len(rest)
                 rest = cat_batches(form, [rest, batch.select(order[:start])])
                 if len(rest) < size:
@@ -82,7 +82,7 @@ def _shuffled(
 
 
 def _groups(order: npt.NDArray[np.int64], sizes: Sequence[int], window: int) -> Iterator[list[int]]:
-    """Return the numbers in ``order``, as many at a time as fit into the window, at least one."""
+    """Yield the numbers in ``order``, as many at a time as fit into the window, at least one."""
     group: list[int] = []
     total = 0
     for number in order.tolist():

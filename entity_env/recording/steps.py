@@ -24,9 +24,9 @@ from entity_env.workers.obs_format import ObsFormat
 __all__ = ["Columns", "RecordedSteps", "StepFormat"]
 
 Columns: TypeAlias = list[Array | None]
-"""The flat arrays of one step; None where an observation leaves one out."""
+"""The flat arrays of one step; None for arrays that an observation leaves out."""
 
-# Where the last columns of an observation are, whatever its spaces.
+# The places of the last columns of an observation, for all spaces.
 _DONE, _TRUNCATED, _METRIC_NAMES, _FINAL = -4, -3, -2, -1
 
 
@@ -35,12 +35,11 @@ class RecordedSteps:
     """T steps of R rows.
 
     Args:
-        observations: The columns of T + 1 observations: the i-th step leads from the i-th to the
-            next one.
-        decisions: The columns of T decisions: for each action its choices, then perhaps for each
-            action its log-probabilities, then its logits.
-        has_log_probs: Whether the decisions have log-probabilities.
-        has_logits: Whether they have logits.
+        observations: The columns of T + 1 observations: those before each step, and the last one.
+        decisions: The columns of T decisions: the choices of each action, then the
+            log-probabilities of each action and the logits of each action, if recorded.
+        has_log_probs: True if the decisions have log-probabilities.
+        has_logits: True if they have logits.
     """
 
     observations: Sequence[Columns]
@@ -54,11 +53,11 @@ class RecordedSteps:
 
 
 class StepFormat(ObsFormat):
-    """The columns of ``ObsFormat``, of many steps at once.
+    """The columns of ``ObsFormat`` for many steps.
 
     A chunk is a list of arrays: the number of values of each column in each observation, (T + 1, C)
     with -1 for a column that is left out; for each column the values of all observations; then
-    the same of the decisions.
+    the same for the decisions.
     """
 
     says_over = False
@@ -87,16 +86,16 @@ class StepFormat(ObsFormat):
     def unpack_steps(
         self, arrays: Sequence[Array], num_steps: int, num_rows: int, noted: tuple[bool, bool]
     ) -> RecordedSteps:
-        """Return the steps that ``pack_steps`` was given.
+        """Return the steps in arrays of ``pack_steps``.
 
         Args:
-            arrays: What it returned.
+            arrays: The arrays.
             num_steps: T.
             num_rows: R.
-            noted: Whether there are log-probabilities, and logits.
+            noted: Two booleans, True if there are log-probabilities, and logits.
 
         Raises:
-            ValueError: It contradicts itself.
+            ValueError: The arrays contradict each other.
         """
         for array, (kind, _) in zip(arrays[1:], self._kinds, strict=False):
             if array.size and array.dtype != np.dtype(kind):
@@ -113,17 +112,17 @@ class StepFormat(ObsFormat):
     def outline(
         self, arrays: Sequence[Array], num_steps: int, num_rows: int, first: int, flags: int
     ) -> Outline:
-        """Return what ``pack_steps`` was given, without frames and decisions.
+        """Return the steps in arrays of ``pack_steps``, without frames and decisions.
 
         Args:
-            arrays: What it returned.
+            arrays: The arrays.
             num_steps: T.
             num_rows: R.
             first: The number of the first step.
-            flags: Those of the chunk.
+            flags: The flags of the chunk.
 
         Raises:
-            ValueError: It contradicts itself.
+            ValueError: The arrays contradict each other.
         """
         width = len(self._kinds)
         counts = arrays[0].reshape(num_steps + 1, width)
@@ -163,15 +162,15 @@ class StepFormat(ObsFormat):
         )
 
     def observation(self, columns: Columns) -> VecObs:
-        """Return the observation whose columns these are."""
+        """Return the observation with these columns."""
         return self.join([(columns, 0)])
 
     def batch(self, parts: Sequence[RecordedSteps], outcomes: Sequence[Outcomes]) -> RecordedBatch:
         """Return the frames of several parts, step by step, without metrics and finals.
 
         Args:
-            parts: What was recorded.
-            outcomes: What the decisions of each part have led to.
+            parts: The recorded steps.
+            outcomes: The outcomes of the decisions of each part.
         """
         shown = [columns for part in parts for columns in part.observations[:-1]]
         obs = per_frame(self.join([(self._bare(columns), 0) for columns in shown]))
@@ -185,7 +184,7 @@ class StepFormat(ObsFormat):
         )
 
     def outcomes(self, steps: RecordedSteps) -> Outcomes:
-        """Return what the decisions of some steps have led to in these steps."""
+        """Return the outcomes of the decisions of some steps within these steps."""
         results = steps.observations[1:]
         rows = len(results[0][self._reward])  # type: ignore[arg-type]
         asked = [
@@ -227,7 +226,7 @@ class StepFormat(ObsFormat):
         return actions, log_probs, logits
 
     def _read(self, memory: Any, start: int) -> Columns:
-        """Read like the base class, also from columns that have been read already."""
+        """Read the columns of a message, or return columns that were read already."""
         if isinstance(memory, list):
             return memory
         columns = super()._read(memory, start)
@@ -241,7 +240,7 @@ class StepFormat(ObsFormat):
         return bare
 
     def _check(self, columns: Columns, num_rows: int) -> None:
-        """Refuse lengths that ragged buffers do not survive; NumPy finds all else."""
+        """Raise ValueError for lengths that would crash ragged buffers; NumPy checks the rest."""
         rows = columns[self._rows_at]
         frames = num_rows if rows is None else len(rows)
         if rows is not None and (np.diff([-1, *rows.tolist(), num_rows]) < 1).any():

@@ -1,4 +1,4 @@
-"""The end of a file to which chunks are appended."""
+"""Writer that appends chunks to a file."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ __all__ = ["ChunkWriter"]
 
 
 class ChunkWriter:
-    """Appends chunks to a new file, or to one that holds a recording in the same spaces.
+    """A writer of chunks to a new file, or to a recording with the same spaces.
 
     Args:
-        path: The file.
-        obs_space: What is observed.
-        action_space: What can be done.
-        append: Go on with a file that exists; what a kill has cut off at its end is removed.
-        overwrite: Begin it anew.
+        path: Path of the file.
+        obs_space: The observation space.
+        action_space: The action space.
+        append: True to continue an existing file; an incomplete chunk at its end is removed.
+        overwrite: True to replace an existing file.
 
     Raises:
         RecordingError: The file exists and neither is set; it has other spaces, or is damaged
-            elsewhere than at its end; another recorder writes it; or it cannot be opened.
+            before its end; another recorder writes it; or it cannot be opened.
     """
 
     noted: tuple[bool, bool] | None = None
-    """True for log-probabilities and for logits in the chunks before; None without chunks."""
+    """Two booleans, True if earlier chunks have log-probabilities, and logits; None without any."""
     _place: Place
 
     def __init__(
@@ -61,19 +61,19 @@ class ChunkWriter:
         except TypeError as error:
             raise RecordingError("the path is not one", received=shorten(path)) from error
         if append and overwrite:
-            raise RecordingError("append=True and overwrite=True exclude each other")
+            raise RecordingError("append=True and overwrite=True cannot be combined")
         try:
             if overwrite:
                 write_file(self.path, write_header(obs_space, action_space))
             elif not append:
                 self.path.touch(exist_ok=False)
-            # Without buffers: a chunk is one call, and nothing is left to be written later.
+            # Unbuffered, so that each chunk is written by one call.
             self._file = open_to_append(self.path)
         except FileExistsError as error:
             raise RecordingError(
                 f"{self.path} exists",
-                hint="append goes on with it, overwrite replaces it: append=True, in the terminal "
-                "--append",
+                hint="append=True (--append in the terminal) continues it, "
+                "overwrite=True replaces it",
             ) from error
         except OSError as error:
             raise _unwritable(self.path, error) from error
@@ -86,16 +86,16 @@ class ChunkWriter:
             raise
 
     def write(self, arrays: Sequence[Array], flags: int, steps: int, rows: int) -> None:
-        """Append a chunk: when this returns, it is on the disk.
+        """Append a chunk, and wait until it is on the disk.
 
         Args:
             arrays: The arrays of the chunk.
-            flags: As of ``Chunk``.
+            flags: The flags of the chunk.
             steps: T.
             rows: R.
 
         Raises:
-            RecordingError: It cannot be written; the file ends as it did before.
+            RecordingError: The chunk cannot be written, and the file is as it was before.
         """
         payload = pack_arrays(arrays)
         size = sum(array.nbytes for array in arrays)
@@ -109,7 +109,7 @@ class ChunkWriter:
             chunk = write_chunk(payload, size, flags, steps, rows, self._place)
             self._append(chunk)
             self._place = next_place(self._place, chunk)
-        except BaseException as error:  # Ctrl-C, too, may come between two writes
+        except BaseException as error:  # including Ctrl-C between two writes
             with contextlib.suppress(OSError):
                 self._file.truncate(self._end)
             if isinstance(error, OSError):
@@ -117,11 +117,11 @@ class ChunkWriter:
             raise
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._file.close()
 
     def _begin(self, obs_space: ObsSpace, action_space: Mapping[ActionName, ActionSpace]) -> None:
-        """Write the header, or go to the end of a recording in the same spaces."""
+        """Write the header, or go to the end of a recording with the same spaces."""
         try:
             lock(self._file.fileno())
         except BlockingIOError:
@@ -134,7 +134,7 @@ class ChunkWriter:
         self._file.seek(0)
         start = self._file.read(len(header))
         if len(start) < len(header) and header.startswith(start):
-            # It is new, or its program was killed before the first step.
+            # The file is new, or its program was killed before the first step.
             self._file.truncate(0)
             self._append(header)
         self._file.seek(0)
@@ -143,7 +143,7 @@ class ChunkWriter:
         for kind, own in spaces_to_json(obs_space, action_space).items():
             if own != theirs[kind]:
                 raise RecordingError(
-                    f"{self.path} was recorded in other spaces: the {kind} differ",
+                    f"{self.path} has other spaces: the {kind} differ",
                     expected=shorten(theirs[kind], 400),
                     received=shorten(own, 400),
                 )
@@ -156,8 +156,8 @@ class ChunkWriter:
                 continue
             raise RecordingError(
                 f"{self.path} is damaged at byte {self._end:,}, and complete chunks follow",
-                expected="damage at the end only, as a killed program leaves it",
-                hint="record to another file: appending would remove these chunks",
+                expected="damage at the end only, as after a program was killed",
+                hint="record to another file, because appending would remove these chunks",
             )
         size = os.fstat(self._file.fileno()).st_size
         if self._end < size and not is_cut(self._file, self._end):

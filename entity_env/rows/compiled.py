@@ -1,6 +1,6 @@
-"""Rows that play a game compiled with Numba: everything about them that is not the game.
+"""Rows of a game that is compiled with Numba.
 
-``envs/README.md`` writes a game for them, step by step.
+``envs/README.md`` explains step by step how to write such a game.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ _MOST_STEPS = 2**31 - 1  # of an episode: steps are counted in 32 bits
 
 @dataclass(frozen=True)
 class SavedGames:
-    """Some games at a moment: everything about them, in copies.
+    """Copies of the complete state of some games.
 
     Args:
         fields: The state, and ``random`` and ``steps``. Shape of each: (G, ...).
@@ -83,24 +83,24 @@ class SavedGames:
 
 
 class CompiledRows(VecEnv):
-    """R rows that play a compiled game, each one of its own, or ``seats`` rows one together.
+    """R rows of a compiled game, one row for each game or for each of its ``seats``.
 
-    A game is the same however many games and threads there are. Games that want another form of
-    their saved state override ``save_game`` and ``load_game``, for pictures ``draw_row``.
+    The games do not depend on the number of games and threads. Override ``save_game`` and
+    ``load_game`` for another format of saved states, and ``draw_row`` for pictures.
 
     Args:
-        game: What is played.
-        num_envs: The number of rows R, a multiple of the game's seats; None: those of one game.
-        seed: Seeds all games.
-        threads: How many threads share the games of a step. One is enough below some ten thousand
-            entities in all rows.
-        copies: So many games, one after the other, draw the same numbers: several tries at each
-            episode, as long as they draw equally often.
+        game: The game.
+        num_envs: The number of rows R, a multiple of the game's seats; None: the seats of one game.
+        seed: Seed of all games.
+        threads: Number of threads that share the games of a step. One is enough below some ten
+            thousand entities in all rows.
+        copies: Number of consecutive games with the same random numbers, for several tries at each
+            episode; they stay equal as long as the games draw equally often.
 
     Raises:
         NumEnvsError: R is not a whole number >= 1.
         SeedError: The seed is not a whole number >= 0.
-        SettingError: R does not divide into games, or there is no whole number of threads.
+        SettingError: R is not a multiple of the seats, or ``threads`` or ``copies`` is not valid.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class CompiledRows(VecEnv):
         rows = self._seats if num_envs is None else check_count("number of environments", num_envs)
         if rows % self._seats:
             raise SettingError(
-                "the rows do not divide into games",
+                "the number of rows is not a multiple of the number of seats",
                 expected=f"a multiple of {self._seats} seats",
                 received=rows,
             )
@@ -135,7 +135,7 @@ class CompiledRows(VecEnv):
         cuts = [games * i // threads for i in range(threads + 1)]
         self._parts = [_Part(self, first, last) for first, last in pairwise(cuts)]
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
-        # What the quick check said of actions, and their choices.
+        # The actions that passed the quick check, and their choices.
         self._legal: tuple[Mapping[ActionName, ActionBuffer], list[Any]] | None = None
         self._step = 0
         self._begun = False
@@ -159,30 +159,30 @@ class CompiledRows(VecEnv):
 
     @property
     def seats_may_leave(self) -> bool:
-        """True if seats come and go while a game goes on."""
+        """True if seats leave and join during a game."""
         return self._game.may_leave
 
     def has_state(self) -> bool:
-        """Return True if ``get_state`` works: it does."""
+        """Return True, because compiled games always save their state."""
         return True
 
     def interpret(self) -> None:
-        """Run the game in Python from now on, and keep games that are over until ``reset``."""
+        """Run the game in Python from now on, without resetting games that are over."""
         for part in self._parts:
             part.kernel = game_kernel(self._game, in_python=True)
 
     def alike(self, num_envs: int) -> CompiledRows:
-        """Other rows of the same game with the same settings, for ``put_games``."""
+        """Make other rows of the same game with the same settings, for ``put_games``."""
         return CompiledRows(self._game, num_envs)
 
     def copy_games(self, games: Sequence[int]) -> SavedGames:
-        """Return the state of some games: exact and quick, for a search or a game to go back to.
+        """Return copies of the state of some games, for instance for a search.
 
         Args:
-            games: Their numbers, 0 to R / seats - 1; without seats those of the rows.
+            games: The numbers of the games, 0 to R / seats - 1; without seats those of the rows.
 
         Raises:
-            RowsError: There is no such game.
+            RowsError: A game does not exist.
             ResetNeededError: No episode has been started.
         """
         self._check_begun()
@@ -194,18 +194,18 @@ class CompiledRows(VecEnv):
         )
 
     def put_games(self, games: Sequence[int], saved: SavedGames) -> VecObs:
-        """Go back to what ``copy_games`` returned, in these rows or others of the same game.
+        """Restore states of ``copy_games``, of these rows or of other rows of the same game.
 
         Args:
-            games: Where to put the saved games, in their order.
-            saved: As many games.
+            games: The numbers of the games to restore, in the order of ``saved``.
+            saved: The same number of saved games.
 
         Returns:
             The observation of all rows; rewards are 0.
 
         Raises:
-            RowsError: There is no such game.
-            StateError: These are games of another kind, or another number of them.
+            RowsError: A game does not exist.
+            StateError: The saved games are of another kind, or their number differs.
         """
         self._check_begun()
         chosen = self._numbers(games)
@@ -213,7 +213,7 @@ class CompiledRows(VecEnv):
             given = saved.fields.get(name)
             if given is None or given.dtype != own.dtype or given.shape != own[chosen].shape:
                 raise StateError(
-                    f"the saved games do not fit: field {name!r} is another one",
+                    f"the saved games do not fit: field {name!r} differs",
                     expected=f"shape {own[chosen].shape}, {own.dtype}",
                     received=None if given is None else f"shape {given.shape}, {given.dtype}",
                 )
@@ -230,10 +230,10 @@ class CompiledRows(VecEnv):
         return {name: self._fields[name][game].tolist() for name in self._saved_fields()}
 
     def load_game(self, saved: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the fields, and ``steps``, of what ``save_game`` returned, or raise StateError."""
+        """Return the fields and ``steps`` of a state of ``save_game``, or raise StateError."""
         fields = {n: _read_field(n, own, saved[n]) for n, own in self._saved_fields().items()}
         if self._game.problems is not None:
-            # Copies, for the game's functions write to them.
+            # Copies, because the game's functions write to them.
             every = {name: own[:1].copy() for name, own in self._fields.items()}
             every |= {name: value[np.newaxis].copy() for name, value in fields.items()}
             game = SimpleNamespace(**every, **self._game.settings, max_steps=self._most_steps)
@@ -241,7 +241,7 @@ class CompiledRows(VecEnv):
                 if has:
                     raise StateError(
                         f"the saved state has {what}",
-                        expected="a moment of this game with these settings",
+                        expected="a state of this game with these settings",
                         received=shorten(saved),
                     )
         return fields
@@ -251,21 +251,21 @@ class CompiledRows(VecEnv):
         return {**own, "steps": Field((), np.int32, 0, self._most_steps - 1)}
 
     def draw_row(self, row: int, **kwargs: Any) -> npt.NDArray[np.uint8]:
-        """Return a picture of a row that is asked, of what it observes. Shape: (H, W, 3).
+        """Return a picture of the observation of a row that must act. Shape: (H, W, 3).
 
         Args:
             row: Its number.
-            kwargs: Those of ``draw_observation``.
+            kwargs: Arguments of ``draw_observation``.
 
         Raises:
-            RowsError: The row is not asked now, so that nobody knows what it observes.
+            RowsError: The row does not act now, and has no observation.
             ResetNeededError: No episode has been started.
         """
         if self._last is None:
             raise ResetNeededError("no episode has been started", hint="call reset() first")
         (place,) = np.flatnonzero(self._last.rows == row)[:1].tolist() or [None]
         if place is None:
-            raise RowsError(f"row {shorten(row)} shows nothing now", options=self._last.rows)
+            raise RowsError(f"row {shorten(row)} has no observation now", options=self._last.rows)
         features = {name: frame(own, place) for name, own in self._last.features.items()}
         shown = Observation(
             features=features, global_features=self._last.global_features[place], reward=0.0
@@ -289,8 +289,8 @@ class CompiledRows(VecEnv):
     def _check(
         self, actions: Mapping[ActionName, ActionBuffer], obs: VecObs
     ) -> Mapping[ActionName, ActionBuffer]:
-        """Check actions quickly; leave those that fail to the check that explains."""
-        of_choices: Any = actions  # a compiled game has no other kind of action
+        """Check actions quickly; the complete check raises errors for those that fail."""
+        of_choices: Any = actions  # compiled games have actions with choices only
         self._legal = self._writer.legal(of_choices)
         return super()._check(actions, obs) if self._legal is None else self._legal[0]
 
@@ -303,7 +303,7 @@ class CompiledRows(VecEnv):
         return self._play(STEP, choices)
 
     def _first(self, mode: int) -> VecObs:
-        """Return the observation of a moment that no step led to."""
+        """Return the observation after a reset or a restored state."""
         return self._play(mode, [_NOTHING] * len(self._plan.actors))
 
     def _play(self, mode: int, chosen: list[npt.NDArray[np.int64]]) -> VecObs:
@@ -323,7 +323,7 @@ class CompiledRows(VecEnv):
                     pieces = told[0][mine], told[1][mine], told[2][mine]
                     futures.append(self._pool.submit(part.play, mode, own, *pieces))
                     starts = ends
-                wait(futures)  # also after an error: nobody plays on then
+                wait(futures)  # also after an error, so that no thread continues
                 written = [future.result() for future in futures]
         except EntityEnvError as error:
             raise error.located(f"step {self._step}") from error.__cause__
@@ -382,7 +382,7 @@ class CompiledRows(VecEnv):
             kind, bits = saved["rng"]["bit_generator"], saved["rng"]["state"]
             if kind != _RANDOM:
                 raise StateError(
-                    "the random numbers are those of another kind of environment",
+                    "the random numbers are those of another environment",
                     expected=_RANDOM,
                     received=shorten(kind),
                     hint=self._who_saves(),
@@ -397,12 +397,12 @@ class CompiledRows(VecEnv):
         return {**fields, "random": np.uint64(bits)}, episode
 
     def _who_saves(self) -> str | None:
-        """Return a hint at rows of the environment that plays the same game alone."""
+        """Return a hint to use the rows that have saved the state."""
         if self.environment is None:
             return None
         path = f"{self.environment.__module__}.{self.environment.__qualname__}"
         names = [name for name in registered() if path_of(name) == path]
-        return f"saved by rows of the readable game: env._target_={[*names, path][0]}"
+        return f"saved by rows of the game in Python: env._target_={[*names, path][0]}"
 
     def _check_begun(self) -> None:
         self._check_open()
@@ -417,7 +417,7 @@ class CompiledRows(VecEnv):
         numbers = numbers.astype(np.int64)
         if ((numbers < 0) | (numbers >= count)).any():
             raise RowsError(
-                "there is no such game", expected=f"0 to {count - 1}", received=shorten(games)
+                "a game does not exist", expected=f"0 to {count - 1}", received=shorten(games)
             )
         return numbers
 
@@ -427,7 +427,7 @@ class CompiledRows(VecEnv):
 
 
 def _read_field(name: str, own: Field, saved: Any) -> npt.NDArray[Any]:
-    """Return a field of one game from its JSON values, or raise what ``DAMAGES`` lists."""
+    """Return a field of one game from its JSON values, or raise one of ``DAMAGES``."""
     given, dtype = np.asarray(saved), np.dtype(own.dtype)
     # JSON has no dtypes, and [] is an empty array of any shape.
     kinds, is_empty = {"b": "b", "f": "biuf"}.get(dtype.kind, "biu"), 0 in own.shape
@@ -437,7 +437,7 @@ def _read_field(name: str, own: Field, saved: Any) -> npt.NDArray[Any]:
         raise ValueError(f"field {name!r} of shape {given.shape} and type {given.dtype}")
     value = given.astype(dtype)
     if not np.array_equal(value, given) or not np.isfinite(value).all():
-        raise ValueError(f"field {name!r} has numbers that are no finite {dtype}")
+        raise ValueError(f"field {name!r} has numbers that are not finite in {dtype}")
     low, high = own.least, own.most
     if (low is not None and not (value >= low).all()) or (
         high is not None and not (value <= high).all()
@@ -451,12 +451,12 @@ def _read_field(name: str, own: Field, saved: Any) -> npt.NDArray[Any]:
 
 
 class _Part:
-    """The games that one thread plays: a view of the state, and room for their frames.
+    """The games of one thread: a view of their state, and buffers for their frames.
 
     Args:
-        owner: The rows that it is a part of.
+        owner: The rows.
         first: Its first game.
-        last: The game behind its last one.
+        last: The game after its last game.
     """
 
     def __init__(self, owner: CompiledRows, first: int, last: int) -> None:
@@ -517,7 +517,7 @@ class _Part:
     ) -> Written:
         """Call the kernel; the arguments are those of ``kernel_text``."""
         written = self._written
-        # What is given away is made anew: quicker than a copy.
+        # A new array, because it is returned to users; faster than a copy.
         written.shown = shown = np.empty(self._shapes[0], np.int64)
         written.metrics = metrics = np.empty(self._shapes[1], np.float64)
         told = reward, done, truncated, metrics
@@ -534,15 +534,15 @@ class _Part:
     def _refuse(self, status: int, row: int, kind: int, count: int) -> NoReturn:
         if status == WRONG_WINDOW:
             raise ObservationError(
-                f"the game shows a window of {self._types[kind]!r} that is not on the map",
-                expected="a place where all of it lies on the map",
+                f"a window of {self._types[kind]!r} is not within the map",
+                expected="a window that lies completely within the map",
                 received=f"row {count}" if count >= 0 else "a row or column below 0",
                 where=f"environment {self.rows.start + row}",
             )
         if status == WRONG_COUNT:
             raise ObservationError(
                 f"the game has {count} entities of type {self._types[kind]!r}",
-                expected="0 to as many as it declares at most",
+                expected="0 to the declared maximum",
                 where=f"environment {self.rows.start + row}",
             )
         raise RewardError("the game gave a reward that is not a finite number")

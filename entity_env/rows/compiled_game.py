@@ -32,7 +32,7 @@ _DTYPES = (
     *("float32", "float64"),
 )
 RESERVED = ("random", "steps", "max_steps")
-"""Names that the kit adds to the fields and settings of a game."""
+"""Names of the fields and settings that are added to each game."""
 
 
 @dataclass(frozen=True)
@@ -40,14 +40,14 @@ class Field:
     """One part of a game's state.
 
     Args:
-        shape: Of one game; the array of all of them has the games as its first axis.
-        dtype: Of whole numbers up to int64, float32, float64 or bool. Not uint64, half of which
-            would be no whole numbers of NumPy's when a state comes back from JSON.
-        least: The least number of a valid state, or one for each column of the last axis; None: no
+        shape: Shape for one game; the array of all games has the games as its first axis.
+        dtype: Integers up to int64, float32, float64 or bool. uint64 is not supported, because
+            large values could not be restored from JSON.
+        least: Smallest value in a valid state, or one for each column of the last axis; None for no
             bound. Floats of a valid state are finite.
-        most: The greatest number, in the same form.
-        fixed: Saved states leave the field out: the rows fill it once, as with a floor plan, or
-            functions of the game write it each time before they read it.
+        most: Largest value, in the same form.
+        fixed: True to leave the field out of saved states: it is filled once, such as a floor plan,
+            or functions of the game always write it before they read it.
     """
 
     shape: tuple[int, ...] = ()
@@ -66,11 +66,11 @@ class Entities:
             for a single feature; or a function ``(g, game, i, out)`` that writes the features of
             entity ``i`` into ``out`` (F,). With ``window`` a field of shape (height, width, F), or
             (height, width) for a single feature: a map that all seats share.
-        count: How many there are now, the first ones: a field of shape (), a function
-            ``(g, game)``, or a number; None: as many as the field has rows.
-        most: The most that a game can have; where ``rows`` is a field, its length.
+        count: The current number of entities, which are the first ones: a field of shape (), a
+            function ``(g, game)``, or a number; None: the number of rows of the field.
+        most: The largest number of entities; if ``rows`` is a field, its length.
         window: For a ``Grid``, a function ``(g, game)`` that returns the row and the column of the
-            map where the grid begins; all of it must lie on the map.
+            map where the grid begins; it must lie within the map.
     """
 
     rows: str | Function
@@ -85,11 +85,11 @@ class Actors:
 
     Args:
         of: The entity type that acts; None for a global action.
-        when: A function ``(g, game, i)`` that says whether entity ``i`` acts; ``(g, game)`` for a
-            global action. None: it does.
-        mask: A function ``(g, game, i, out)`` that writes which choices entity ``i`` has into
-            ``out``, which is all True before; ``(g, game, out)`` for a global action. Shape:
-            (C,), or one for each entity that can be selected. None: it has all.
+        when: A function ``(g, game, i)`` that returns True if entity ``i`` acts; ``(g, game)`` for
+            a global action. None: it always acts.
+        mask: A function ``(g, game, i, out)`` that writes the mask of entity ``i`` into ``out``,
+            which is all True before; ``(g, game, out)`` for a global action. Shape: (C,), or one
+            value for each entity that can be selected. None: all choices are allowed.
         targets: The entity types that a select-entity action selects from.
     """
 
@@ -101,19 +101,19 @@ class Actors:
 
 @dataclass(frozen=True)
 class CompiledGame:
-    """A game whose functions Numba compiles, for ``CompiledRows`` to play.
+    """A game for ``CompiledRows``, whose functions Numba compiles.
 
-    All functions take ``g`` first, which holds fields as arrays of all games, settings as numbers,
-    and ``g.random``, ``g.steps`` (of the running episode) and ``g.max_steps``; then the number of
-    the game. They read and write ``g.hp[game]`` or ``g.tiles[game, i, 0]``, of no other game. What
-    they call is decorated with ``@compiled``; only ``reset`` may make arrays. Indices are not
-    checked: one that is out of range reads or overwrites other numbers, as in C.
-    ``NUMBA_DISABLE_JIT=1`` plays in Python, with checks.
+    The first argument of all functions is ``g``, which holds fields as arrays of all games,
+    settings as numbers, and ``g.random``, ``g.steps`` (of the running episode) and ``g.max_steps``;
+    the second is the number of the game. They read and write their own game only, such as
+    ``g.hp[game]`` or ``g.tiles[game, i, 0]``. Functions that they call are decorated with
+    ``@compiled``; only ``reset`` may make arrays. Indices are not checked: an index out of range
+    reads or overwrites other memory, as in C. ``NUMBA_DISABLE_JIT=1`` plays in Python, with checks.
 
-    A saved state may come from a stranger, and a number in it that is wrong may crash the process
-    or play on for ever. Two checks of ``set_state`` prevent that: the bounds of each ``Field``, and
-    ``problems`` for what bounds cannot say: indices into lists that have become shorter, entities
-    that refer to each other, numbers that follow from others. For example::
+    A saved state may come from someone else, and a wrong number in it may crash the process or loop
+    forever. Two checks of ``set_state`` prevent that: the bounds of each ``Field``, and
+    ``problems`` for other conditions, such as indices into lists that have become shorter, entities
+    that refer to each other, and numbers that depend on others. For example::
 
         def problems(g, game):
             carried = g.carried[game, : g.robots[game]]
@@ -124,32 +124,34 @@ class CompiledGame:
             }
 
     Args:
-        obs_space: What the rows observe.
-        action_space: What they can do.
+        obs_space: The observation space.
+        action_space: The action space.
         state: The fields by name.
-        reset: ``(g, game)`` begins an episode. Fields are then what the last one left.
+        reset: ``(g, game)`` begins an episode. Fields have their values of the episode before.
         step: ``(g, game, chosen...)`` plays one step, and returns the reward and whether the
             episode is over. ``chosen`` is one int64 array (A,) for each action of the space, in
             its order, with a legal choice for each actor: a label's or an entity's index.
-            With seats ``(g, game, seat, chosen...)`` notes what a seat that was asked has chosen.
-        entities: Where entities come from, for each type of the space.
-        actions: Who can take each action of the space.
-        settings: Whole numbers and floats that are the same in all games.
-        max_steps: Cuts episodes off after so many steps; None: nothing does.
-        metrics: Numbers about episodes, each the field that holds it when one ends. Its shape is
-            (), or (seats,).
-        global_features: ``(g, game, out)`` writes them into ``out`` (G,).
-        seats: How many rows, one after the other, play one game together. Then the functions of
+            With seats ``(g, game, seat, chosen...)`` stores the choices of a seat.
+        entities: The source of the entities of each type of the space.
+        actions: The actors of each action of the space.
+        settings: Integers and floats that are the same in all games.
+        max_steps: Number of steps after which episodes are cut off; None for no limit.
+        metrics: Metrics of episodes, each with the name of the field that holds it at the end of an
+            episode. The shape of the field is (), or (seats,).
+        global_features: ``(g, game, out)`` writes the global features into ``out`` (G,).
+        seats: Number of consecutive rows that play one game. With seats, the functions of
             ``entities``, ``actions`` and ``global_features`` take ``(g, game, seat, ...)``.
-        asks: With seats: ``(g, game, seat)`` says whether the seat must decide now; None: it does.
-        resolve: With seats: ``(g, game, reward)`` plays the step that seats have chosen, adds to
-            ``reward`` (seats,), which is 0 before, and returns whether the episode is over. Where
-            seats come and go it is ``(g, game, reward, left)``, and notes in ``left`` (seats,),
-            which is False before, whose episode ends though the game goes on. Who has left is not
-            asked in that step; ``asks`` lets somebody in there from the next one on.
-        problems: ``(g, game)`` returns what a state must not have, as a noun, and whether it has
-            it. Called once for each saved game, when all fields are within their bounds, and run
-            by Python, as is all that it calls; it may write to ``g``, a copy.
+        asks: With seats: ``(g, game, seat)`` returns True if the seat must act; None: it always
+            must.
+        resolve: With seats: ``(g, game, reward)`` plays the step with the choices of the seats,
+            adds to ``reward`` (seats,), which is 0 before, and returns whether the episode is over.
+            If seats leave and join, it is ``(g, game, reward, left)``, and sets ``left`` (seats,),
+            which is False before, for seats whose episode ends while the game continues. These
+            seats do not act in that step; ``asks`` lets them join again from the next step on.
+        problems: ``(g, game)`` returns a dict from descriptions of invalid states, as nouns, to
+            True if the state is invalid. Called once for each saved game when all fields are within
+            their bounds. Python runs it and all functions that it calls; it may write to ``g``, a
+            copy.
     """
 
     obs_space: ObsSpace
@@ -169,7 +171,7 @@ class CompiledGame:
     problems: Function | None = None
 
     def __post_init__(self) -> None:
-        """Check that all parts are there and fit together, else SettingError."""
+        """Check that all parts are given and fit together, or raise SettingError."""
         check_action_space(self.action_space)
         _check_names("entities", self.entities, "obs_space", self.obs_space.entities)
         _check_names("actions", self.actions, "action_space", self.action_space)
@@ -179,7 +181,7 @@ class CompiledGame:
             _check_name("setting", name)
             if name in self.state or not isinstance(value, bool | int | float):
                 raise SettingError(
-                    f"setting {name!r} is no number of its own",
+                    f"setting {name!r} is not a number, or has the name of a field",
                     expected="a name that no field has, with an int, a float or a bool",
                     received=shorten(value),
                 )
@@ -209,7 +211,7 @@ class CompiledGame:
         if bool(self.obs_space.global_features) != (self.global_features is not None):
             raise SettingError(
                 "global_features do not fit the observation space",
-                expected="a function where the space has global features, else None",
+                expected="a function if the space has global features, else None",
             )
         for name, source in self.entities.items():
             self._check_entities(f"entities[{name!r}]", source, name, who)
@@ -221,11 +223,11 @@ class CompiledGame:
 
     @property
     def may_leave(self) -> bool:
-        """True if seats come and go while the game goes on."""
+        """True if seats leave and join during a game."""
         return self.resolve is not None and _parameters(self.resolve) > 3
 
     def most_entities(self, name: EntityName) -> int:
-        """Return the most entities of a type that one frame can have."""
+        """Return the largest number of entities of a type in a frame."""
         source = self.entities[name]
         if source.window is not None:
             return self.obs_space.grids[name].size
@@ -239,7 +241,7 @@ class CompiledGame:
         fits = (len(shape) == 2 and width == 1) or shape[2:] == (width,)
         if grid is None or not fits or shape[0] < grid.shape[0] or shape[1] < grid.shape[1]:
             raise SettingError(
-                f"{what}: there is no window of a map",
+                f"{what}: the window does not fit a map",
                 expected="a Grid, and as rows a field of shape (height, width, features) that is "
                 "at least as large",
                 received=f"rows={shorten(source.rows)}" + (f" of shape {shape}" if shape else ""),
@@ -276,8 +278,8 @@ class CompiledGame:
         selects = isinstance(space, SelectEntityActionSpace)
         if isinstance(space, SelectEntitiesActionSpace):
             raise SettingError(
-                f"{what}: a compiled game cannot let its actors select several entities",
-                expected="actions with choices, or that select an entity",
+                f"{what}: actors of a compiled game cannot select several entities",
+                expected="categorical or select-entity actions",
                 received=shorten(space),
             )
         if (actors.of is None) != is_global or (actors.of is not None and actors.of not in types):
@@ -302,7 +304,7 @@ class CompiledGame:
     ) -> tuple[int, ...]:
         if name not in self.state:
             raise SettingError(
-                f"{what}: there is no field {name!r}",
+                f"{what}: field {name!r} does not exist",
                 options=self.state,
                 hint=nearest(name, self.state),
             )
@@ -331,8 +333,8 @@ def _check_names(what: str, given: Iterable[str], where: str, names: Iterable[st
 def _check_name(what: str, name: object) -> None:
     if not isinstance(name, str) or not name.isidentifier() or name in RESERVED:
         raise SettingError(
-            f"{what} {shorten(name)} cannot be called that",
-            expected=f"a name of Python's that is not one of {RESERVED}",
+            f"{shorten(name)} is not a valid name of a {what}",
+            expected=f"a Python identifier that is not one of {RESERVED}",
         )
 
 
@@ -354,16 +356,16 @@ def _check_field(name: str, own: object) -> None:
 
 
 def _check_function(what: str, function: object, parameters: int) -> None:
-    """Raise unless it can be compiled apart from where it stands, with so many arguments."""
+    """Raise SettingError unless a function is at the top level and has ``parameters`` arguments."""
     if function is None:
         return
     plain = inspect.unwrap(getattr(function, "py_func", function))  # type: ignore[arg-type]
     if not inspect.isfunction(plain) or plain.__closure__:
         raise SettingError(
             f"{what} is not a function at the top level of a module",
-            expected="def ...: without variables of functions around it",
+            expected="def ... without variables of enclosing functions",
             received=shorten(function),
-            hint="numbers that it needs are settings",
+            hint="pass numbers that it needs as settings",
         )
     given = _parameters(function)
     if given != parameters:
@@ -375,6 +377,6 @@ def _check_function(what: str, function: object, parameters: int) -> None:
 
 
 def _parameters(function: object) -> int:
-    """Return the number of arguments that a function takes; 0 of what is none."""
+    """Return the number of arguments of a function, or 0 for other objects."""
     plain = inspect.unwrap(getattr(function, "py_func", function))  # type: ignore[arg-type]
     return len(inspect.signature(plain).parameters) if inspect.isfunction(plain) else 0

@@ -1,4 +1,4 @@
-"""From the flat arrays that a compiled game writes to a ``VecObs``, and back to its choices."""
+"""Conversion of the flat arrays of a compiled game to a ``VecObs``, and of actions to choices."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ _Whole: TypeAlias = npt.NDArray[np.int64]
 class Written:
     """The arrays that a kernel writes, as ``kernel_text`` describes them.
 
-    All but ``shown`` and ``metrics`` are written over by its next call.
+    The next call overwrites all arrays except ``shown`` and ``metrics``.
 
     Args:
-        lengths: Shape: (L, rows), of which the first ``count`` columns are meant.
-        shown: A copy of it.
+        lengths: Lengths of the lists, in the first ``count`` columns. Shape: (L, rows).
+        shown: A copy of ``lengths``.
         frames: The buffers.
-        rows: Shape: (rows,), of which the first ``count`` are meant.
-        over: Whether the game has ended. Shape: (games,).
-        last_lengths: Shape: (K, rows), of which the first ``cut_off`` columns are meant.
+        rows: The rows, in the first ``count`` elements. Shape: (rows,).
+        over: True for games that have ended. Shape: (games,).
+        last_lengths: Lengths for ``last``, in the first ``cut_off`` columns. Shape: (K, rows).
         last: The buffers of last observations.
         metrics: Shape: (M, rows).
-        totals: How many lines of each buffer are meant, L numbers.
-        last_totals: The same of ``last``, K numbers.
+        totals: The number of used rows of each buffer, L numbers.
+        last_totals: The number of used rows of each buffer of ``last``, K numbers.
         count: The number of frames.
         cut_off: The number of rows that were cut off.
         ended: The number of episodes that ended.
@@ -61,10 +61,10 @@ class Written:
 
 
 class FrameWriter:
-    """Makes the ``VecObs`` of what kernels wrote: ragged buffers copy it.
+    """A writer of ``VecObs`` from copies of the arrays of kernels.
 
     Args:
-        game: What is played.
+        game: The game.
         plan: The lists of its frames.
         rows: The number of rows R.
     """
@@ -84,7 +84,7 @@ class FrameWriter:
         self._answered: Written | None = None
 
     def room(self, rows: int) -> tuple[Arrays, Arrays]:
-        """Return the buffers ``frames`` and ``last`` of so many rows."""
+        """Return the buffers ``frames`` and ``last`` for ``rows`` rows."""
         game, plan, types = self._game, self._plan, self._game.obs_space.entities
         most = {name: game.most_entities(name) for name in game.entities}
 
@@ -120,7 +120,7 @@ class FrameWriter:
         lengths = one.shown if count == one.shown.shape[1] else one.shown[:, :count]
         features: dict[str, Any] = {}
         masks: dict[str, Any] = {}
-        # Written out for speed: a function for each list would cost a fifth of all this.
+        # Without a function for each list, which would take a fifth of the time.
         blanks = self._blanks_of(count)
         for name, k in self._types:
             total = totals[k]
@@ -172,7 +172,7 @@ class FrameWriter:
     ) -> tuple[dict[ActionName, RaggedBufferI64], list[npt.NDArray[np.int64]]] | None:
         """Return the actions in order if they fit the last frames, or None.
 
-        None says only that this quick check did not see that they are.
+        Actions for which this quick check returns None may still be valid.
 
         Returns:
             The actions, and the choices in each of them, (A, 1).
@@ -206,7 +206,7 @@ class FrameWriter:
     def check_lengths(self, chosen: Sequence[npt.NDArray[np.int64]]) -> None:
         """Raise ActionShapeError unless there is a choice for each actor of the last frames.
 
-        Choices have been compared with an observation that others could change.
+        The observation with which choices were compared may have been changed.
         """
         one = self._answered
         for (name, row), own in zip(self._plan.actors.items(), chosen, strict=True):
@@ -240,10 +240,10 @@ class FrameWriter:
         )
 
     def _blanks_of(self, frames: int) -> list[Any]:
-        """For each buffer so many empty frames; a copy costs a quarter of new ones."""
+        """Return ``frames`` empty frames of each buffer; copies are four times as fast."""
         blanks = self._blanks.get(frames)
         if blanks is None:
-            if len(self._blanks) > 1000:  # seats that take turns have all numbers of frames
+            if len(self._blanks) > 1000:  # games with turns have many numbers of frames
                 self._blanks.clear()
             none = np.zeros(frames, np.int64)
             blanks = [_KINDS[own.dtype](own, none.copy()) for own in self._nothing]

@@ -1,8 +1,8 @@
-"""The one kernel that plays a compiled game, written for it as text, as ``dataclass`` does.
+"""The kernel of a compiled game, whose source is generated as text.
 
-Numba calls no functions from a list that it is given, and a call for each part of an observation
-would take longer than the part. So the loops over games are written out with the game's own
-functions in their places, and compiled as one. ``print(kernel_text(game))`` shows them.
+Numba cannot call functions from a list, and a call for each part of an observation would take
+longer than the part itself. The loops over games are therefore generated with calls of the game's
+functions, and compiled as one function. ``print(kernel_text(game))`` shows them.
 """
 
 from __future__ import annotations
@@ -27,20 +27,21 @@ STEP, RESET, SHOW = range(3)
 """Modes of a call of the kernel: play a step, begin all episodes, or only observe."""
 
 WRONG_COUNT, WRONG_REWARD, WRONG_WINDOW = 1, 2, 3
-"""The first of the kernel's ``totals`` where it is not 0."""
+"""Values of the first of the kernel's ``totals`` for errors; 0 without an error."""
 
 
 @dataclass(frozen=True)
 class KernelPlan:
     """The lists of a frame, and their places.
 
-    Each list has a row in ``lengths`` and a buffer of the same number; masks of categorical
-    actions, as long as the list of their actors, and global features have the buffers behind.
+    Each list has a row in ``lengths`` and a buffer of the same number. The buffers after them are
+    for masks of categorical actions, which are as long as the list of their actors, and for global
+    features.
 
     Args:
-        actors: The list of each action's actors; entities have the first ones, in their order.
-        actees: The list of what each select-entity action selects from.
-        pairs: The list of its mask, where it has one.
+        actors: The list of each action's actors; the first lists are those of entities, in order.
+        actees: The list of each select-entity action's actees.
+        pairs: The list of its mask, if it has one.
         masks: The buffer of each categorical action's mask.
         lists: The number of lists L.
         metrics: The names of all metrics, in order.
@@ -80,7 +81,7 @@ def game_kernel(game: CompiledGame, in_python: bool = False) -> Any:
 
     Args:
         game: The game.
-        in_python: Return it as a Python function, which keeps a game that is over as it is.
+        in_python: True to return a Python function, which does not reset games that are over.
     """
     functions = tuple(_functions(game).items())
     if in_python:
@@ -96,7 +97,7 @@ def _compiled(
     settings: tuple[str, ...],
 ) -> Any:
     first = getattr(functions[0][1], "py_func", functions[0][1])
-    # The cache is kept beside the file of ``reset``, by the name of the function.
+    # Numba keeps the cache beside the file of ``reset``, under the name of the function.
     named = "\n".join(f"{part} {function.__qualname__}" for part, function in functions)
     name = f"play_{hashlib.sha256((text + named).encode()).hexdigest()[:12]}"
     names = (*fields, "random", "steps", *settings, "max_steps")
@@ -116,7 +117,7 @@ def _exec_kernel(text: str, functions: tuple[tuple[str, Function], ...], game: C
 
 @functools.cache
 def _prepared(part: str, function: Function) -> Any:
-    """``reset``, which runs rarely, is called and may make arrays; all else is put in its place."""
+    """Compile a function: ``reset``, which runs rarely, to be called, all others to be inlined."""
     if hasattr(function, "py_func"):
         return function
     return with_arrays(function) if part == "reset" else inlined(function)
@@ -128,7 +129,7 @@ def fixed_counts(game: CompiledGame) -> tuple[int, ...]:
 
 
 def _fixed(game: CompiledGame) -> dict[str, int]:
-    """By their names in the text, counts of entity types that are numbers, and sizes of grids."""
+    """Return constant counts of entity types and sizes of grids, by their names in the text."""
     fixed = dict[str, int]()
     for k, name in enumerate(game.obs_space.entities):
         own = game.entities[name]
@@ -140,7 +141,7 @@ def _fixed(game: CompiledGame) -> dict[str, int]:
 
 
 def _functions(game: CompiledGame) -> dict[str, Function]:
-    """Return the game's own functions by the names that they have in the text."""
+    """Return the game's functions by their names in the text."""
     named: dict[str, Any] = {
         "reset": game.reset,
         "step": game.step,
@@ -159,30 +160,30 @@ def _functions(game: CompiledGame) -> dict[str, Function]:
 def kernel_text(game: CompiledGame, resets: bool = True) -> str:
     """Return the source of ``play(mode, ...)``, which plays G games of S seats, R = G * S rows.
 
-    Without ``resets`` a game that is over stays as it is until all games begin anew: all of its
-    seats are shown, and nobody acts.
+    Without ``resets``, a game that is over is not reset until all games begin again: all of its
+    seats are shown, and none acts.
 
     Arguments of ``play``, filled or changed except where it says otherwise:
         mode: ``STEP``, ``RESET`` or ``SHOW``; read.
         fields: The game's state, then ``random`` and ``steps``. Shape of each: (G, ...).
         settings: The game's, then ``max_steps``; read. Numbers are not written into the text, as
             a game with other settings would be compiled again.
-        counts: The numbers of those entity types that always have as many, and the heights and
-            widths of windows; read.
+        counts: The numbers of entities of types with a constant number, and the heights and widths
+            of windows; read.
         returns, taken: Of running episodes: rewards, float64, and decisions, int32. Shape: (R,).
         reward, done, truncated: As in ``VecObs``. Shape: (R,).
         metrics: Those of ``KernelPlan``, NaN where no episode ended. Shape: (M, R).
         chosen: The choices of all actors for each action, int64, (A, 1); read.
-        shown: A copy of ``lengths``, to be given away.
-        over: Whether a game has ended in the step. Shape: (G,), bool.
-        asked, rows: Whether a row must decide, and the rows that do. Shape: (R,), bool and int64.
-        lengths: How long the lists of each frame are, see ``KernelPlan``; first those of the frames
-            that ``chosen`` answers. Shape: (L, R), int64.
+        shown: A copy of ``lengths`` for users.
+        over: True for games that have ended in the step. Shape: (G,), bool.
+        asked, rows: True for rows that must act, and their numbers. Shape: (R,), bool and int64.
+        lengths: The lengths of the lists of each frame, see ``KernelPlan``; before the call those
+            of the frames of ``chosen``. Shape: (L, R), int64.
         frames: The lists, one frame after the other.
         last_lengths, last: The same for the entities of truncated rows, (K, R).
-        totals: A status with three numbers about it, how many episodes ended, how many rows were
-            cut off, and frames there are, then the length of each list in all frames and of each
-            in ``last``. Shape: (7 + L + K,), int64.
+        totals: A status with three numbers about it; the numbers of ended episodes, of rows that
+            were cut off, and of frames; then the length of each list in all frames, and of each in
+            ``last``. Shape: (7 + L + K,), int64.
     """
     plan = KernelPlan.of(game)
     types = range(len(game.entities))
@@ -211,7 +212,7 @@ def kernel_text(game: CompiledGame, resets: bool = True) -> str:
 
 
 def _step_lines(game: CompiledGame, plan: KernelPlan) -> list[str]:
-    """Play a step in all games, and note what it led to."""
+    """Return the lines that play a step in all games and store its results."""
     actions, leave = range(len(plan.actors)), game.may_leave
     who = "game" if game.seats is None else "game, seat"
     # Arrays of choices begin where those of the frame before ended.
@@ -243,7 +244,7 @@ def _step_lines(game: CompiledGame, plan: KernelPlan) -> list[str]:
         metric: f"g.{name}[game{', seat' if game.state[name].shape else ''}]"
         for metric, name in game.metrics.items()
     }
-    # A place that nobody has taken has no episode that could end.
+    # A seat without decisions has no episode that could end.
     ends = (
         [
             "truncated[row] = cut and not done[row] and taken[row] > 0",
@@ -278,7 +279,7 @@ def _step_lines(game: CompiledGame, plan: KernelPlan) -> list[str]:
 
 
 def _end_lines(game: CompiledGame, plan: KernelPlan) -> list[str]:
-    """Note the last entities of what was cut off, and begin anew the games that are over."""
+    """Return the lines that store the last entities of truncated rows and reset games."""
     types = range(len(game.entities))
     return [
         "cut_off = 0",
@@ -298,14 +299,17 @@ def _end_lines(game: CompiledGame, plan: KernelPlan) -> list[str]:
 
 
 def _show_lines(game: CompiledGame, plan: KernelPlan, resets: bool) -> list[str]:
-    """Write the frames of all rows that must decide; without ``resets`` of finished rows, too."""
+    """Return the lines that write the frames of all rows that must act.
+
+    Without ``resets``, they also write the frames of finished rows.
+    """
     types, others = range(len(game.entities)), range(len(game.entities), plan.lists)
     asks = f"asks(g, {_who(game)})" if game.asks else "True"
     if game.may_leave:
         asks = f"(over[game] or not done[row]) and {asks}"
     actions = _action_lines(game, plan)
     if not resets:
-        # Who has left shows nothing any more.
+        # A seat that has left has no frame.
         asks = f"{'truncated' if game.may_leave else 'done'}[row] if over[game] else {asks}"
         nobody = [f"{_lengths(row)} = 0" for row in others]
         actions = ["if over[game]:", *_indent(4, nobody or ["pass"]), "else:", *_indent(4, actions)]
@@ -326,7 +330,7 @@ def _show_lines(game: CompiledGame, plan: KernelPlan, resets: bool) -> list[str]
 
 
 def _entity_lines(game: CompiledGame, plan: KernelPlan, buffers: str) -> list[str]:
-    """Return the entities and global features of one row."""
+    """Return the lines that write the entities and global features of one row."""
     who, lines = _who(game), list[str]()
     for k, name in enumerate(game.obs_space.entities):
         source, columns = game.entities[name], range(len(game.obs_space.entities[name].features))
@@ -341,7 +345,7 @@ def _entity_lines(game: CompiledGame, plan: KernelPlan, buffers: str) -> list[st
                 "max(y0, x0)",
                 "    return",
                 f"for y in range(height{k}):",
-                # Lines, as an index that might be negative is looked at for each cell.
+                # Slices of a line, because Numba checks each index that might be negative.
                 f"    line = g.{source.rows}[game, y0 + y, x0 : x0 + width{k}]",
                 f"    into = {buffers}[{k}][a{k} + y * width{k} : a{k} + (y + 1) * width{k}]",
                 f"    for x in range(width{k}):",
@@ -376,7 +380,7 @@ def _entity_lines(game: CompiledGame, plan: KernelPlan, buffers: str) -> list[st
 
 
 def _action_lines(game: CompiledGame, plan: KernelPlan) -> list[str]:
-    """Return the actors of each action in one row, and what they may choose."""
+    """Return the lines that write the actors of each action in one row, and their masks."""
     types = list(game.obs_space.entities)
     base = {name: " + ".join(["0", *(f"n{i}" for i in range(k))]) for k, name in enumerate(types)}
     lines: list[str] = []
@@ -407,7 +411,7 @@ def _action_lines(game: CompiledGame, plan: KernelPlan) -> list[str]:
 def _select_lines(
     game: CompiledGame, plan: KernelPlan, name: ActionName, j: int, base: Mapping[str, str]
 ) -> list[str]:
-    """Return a frame without actors has no actees, and one without actees no actors."""
+    """Return the lines of a select-entity action, which has neither actors nor actees alone."""
     row, to, types = plan.actors[name], plan.actees[name], list(base)
     actors = game.actions[name]
     targets = [k for k, kind in enumerate(types) if kind in actors.targets]
@@ -448,7 +452,7 @@ def _select_lines(
 def _each_actor(
     game: CompiledGame, actors: Actors, j: int, types: list[str], act: list[str]
 ) -> list[str]:
-    """``act`` for each entity that acts, ``i``; once for a global action."""
+    """Return the lines ``act`` for each entity ``i`` that acts, or once for a global action."""
     arguments = f"g, {_who(game)}" + ("" if actors.of is None else ", i")
     if actors.when is not None:
         act = [f"if when{j}({arguments}):", *_indent(4, act)]
@@ -476,7 +480,7 @@ def _lengths(row: int) -> str:
 
 
 def _each_seat(game: CompiledGame) -> list[str]:
-    """Return the head of a loop over the rows of a game; without seats it is no loop."""
+    """Return the head of a loop over the rows of a game, or of a block without seats."""
     if game.seats is None:
         return ["if True:", "    row = game"]
     return ["for seat in range(seats):", "    row = game * seats + seat"]

@@ -1,4 +1,4 @@
-"""Compile games once, and again when anything that a kernel contains changes."""
+"""Compilation of games, which are compiled again if any code in their kernel changes."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ _HERE = Path(__file__).parent
 
 
 def compiled(function: Callable[..., Any]) -> Any:
-    """Compile a function that a game's ``reset``, ``step`` and the like call: into their kernel.
+    """Inline a function, called by a game's ``reset``, ``step`` and the like, in their kernel.
 
-    As a call with the arrays of a game as arguments it would cost half as much again. With
-    ``NUMBA_DISABLE_JIT=1`` the function stays what it is.
+    A call with the arrays of a game as arguments would take half as long again. With
+    ``NUMBA_DISABLE_JIT=1`` the function is not changed.
     """
     return _inside(function, forceinline=True)
 
 
 def inlined(function: Callable[..., Any]) -> Any:
-    """Compile a function as ``compiled`` does, for compiled code only, in two thirds of the time.
+    """Inline a function like ``compiled``, for compiled code only, with less compilation time.
 
-    It leaves out what Python needs for a call, and makes no arrays.
+    The function cannot be called from Python, and cannot make arrays.
     """
     options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "_nrt": False}
     return njit(nogil=True, forceinline=True, **options)(function)
 
 
 def with_arrays(function: Callable[..., Any]) -> Any:
-    """Compile a function that kernels call, and that may make arrays of its own."""
+    """Compile a function that kernels call and that may make arrays."""
     return _inside(function, _nrt=True)
 
 
 def called(function: Callable[..., Any]) -> Any:
-    """Compile a function that a large game calls often, where ``compiled`` would copy it."""
+    """Compile a function that a large game calls in many places, without inlining it."""
     return _inside(function, _nrt=False)
 
 
@@ -58,7 +58,7 @@ def _inside(function: Callable[..., Any], **options: Any) -> Any:
 
 
 class _Inside(CPUDispatcher):
-    """A function whose code is part of kernels only; Python runs it as Python."""
+    """A function that is compiled within kernels only, and not for calls from Python."""
 
     def __call__(self, *args: Any) -> Any:
         return wrapping(interpreted(self))(*args)
@@ -67,18 +67,17 @@ class _Inside(CPUDispatcher):
 def kernel(function: Callable[..., Any], text: str = "") -> Any:
     """Compile ``function`` with Numba, without the GIL, and keep the result on disk.
 
-    Numba's cache notices changes of the function's own file only. A kernel contains the functions
-    that it calls and the constants of the rules, from other files: without more it would go on
-    playing by old rules. Kept code is therefore used only while all Python files in the folders of
-    these functions, all in this one, the constants, and ``text`` are what they were. With
-    ``NUMBA_DISABLE_JIT=1`` the function stays what it is.
+    Numba's cache detects changes of the function's own file only, but a kernel contains functions
+    and constants from other files. Cached code is therefore used only if all Python files in the
+    folders of these functions, those in this folder, the constants, and ``text`` are unchanged.
+    With ``NUMBA_DISABLE_JIT=1`` the function is not changed.
 
-    A kernel makes no arrays. Numba then leaves out the counting of references to those that it is
-    given, which took longer than a step of a small game.
+    A kernel makes no arrays. Reference counting is therefore disabled, because it took longer than
+    a step of a small game.
 
     Args:
-        function: What Python calls.
-        text: The function itself, where it stands in no file.
+        function: The kernel.
+        text: The source of the function, if it is in no file.
     """
     try:
         made: Any = njit(cache=True, nogil=True, _nrt=False, no_cfunc_wrapper=True)(function)
@@ -87,14 +86,14 @@ def kernel(function: Callable[..., Any], text: str = "") -> Any:
         keep_compiled(made, *_contents(function), folder_digest(_HERE), text)
         is_kept = True
     except (AttributeError, RuntimeError, OSError):
-        # Another version of Numba, or no folder to write to: compile anew in each process.
+        # With another version of Numba, or without a writable folder, compile in each process.
         made, is_kept = njit(nogil=True, _nrt=False)(function), False
     announce_compiling(made, function.__module__, "5 to 40 seconds", kept=is_kept)
     return made
 
 
 def _contents(function: Callable[..., Any]) -> Iterator[str]:
-    """Yield digests of all that a function may contain when it is compiled."""
+    """Yield digests of all code that a function may contain when it is compiled."""
     found, folders, constants = set[FunctionType](), set[Path](), set[str]()
     waiting: list[Any] = [function]
     while waiting:
@@ -119,7 +118,7 @@ def _contents(function: Callable[..., Any]) -> Iterator[str]:
 
 
 def _names(code: CodeType) -> Iterator[str]:
-    """Yield the names that a function, and those within it, may take from their module."""
+    """Yield the global names that a function, and functions defined in it, may use."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -127,9 +126,9 @@ def _names(code: CodeType) -> Iterator[str]:
 
 
 def interpreted(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of a game as Python runs it, and all that it calls with it.
+    """Return the Python version of a function of a game, which also calls Python versions.
 
-    Compiling a large game takes half a minute, which a single game for a picture need not wait for.
+    A single game, for instance for a picture, need not wait half a minute for a compilation.
     """
     plain: Any = getattr(function, "py_func", function)
     scope = _interpreted_globals(plain.__globals__)
@@ -140,7 +139,7 @@ def interpreted(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _plainly(value: Any) -> Any:
-    """Return a compiled function, or one of a module that has some, as Python runs it."""
+    """Return the Python version of a compiled function, or of a function that may call some."""
     calls = isinstance(value, FunctionType) and any(map(_is_compiled, value.__globals__.values()))
     return interpreted(value) if calls or _is_compiled(value) else value
 
@@ -156,13 +155,16 @@ def _interpreted_globals(scope: dict[str, Any]) -> dict[str, Any]:
     """Return a copy of a module's globals with interpreted functions in place of compiled ones."""
     if id(scope) not in _INTERPRETED:
         copy = dict(scope)
-        _INTERPRETED[id(scope)] = scope, copy  # before its functions, which may call each other
+        _INTERPRETED[id(scope)] = (
+            scope,
+            copy,
+        )  # before its functions are added, because they may call each other
         copy.update({name: _plainly(value) for name, value in scope.items()})
     return _INTERPRETED[id(scope)][1]
 
 
 def wrapping(function: Callable[..., Any]) -> Any:
-    """Without compiling, NumPy warns where random numbers wrap around, as they should."""
+    """Suppress NumPy's warnings of the intended overflows of random numbers in Python."""
 
     @functools.wraps(function)
     def called(*args: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The reference ``VecEnv``: environments one after the other, in this process."""
+"""``ListEnv``, which plays environments one after the other in this process."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ __all__ = ["ListEnv"]
 
 @named_arguments(SettingError)
 class ListEnv(VecEnv):
-    """Steps a list of environments in a loop.
+    """Rows of environments that are stepped in a loop.
 
-    Observations are read when all rows have acted. An environment may use its arrays and lists
-    again in its next ``act`` or ``reset``; to change some that others show is an ObservationError.
-    Garbage is collected between steps, not within.
+    Observations are read after all rows have acted. An environment may reuse its arrays and lists
+    in its next ``act`` or ``reset``, but an ObservationError is raised if environments share them.
+    Garbage is collected between steps only.
 
     Args:
-        create_env: Makes one environment; called once for each row.
+        create_env: Function that makes one environment; called once for each row.
         num_envs: The number of rows R.
-        seed: Seeds all rows; row i draws from the i-th stream that is spawned from it.
-        first_row: The number of the first row in errors and seeds, where this is a part of a
-            larger whole.
+        seed: Seed of all rows; row i uses the i-th spawned random stream.
+        first_row: Number of the first row in errors and seeds, if the rows are a part of a larger
+            set.
         on_row: Called with (row, step) before a row's environment runs.
     """
 
@@ -56,14 +56,14 @@ class ListEnv(VecEnv):
     ) -> None:
         check_count("number of environments", num_envs)
         LIVE.add(self)
-        self._rows: ReadRows = None  # type: ignore[assignment]  # what the next actions answer
+        self._rows: ReadRows = None  # type: ignore[assignment]  # the frames of the next actions
         self._envs = RowEnvironments(first_row, on_row)
         self._episodes = EpisodeTrackers(num_envs)
         try:
             self._reader = RowReader(**self._envs.make(create_env, num_envs))
             self._envs.seed(seed)
         except BaseException:
-            with contextlib.suppress(EntityEnvError):  # the first error is the one to tell
+            with contextlib.suppress(EntityEnvError):  # report the first error
                 self._close()
             raise
 
@@ -83,7 +83,7 @@ class ListEnv(VecEnv):
         """Return True if every environment saves and restores its state."""
         if not all(env.has_state() for env in self._envs):
             return False
-        # All environments have the same class; one that has not begun may have no state yet.
+        # All environments have the same class; before reset they may have no state.
         return self._rows is None or returns_state(next(iter(self._envs)))
 
     @uncollected
@@ -112,8 +112,8 @@ class ListEnv(VecEnv):
     def _restart(
         self, observations: list[Observation], over: list[int], cut_off: list[int]
     ) -> VecObs:
-        """Start new episodes in the rows that are over, and in those that a limit cut off."""
-        # What an episode ended with is read before its environment starts the next one.
+        """Start new episodes in the rows whose episodes ended or were cut off by a limit."""
+        # The last observation is read before its environment starts the next episode.
         places = self._envs.places
         ended, final = dict[int, tuple[float, Mapping[str, float]]](), None
         if over:
@@ -153,7 +153,7 @@ class ListEnv(VecEnv):
         )
 
     def _begin(self, observations: list[Observation], what: str) -> VecObs:
-        """Read what ``reset`` or ``set_state`` returned in all rows."""
+        """Read the observations that ``reset`` or ``set_state`` returned in all rows."""
         self._rows = self._reader.read(observations, self._envs.places(what))
         self._check_unfinished(self._rows, what)
         return replace(self._rows.obs, reward=np.zeros(len(observations), np.float32))
@@ -199,7 +199,7 @@ class ListEnv(VecEnv):
         return self._begin(observations, "set_state")
 
     def _check_wrappable(self) -> None:
-        """Any wrapper fits."""
+        """Do nothing: environments can be wrapped."""
 
     def _wrap_each(self, wrapper: Callable[[Environment], Environment]) -> None:
         self._envs.wrap(wrapper)

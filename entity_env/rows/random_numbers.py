@@ -21,7 +21,7 @@ _B11, _B27, _B30, _B31, _B32 = (np.uint64(bits) for bits in (11, 27, 30, 31, 32)
 
 
 def seeded_streams(seed: int, count: int) -> npt.NDArray[np.uint64]:
-    """Return the streams of ``count`` games; a game's stream does not depend on how many there are.
+    """Return the streams of ``count`` games; a stream does not depend on the number of games.
 
     Shape: (count,). Raises SeedError unless ``seed`` is a whole number of at least 0.
     """
@@ -42,15 +42,15 @@ def _bits(streams: npt.NDArray[np.uint64], game: int) -> Any:
 
 @compiled
 def random_int(streams: npt.NDArray[np.uint64], game: int, least: int, most: int) -> int:
-    """Return a whole number from ``least`` to ``most``, each as likely.
+    """Return a whole number from ``least`` to ``most``, uniformly distributed.
 
-    Multiplies 32 random bits by the number of choices (Lemire 2019, arXiv:1805.10941).
+    Multiply 32 random bits by the number of choices (Lemire 2019, arXiv:1805.10941).
 
     Args:
         streams: ``g.random`` of a game's functions. Shape: (G,).
-        game: The game that draws.
-        least: The least number.
-        most: The greatest one, less than ``least`` + 2^32.
+        game: The number of the game.
+        least: The smallest number.
+        most: The largest number, less than ``least`` + 2^32.
     """
     if least >= most:
         return least
@@ -58,12 +58,12 @@ def random_int(streams: npt.NDArray[np.uint64], game: int, least: int, most: int
     while True:
         product = (_bits(streams, game) >> _B32) * count
         low = product & _LOW
-        # What is below 2 ** 32 modulo count is unfair, and so below count: few need the division.
+        # Reject values below 2 ** 32 modulo count, for which ``low`` is below ``count``.
         if low >= count or low >= ((_LOW - count) + np.uint64(1)) % count:
             return least + int(product >> _B32)
 
 
 @compiled
 def random_float(streams: npt.NDArray[np.uint64], game: int) -> float:
-    """Return a number from 0 to 1, without 1; the arguments are those of ``random_int``."""
+    """Return a number from 0 (included) to 1 (excluded); see ``random_int`` for the arguments."""
     return float(_bits(streams, game) >> _B11) * (1.0 / (1 << 53))

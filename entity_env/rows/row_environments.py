@@ -1,4 +1,4 @@
-"""The environments behind rows: whatever their own code raises names the row and the step."""
+"""The environments of rows, with the row and the step in their errors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["RowEnvironments"]
 
 
 class RowEnvironments:
-    """Makes, seeds, plays and closes the environments of rows.
+    """The environments of rows, which are made, seeded, played and closed together.
 
     Args:
         first_row: The number of the first row in errors and seeds.
@@ -36,7 +36,7 @@ class RowEnvironments:
     def __init__(self, first_row: int, on_row: Callable[[int, int], None] | None) -> None:
         self.step = 0
         self.running: int | None = None
-        """The row whose own code runs."""
+        """The row whose environment is running."""
         self._first_row = first_row
         self._on_row = on_row
         self._envs: list[Environment] = []
@@ -51,7 +51,7 @@ class RowEnvironments:
         return iter(self._envs)
 
     def make(self, create_env: Callable[[], Environment], count: int) -> dict[str, Any]:
-        """Make all environments; those of a failed attempt are there to be closed.
+        """Make all environments; after an error, those made so far can be closed.
 
         Returns:
             Their ``obs_space`` and ``action_space``, which must be the same.
@@ -64,26 +64,26 @@ class RowEnvironments:
         return spaces[0]
 
     def wrap(self, wrapper: Callable[[Environment], Environment]) -> None:
-        """Put a wrapper that keeps the spaces around each; all of them, or none after an error."""
+        """Wrap each environment; check that the spaces do not change. After an error none is."""
         wrapped = [self._made(row, "wrapper", wrapper, env) for row, env in enumerate(self._envs)]
         self._check_apart("wrapper", wrapped)
         spaces = [*self._spaces(self._envs[:1]), *self._spaces(wrapped)]
         check_same_spaces(spaces, lambda i: f"{self.where(max(i - 1, 0))}, wrapper")
         self._envs = wrapped
-        self.seed(self._seed)  # wrappers may draw numbers of their own
+        self.seed(self._seed)  # wrappers may have random numbers, too
 
     def seed(self, seed: int) -> None:
-        """Seed all; row i draws from the i-th stream that is spawned from ``seed``."""
+        """Seed all environments; row i uses the i-th random stream spawned from ``seed``."""
         self._seed = seed = check_seed(seed)
         for row, env in enumerate(self._envs):
             stream = np.random.SeedSequence(seed, spawn_key=(self._first_row + row,))
-            # 32 bits: what every seeding function takes, numpy.random.seed included.
+            # 32 bits, because all seeding functions, such as numpy.random.seed, accept these.
             self.call(row, "seed", seed_environment, env, int(stream.generate_state(1)[0]))
 
     def reset(self, observations: list[Observation], rows: Sequence[int]) -> None:
-        """Put what ``rows`` show after a reset into ``observations``.
+        """Reset ``rows``, and write their observations into ``observations``.
 
-        Those whose episode is over before its first step are reset again.
+        Rows whose episode is over before its first step are reset again.
         """
         for _ in range(MOST_RESETS):
             for row in rows:
@@ -97,7 +97,7 @@ class RowEnvironments:
         raise never_begins().located(self.where(rows[0]))
 
     def act(self, actions: Sequence[dict[ActionName, Action]]) -> list[Observation]:
-        """One step of each environment; as ``call``, without a call more for each row."""
+        """Step each environment; like ``call``, without an additional call for each row."""
         observations = []
         row, note = 0, self._on_row
         try:
@@ -116,19 +116,19 @@ class RowEnvironments:
         return observations
 
     def close(self) -> None:
-        """Close all, then raise the first error."""
-        self._on_row = None  # the row to report is the one that ran, not the one that closes
+        """Close all environments, then raise the first error."""
+        self._on_row = None  # keep reporting the row that ran before
         failed: EntityEnvError | None = None
         for row, env in enumerate(self._envs):
             try:
                 self.call(row, "close", env.close)
-            except EntityEnvError as error:  # the others hold something to release, too
+            except EntityEnvError as error:  # close the other environments, too
                 failed = failed or error
         if failed is not None:
             raise failed
 
     def call(self, row: int, what: str, function: Callable[..., Any], *args: Any, **kw: Any) -> Any:
-        """Run the environment's own code; what it raises names the row and the step."""
+        """Call a function of an environment; errors name the row and the step."""
         if self._on_row is not None:
             self._on_row(self._first_row + row, self.step)
         self.running = row
@@ -166,9 +166,9 @@ class RowEnvironments:
         if env is make or not isinstance(env, Environment):
             raise ObservationError(
                 f"{what} did not make an environment",
-                expected="a subclass of entity_env.Environment, or what makes an instance",
+                expected="a subclass of entity_env.Environment, or a function that makes one",
                 received=shorten(env),
-                hint="the class itself, MyEnv and not MyEnv(): each row has one of its own"
+                hint="pass the class, MyEnv and not MyEnv(): each row has its own environment"
                 if isinstance(make, Environment)
                 else None,
             ).located(self.where(row))
@@ -180,7 +180,7 @@ class RowEnvironments:
             if seen.setdefault(id(env), row) != row:
                 raise ObservationError(
                     f"{what} made environment {self._first_row + seen[id(env)]} again",
-                    expected="an environment of its own for each row",
+                    expected="a new environment for each row",
                 ).located(self.where(row))
 
     def _spaces(self, envs: Sequence[Environment]) -> list[dict[str, Any]]:

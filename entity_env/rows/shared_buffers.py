@@ -1,10 +1,10 @@
-"""Notices environments that write into each other's observations.
+"""Detection of environments that write into each other's observations.
 
-``ListEnv`` reads observations when all rows have acted. An array that rows share and fill one after
-the other then shows the last row's values in all of them. Looking at every array of every row would
-cost more than reading them, and would refuse tables that are shared and never change; so one row
-is watched, and only for what would be wrong: that it changes while the others run. Rows that
-happen to end with the same values as the watched one are noticed in a later step.
+``ListEnv`` reads observations after all rows have acted. An array that rows share and fill one
+after the other would have the last row's values in all of them. Comparing the arrays of all rows
+would take longer than reading them, and would not allow shared constant tables. One row is
+therefore checked for changes while the others run. A row that happens to have the same values as
+the checked row is detected in a later step.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ __all__ = ["Watch"]
 
 
 class Watch:
-    """Remembers what a row's observation shows now.
+    """The current contents of a row's observation.
 
     Args:
-        observations: Those of all rows; the others may still be missing.
-        row: The row to watch; None watches nothing.
-        rows: The number of all rows; one alone is not watched.
+        observations: The observations of all rows; those of other rows may still be missing.
+        row: The row to check, or None.
+        rows: The number of rows; a single row is not checked.
     """
 
     def __init__(self, observations: Sequence[Observation], row: int | None, rows: int) -> None:
@@ -42,13 +42,13 @@ class Watch:
         self._before = {} if self._row is None else _written(observations[self._row])
 
     def check(self, where: Callable[[int], str]) -> None:
-        """Compare with what the observation shows now, when the others have run.
+        """Compare the contents with those after the other rows have run.
 
         Args:
-            where: The place of the i-th observation, for errors.
+            where: Function that returns the place of observation i, for errors.
 
         Raises:
-            ObservationError: It has changed.
+            ObservationError: The observation has changed.
         """
         if self._row is None:
             return
@@ -57,14 +57,14 @@ class Watch:
             return
         old, new = (_by_name(marshal.loads(w)) if isinstance(w, bytes) else w for w in written)
         part = next((name for name in {**old, **new} if new.get(name) != old.get(name)), None)
-        if part is None:  # equal values, written in two ways
+        if part is None:  # equal values in different forms
             return
         sharers = [row for row in range(len(self._observations)) if self._is_shared(part, row)]
         raise ObservationError(
             f"{part} changed after the environment had returned them, while others ran",
-            expected="arrays and lists of each environment's own",
+            expected="separate arrays and lists for each environment",
             received=f"the same memory as from {where(sharers[0])}" if sharers else None,
-            hint="return a copy, such as array.copy(), of what environments share and change",
+            hint="return copies, such as array.copy(), of arrays that environments change",
         ).located(where(self._row))
 
     def _is_shared(self, part: str, row: int) -> bool:
@@ -83,7 +83,7 @@ class Watch:
 def _contents(observation: Any) -> list[Any]:
     """Return the arrays of an observation: a dict for each of ``_KINDS`` and actions.
 
-    The last element has what is there once, see ``_ONCE``.
+    The last element has the parts in ``_ONCE``.
     """
     try:
         return [
@@ -93,7 +93,7 @@ def _contents(observation: Any) -> list[Any]:
             {name: _PARTS.get(type(who), _mask)(who) for name, who in observation.actions.items()},
             _once(observation),
         ]
-    except Exception:  # whatever an odd object raises; whoever reads it says what is wrong
+    except Exception:  # an object may raise anything; the reader raises the error
         return []
 
 
@@ -145,4 +145,4 @@ _PARTS: Mapping[type, Callable[[Any], tuple[Any, ...]]] = {
 _ONCE = ("the global features", "the metrics", "the reward", "done", "truncated")
 _once = attrgetter("global_features", "metrics", "reward", "done", "truncated")
 _VERSION = 2
-"""Equal bytes for equal values: without references to earlier ones."""
+"""The version of marshal's format without references, in which equal values have equal bytes."""

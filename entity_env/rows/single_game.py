@@ -1,11 +1,11 @@
-"""Single games of a compiled class, run by Python: for checks, pictures, the terminal and replays.
+"""Single games of compiled rows, run by Python, for checks, pictures, the terminal and replays.
 
     class Snake(CompiledEnvironment):
         rows = SnakeRows
 
     observation = Snake(size=8).reset()
 
-They play the same functions as the rows, without compiling them, and so the same game.
+They call the same functions as the rows, without compiling them.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 __all__ = ["CompiledEnvironment", "CompiledPlayers"]
 
 _OF_EPISODES = ("episodic_reward", "episodic_length")
-"""Metrics that whoever plays the environment counts."""
+"""Metrics that are added by the rows or functions that play the environment."""
 
 
 class _SingleGame(Playable):
     """One game of ``rows``, with its settings.
 
-    The random numbers of the game are the rows' own: ``seed`` begins the stream that the first row
-    of ``rows(seed=...)`` has, and a saved state contains it.
+    The random numbers are those of the rows: ``seed`` starts the stream of the first row of
+    ``rows(seed=...)``, and a saved state contains it.
     """
 
     rows: ClassVar[Callable[..., CompiledRows]]
     """The class of rows that plays the game; it takes ``num_envs``, ``seed`` and the settings."""
 
     def __init_subclass__(cls) -> None:
-        """Give the class the settings of the rows, and what they say of files among these."""
+        """Copy the signature of the rows, and their lists of settings with files, to the class."""
         if "rows" in vars(cls):
             given = inspect.signature(cls.rows).parameters.values()
             settings = [own for own in given if own.name not in ("num_envs", "seed")]
@@ -65,9 +65,9 @@ class _SingleGame(Playable):
         self._is_over = False
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        """Return a game of its own at the same moment; copied rows would share no arrays."""
+        """Return a separate game with the same state; copied rows would not share arrays."""
         made = type(self)(**self._settings)
-        kept = {"_obs": self._obs, "_shown": self._shown}  # nobody changes them
+        kept = {"_obs": self._obs, "_shown": self._shown}  # never changed
         own = {name: value for name, value in vars(self).items() if name not in ("_rows", *kept)}
         vars(made).update(deepcopy(own, memo), **kept)
         if self._obs is not None:
@@ -104,11 +104,11 @@ class _SingleGame(Playable):
         return {"rows": self._rows.get_state()}
 
     def render(self, **kwargs: Any) -> npt.NDArray[np.uint8]:
-        """Return a picture of the first seat that is asked. Shape: (H, W, 3), uint8."""
+        """Return a picture of the first seat that must act. Shape: (H, W, 3), uint8."""
         return self._rows.draw_row(int(self._begun().rows[0]), **kwargs)
 
     def close(self) -> None:
-        """Release what the rows hold."""
+        """Release the resources of the rows."""
         self._rows.close()
 
     def _reset(self) -> VecObs:
@@ -120,12 +120,12 @@ class _SingleGame(Playable):
     def _set_state(self, state: Mapping[str, Any]) -> VecObs:
         if not isinstance(state, Mapping) or "rows" not in state:
             raise StateError(
-                "the saved state is not one of this game",
+                "the saved state is not a state of this game",
                 expected='{"rows": ...}',
                 received=shorten(state),
             )
         obs = self._rows.set_state(state["rows"])
-        self._seed = None  # the state has random numbers of its own
+        self._seed = None  # the state has its own random numbers
         return self._show(obs)
 
     def _play(self, actions: Sequence[Mapping[ActionName, Action]]) -> VecObs:
@@ -188,7 +188,7 @@ class CompiledEnvironment(_SingleGame, Environment):
 class CompiledPlayers(_SingleGame, MultiPlayerEnvironment):
     """One game of compiled rows for several players; a subclass names the class of the rows.
 
-    A seat is called by its number, unless the subclass overrides ``seats``.
+    The name of a seat is its number, unless the subclass overrides ``seats``.
     """
 
     def seats(self) -> Sequence[Any]:
@@ -196,7 +196,7 @@ class CompiledPlayers(_SingleGame, MultiPlayerEnvironment):
         return range(self.num_seats)
 
     def is_over(self) -> bool | None:
-        """Return True if the game is over, where seats come and go."""
+        """Return True if the game is over, for games whose seats leave and join; else None."""
         return self._is_over if self._rows.seats_may_leave else None
 
     def reset(self) -> SeatObservations:
@@ -216,7 +216,7 @@ class CompiledPlayers(_SingleGame, MultiPlayerEnvironment):
         return self._observations()
 
     def _observations(self) -> SeatObservations:
-        """Return what the seats that must act see, and rewards and ends of the others."""
+        """Return observations for the seats that must act, and rewards and ends of the others."""
         obs, seats = self._begun(), self.seats()
         seen = {seats[row]: self._observation(i) for i, row in enumerate(obs.rows)}
         for row in np.flatnonzero((obs.reward != 0) | obs.done):

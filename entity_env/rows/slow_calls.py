@@ -1,7 +1,7 @@
-"""Names environments that do not return: a program that waits in silence looks like one that works.
+"""Messages about environments that do not return.
 
-Rows say what they run now (``VecEnv._running``), from what they note anyway. A thread looks at that
-now and then, so that a step costs nothing more.
+Rows report their running calls (``VecEnv._running``). A thread checks them from time to time, so
+that steps are not slower.
 """
 
 from __future__ import annotations
@@ -16,22 +16,24 @@ from entity_env.rows.vec_env import LIVE, VecEnv
 __all__ = ["SlowCalls", "naming_slow_calls"]
 
 _OFTEN = 0.25
-"""A look comes after this part of the time that a call may take, and after 5 seconds at most."""
+"""Part of the allowed time of a call between two checks, which is 5 seconds at most."""
 
 
 class SlowCalls:
-    """Remembers since when each call runs, as far as it has been looked at.
+    """The running calls and their first checks.
 
     Args:
-        seconds: So long a call may take; then it is named after twice the time, and so on.
+        seconds: Allowed time of a call; a message follows after this time, twice this time, etc.
     """
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._known: dict[Hashable, tuple[float, float]] = {}  # since when, and when it is named
+        self._known: dict[
+            Hashable, tuple[float, float]
+        ] = {}  # the first check, and the time of the next message
 
     def look(self, now: float) -> list[str]:
-        """Return a sentence for each call that has taken too long.
+        """Return a message for each call that has taken too long.
 
         Args:
             now: The time in seconds.
@@ -52,12 +54,12 @@ class SlowCalls:
 
 @contextlib.contextmanager
 def naming_slow_calls(seconds: float, say: Callable[[str], None]) -> Iterator[None]:
-    """Within, name environments whose step, reset or making takes longer; within another one, not.
+    """Report slow calls of environments within the block; nested blocks have no effect.
 
     Args:
-        seconds: How long they may take; 0: as long as they want.
-        say: Called with a sentence that names the environment, its worker, and since when; in a
-            thread of its own.
+        seconds: Allowed time of a step, a reset or a constructor; 0 for no limit.
+        say: Function that is called, in another thread, with a message that names the environment,
+            its worker and the time.
     """
     if not seconds or not _WATCHING.acquire(blocking=False):
         yield
@@ -84,12 +86,12 @@ _WATCHING = threading.Lock()
 
 def _live() -> list[VecEnv]:
     while True:
-        with contextlib.suppress(RuntimeError):  # others have come meanwhile
+        with contextlib.suppress(RuntimeError):  # rows were added meanwhile
             return list(LIVE)
 
 
 def _running(rows: VecEnv) -> list[tuple[Hashable, str]]:
     try:
         return rows._running()
-    except (AttributeError, OSError, ValueError):  # it is being made, or has been closed meanwhile
+    except (AttributeError, OSError, ValueError):  # the rows are not complete yet, or closed
         return []

@@ -1,4 +1,4 @@
-"""The contract between environments and trainers: R rows, and which of them must decide."""
+"""Base class of rows, the interface between environments and trainers."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ __all__ = ["LIVE", "VecEnv", "check_count", "check_saved_rows", "damaged_state"]
 
 
 class VecEnv(ABC):
-    """R rows; a row is a stream of decisions: an environment, or one seat of a game with several.
+    """R rows, each of which is an environment, or one seat of a game of several players.
 
-    ``VecObs.rows`` says which of them must decide now, usually all. Rows whose episode ends reset
-    themselves within the same step. Subclasses write the methods with a leading underscore; actions
-    reach ``_act`` checked.
+    ``VecObs.rows`` lists the rows that must act, usually all. A row whose episode ends is reset
+    within the same step. Subclasses define the methods with a leading underscore; the actions
+    passed to ``_act`` have been checked.
 
-    A class that plays a game of its own, not environments that it is given, can be trained on like
-    an environment (``env._target_=my_pkg.MyRows``) if its constructor takes ``num_envs``, ``seed``
-    and the game's settings.
+    A subclass that plays a particular game can be trained on like an environment
+    (``env._target_=my_pkg.MyRows``) if its constructor takes ``num_envs``, ``seed`` and the game's
+    settings.
     """
 
     environment: ClassVar[Callable[..., Playable] | None] = None
-    """The same game alone, with the same settings: what is watched, drawn and played by scripts."""
+    """A class of the same game for a single row, with the same settings, to watch and draw it."""
 
     _last: VecObs | None = None
     _closed: bool = False
@@ -67,48 +67,48 @@ class VecEnv(ABC):
         return 1
 
     def reset(self, seed: int | None = None) -> VecObs:
-        """Start a new episode in each row; with a seed, restart the rows' random numbers first."""
+        """Start a new episode in each row; with a seed, restart the random numbers first."""
         self._check_open()
         self._last = None
         self._last = self._called("reset", self._reset, seed)
         return self._last
 
     def act(self, actions: Mapping[ActionName, ActionBuffer]) -> VecObs:
-        """Play one step in each row that must decide.
+        """Play one step in each row that must act.
 
         Args:
             actions: For each action one number for each actor of the last observation, in its
                 order: the index of the choice or, for a select-entity action, the index of the
-                selected entity in its frame. Shape: (B, A, 1), int64, one frame for each row that
-                the last observation asked. An action without actors may be left out.
+                selected entity in its frame. Shape: (B, A, 1), int64, with one frame for each row
+                that must act. An action without actors may be left out.
         """
         self._check_open()
         if self._last is None:
             raise ResetNeededError("act was called before reset", hint="call reset() first")
         chosen = self._check(actions, self._last)
-        # A step that fails leaves rows at different steps: only a reset helps then.
+        # After an error the rows are at different steps and need a reset.
         self._last = None
         self._last = self._called("act", self._act, chosen)
         return self._last
 
     def has_state(self) -> bool:
-        """Return True if ``get_state`` works: every environment saves and restores its state."""
+        """Return True if ``get_state`` works, because each environment saves its state."""
         return False
 
     def get_state(self) -> list[Any]:
-        """One JSON value a row: its environment, random numbers and running episode."""
+        """Return a JSON value for each row: its environment, random numbers and episode."""
         self._check_open()
         return self._get_state()
 
     def set_state(self, state: list[Any]) -> VecObs:
-        """Go back to what ``get_state`` returned; the rewards of the observation are 0."""
+        """Restore a state of ``get_state``; return its observation, with rewards of 0."""
         self._check_open()
         self._last = None
         self._last = self._called("set_state", self._set_state, state)
         return self._last
 
     def _called(self, what: str, function: Callable[..., VecObs], argument: Any) -> VecObs:
-        """Run the rows; a ``sys.exit()`` in them is an error, not the silent end of a program."""
+        """Call a function of the rows, and convert a ``sys.exit()`` in it to an error."""
         if what != "act":
             LIVE.add(self)
         self._calls, self._doing = self._calls + 1, what
@@ -120,29 +120,29 @@ class VecEnv(ABC):
             self._doing = None
 
     def _running(self) -> list[tuple[Hashable, str]]:
-        """Return the calls that run now, each with where it is; another thread asks for them.
+        """Return the running calls as pairs of a key and a place; called by another thread.
 
-        Each has a key, which is another one when the call is made again.
+        The key differs for each call.
         """
         if self._doing is None:
             return []
         return [(self._calls, f"{self._doing} of {type(self).__name__}")]
 
     def wrap_each(self, wrapper: Callable[[Environment], Environment]) -> None:
-        """Put a wrapper around the environment of each row; ``reset`` comes next.
+        """Wrap the environment of each row; call ``reset`` next.
+
+        The new wrapper is inside existing wrappers of rows. Random numbers restart from the last
+        seed, as if the rows had been made of wrapped environments. If the wrapper raises an error,
+        a ``ListEnv`` is not changed; worker processes and joined rows are closed.
 
         Args:
-            wrapper: Makes the wrapped environment, with the same spaces, of the one inside.
-
-        It goes inside wrappers of rows that are already there. Random numbers start again, from the
-        last seed: all is as if the environments had been made that way. After an error of the
-        wrapper a ``ListEnv`` is what it was, worker processes and joined rows are closed.
+            wrapper: Function that returns the wrapped environment, with the same spaces.
 
         Raises:
             SettingError: The rows are not made of single environments; nothing has changed.
-            ObservationError: The wrapper made something else than an environment.
+            ObservationError: The wrapper did not return an environment.
             SpaceError: A wrapped environment has other spaces.
-            EnvironmentFailedError: The wrapper raised, or cannot be sent to a worker.
+            EnvironmentFailedError: The wrapper raised an error, or cannot be sent to a worker.
         """
         self._check_open()
         self._check_wrappable()
@@ -155,13 +155,13 @@ class VecEnv(ABC):
         return self._render(**kwargs)
 
     def close(self) -> None:
-        """Release everything; a second call does nothing."""
+        """Release all resources; a second call does nothing."""
         if not self._closed:
             self._closed = True
             self._close()
 
     def __enter__(self) -> VecEnv:
-        """Use as a context manager that closes at the end."""
+        """Return the rows, to be closed at the end of a ``with`` block."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -170,14 +170,14 @@ class VecEnv(ABC):
 
     def _check_open(self) -> None:
         if self._closed:
-            raise ClosedError("this vector environment is closed", hint="make a new one")
+            raise ClosedError("the vector environment is closed", hint="make a new one")
 
     def _check(
         self, actions: Mapping[ActionName, ActionBuffer], obs: VecObs
     ) -> Mapping[ActionName, ActionBuffer]:
-        """Return the actions for ``_act``, all that the space has, in its order; or an error.
+        """Return the checked actions for ``_act``, in the order of the space, or raise an error.
 
-        Those that know their rows better may say yes more quickly and leave the rest to this one.
+        Subclasses may override this with a faster check that calls it for all other cases.
         """
         return check_actions(actions, obs, self.action_space())
 
@@ -197,13 +197,13 @@ class VecEnv(ABC):
         """Raise SettingError unless ``_wrap_each`` works."""
         alone = getattr(self.environment, "__name__", "create_env")
         raise SettingError(
-            f"{type(self).__name__} is not made of single environments to put a wrapper around",
-            expected="a ListEnv or a ParallelEnv, joined and wrapped or not",
-            hint=f"the game may have a setting for it; ListEnv({alone}, num_envs) is made of them",
+            f"{type(self).__name__} is not made of single environments that can be wrapped",
+            expected="a ListEnv or a ParallelEnv, possibly joined or wrapped",
+            hint=f"use a setting of the game, or ListEnv({alone}, num_envs)",
         )
 
     def _wrap_each(self, wrapper: Callable[[Environment], Environment]) -> None:
-        """``wrap_each`` of rows that pass ``_check_wrappable``."""
+        """Wrap each environment, after ``_check_wrappable``."""
         raise NotImplementedError
 
     @abstractmethod
@@ -214,11 +214,11 @@ class VecEnv(ABC):
 
 
 LIVE: weakref.WeakSet[VecEnv] = weakref.WeakSet()
-"""All rows that are played; ``slow_calls`` looks at them."""
+"""All rows that exist; ``slow_calls`` watches them."""
 
 
 def check_saved_rows(state: object, rows: int) -> None:
-    """Raise StateError unless ``state`` is a list of as many saved rows."""
+    """Raise StateError unless ``state`` is a list with one entry for each row."""
     if not isinstance(state, list) or len(state) != rows:
         raise StateError(
             "the saved state does not fit",

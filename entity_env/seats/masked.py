@@ -1,4 +1,4 @@
-"""One seat of a game of several players as a plain ``Environment``: opponents play the others."""
+"""One seat of a game of several players as an ``Environment``; opponents play the other seats."""
 
 from __future__ import annotations
 
@@ -38,25 +38,25 @@ Opponent: TypeAlias = str | Agent | Policy
 
 @named_arguments(SettingError)
 class MaskedEnvironment(Environment):
-    """A game of several players as one of them sees it.
+    """An environment for one player of a game; opponents play the other seats.
 
-    What the learner sees is what the game shows its seat, and nothing else. Its reward is all that
-    the seat has got since its last action. An episode ends when the seat is out; the others do not
-    play to the end. A game that ends before the learner's first turn is not an episode.
+    The learner sees the observations of its seat only. Its reward is the sum of the rewards of the
+    seat since its last action. An episode ends when the seat is out of the game, even if the other
+    seats could continue. A game that ends before the learner's first turn is not an episode.
 
     Args:
         game: The game, or its class.
-        opponents: Who plays the other seats: one for all, or a list with one for each. They are
-            drawn anew for each episode where they are more than one and seats are shuffled. What
-            an agent remembers belongs to a seat of this game: it plays with copies of its own.
-        shuffle_seats: Whether the learner gets another seat in each episode.
-        seat: The learner's seat where seats are not shuffled; the first one if None.
-        trust: The consent to import code that opponents' run folders name.
-        **settings: Of the game.
+        opponents: Players of the other seats: one for all, or a list with one for each seat. If
+            seats are shuffled, a list of opponents is shuffled in each episode, too. Copies of an
+            agent play, so that each seat has its own memory.
+        shuffle_seats: True to draw the learner's seat in each episode.
+        seat: Seat of the learner if seats are not shuffled; None is the first one.
+        trust: Consent to import code that opponents' run folders name.
+        **settings: Settings of the game.
 
     Raises:
-        SettingError: Opponents that are none, or another number of them than of other seats.
-        SeatError: A seat that does not exist.
+        SettingError: An opponent is not valid, or there is a wrong number of them.
+        SeatError: The seat does not exist.
     """
 
     def __init__(
@@ -77,13 +77,13 @@ class MaskedEnvironment(Environment):
         )
         if len(each) != others:
             raise SettingError(
-                "the number of opponents is not that of the other seats",
+                "the number of opponents differs from the number of the other seats",
                 expected=f"one opponent for all, or a list of {others}",
                 received=len(each),
             )
         spaces = self._reader.obs_space, self._reader.action_space
         inside = functools.partial(_inside, self._table)
-        # An agent that is named twice is one player, loaded once.
+        # An agent that is named twice is loaded once.
         made = {
             key: SeatPlayer(own, self._game, self._table.seats, spaces, inside, trust)
             for key, own in {_key(own): own for own in each}.items()
@@ -105,7 +105,7 @@ class MaskedEnvironment(Environment):
 
     @property
     def unwrapped(self) -> MultiPlayerEnvironment:
-        """The game itself, of which the learner sees a part."""
+        """The game, including its hidden state."""
         return self._game
 
     @property
@@ -123,16 +123,16 @@ class MaskedEnvironment(Environment):
         }
 
     def seed(self, seed: int) -> None:
-        """Seed the seats' order, the game, and what opponents draw."""
+        """Seed the order of the seats, the game, and the opponents."""
         super().seed(seed)
         self._game.seed(int(self.rng.integers(2**32)))
         for opponent in dict.fromkeys(self._opponents):
             opponent.seed(int(self.rng.integers(2**32)))
 
     def reset(self) -> Observation:
-        """Deal the seats, and play until the learner is asked.
+        """Draw the seats, and play until the learner must act.
 
-        Games that are over without it are not episodes, and others are begun.
+        If a game ends before that, another one begins.
         """
         for _ in range(MOST_RESETS):
             shown = self._deal()
@@ -141,7 +141,7 @@ class MaskedEnvironment(Environment):
         raise never_begins()
 
     def _deal(self) -> Observation | None:
-        """Begin a game; what the learner sees at its first turn, or None where it has none."""
+        """Begin a game; return the learner's observation at its first turn, or None without one."""
         opponents = list(self._opponents)
         if self._shuffle:
             self._learner = int(self.rng.integers(len(self._table.seats)))
@@ -158,7 +158,7 @@ class MaskedEnvironment(Environment):
         return shown
 
     def act(self, actions: Mapping[ActionName, Action]) -> Observation:
-        """Play until the learner is asked again, or out.
+        """Play until the learner must act again, or is out of the game.
 
         Raises:
             ResetNeededError: The learner is not in a game.
@@ -166,11 +166,11 @@ class MaskedEnvironment(Environment):
         if self._learner not in self._table.inside:
             raise ResetNeededError("the learner is not in a game", hint="call reset() first")
         shown = self._play_on(self._next({self._learner: actions}))
-        assert shown is not None  # a game is not over while somebody is in it: ``Table`` checks
+        assert shown is not None  # ``Table`` checks that no seat is in a game that is over
         return shown
 
     def _play_on(self, told: Told) -> Observation | None:
-        """Play until the learner is asked, or out; None where the game is over without it."""
+        """Play until the learner must act or is out; return None if the game ends before that."""
         reward, metrics = 0.0, dict[str, float]()
         for _ in range(MOST_IDLE_STEPS):
             asked = self._note(told)
@@ -186,12 +186,12 @@ class MaskedEnvironment(Environment):
                 return None
             told = self._next({})
         raise SeatError(
-            f"the learner has not been asked in {MOST_IDLE_STEPS:,} steps",
+            f"the learner did not have to act in {MOST_IDLE_STEPS:,} steps",
             expected="an observation with actors for its seat, or done=True",
         )
 
     def _note(self, told: Told) -> bool:
-        """Remember the asked seats; return True if the learner is among them."""
+        """Store the seats that must act; return True if the learner is among them."""
         for seat, observation in told.items():
             frame = self._reader.read(observation)
             self._asked.pop(seat, None)
@@ -202,7 +202,7 @@ class MaskedEnvironment(Environment):
         return self._asked.pop(self._learner, None) is not None
 
     def _next(self, actions: dict[int, Mapping[ActionName, Action]]) -> Told:
-        """Let all asked seats act, the learner with ``actions``."""
+        """Let all seats act that must act, the learner with ``actions``."""
         asked: dict[SeatPlayer, dict[int, tuple[Observation, Frame]]] = {}
         for seat, player in self._players.items():
             if seat in self._asked:
@@ -216,7 +216,7 @@ class MaskedEnvironment(Environment):
         return False
 
     def render(self, **kwargs: Any) -> npt.NDArray[np.uint8]:
-        """Return the game's picture, in which hidden things may be seen."""
+        """Return the game's picture, which may show hidden information."""
         return self._game.render(**kwargs)
 
     def render_text(self) -> str:
@@ -237,7 +237,7 @@ class MaskedEnvironment(Environment):
 
 
 def who_is_who(env: Environment) -> str:
-    """Return the player of each seat in one line; empty for one player."""
+    """Return the player of each seat as one line; empty for a game of one player."""
     while isinstance(inner := getattr(env, "env", None), Environment):
         env = inner
     if not isinstance(env, MaskedEnvironment):
@@ -246,12 +246,12 @@ def who_is_who(env: Environment) -> str:
 
 
 def _key(opponent: Any) -> Any:
-    """Return what two mentions of one opponent share."""
+    """Return a key that is equal for two mentions of the same opponent."""
     return opponent if isinstance(opponent, str) else id(opponent)
 
 
 def _inside(table: Table) -> Collection[int]:
-    """Return the seats in the game; no lambda, as copies ask their own table."""
+    """Return the seats in the game; a function, so that copies of players can use their table."""
     return table.inside
 
 

@@ -1,4 +1,4 @@
-"""The class that people subclass for several players: one game, and a seat for each of them."""
+"""Base class of games for several players."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from entity_env.spaces import ActionName
 __all__ = ["MultiPlayerEnvironment", "Seat", "SeatActions", "SeatObservations"]
 
 Seat: TypeAlias = Hashable
-"""The name of a player in a game: a string, a number."""
+"""The name of a player in a game, such as a string or a number."""
 SeatObservations: TypeAlias = Mapping[Seat, Observation]
 SeatActions: TypeAlias = Mapping[Seat, Mapping[ActionName, Action]]
 
 
 class MultiPlayerEnvironment(Playable):
-    """One game for several players, each of whom sees and plays through lists of entities.
+    """A game for several players, whose observations are lists of entities.
 
-    A subclass writes ``obs_space``, ``action_space``, ``seats``, ``reset`` and ``act``. All seats
-    have the same spaces; roles are entity types and features. A seat sees nothing but its own
-    observations.
+    Subclasses define ``obs_space``, ``action_space``, ``seats``, ``reset`` and ``act``. All seats
+    have the same spaces; use entity types and features for different roles. A seat sees its own
+    observations only.
 
-    ``reset`` and ``act`` return an observation for each seat that something has happened to:
+    ``reset`` and ``act`` return a dict with observations of some seats:
 
-    - One with an actor in some action asks the seat, which acts next. Where several are asked they
-      act at once; where one is, they take turns; where nobody is, the game goes on by itself.
-    - One without actors tells the seat its reward, or its end, while it waits.
-    - A seat without an observation waits as it did.
-    - ``done`` takes the seat out of the game, with its last reward. An observation that a seat gets
-      when it is out takes it into the game again, as a new episode of that seat.
+    - A seat must act if its observation has actors. Several such seats act in the same step. If
+      there is none, ``act`` is called without actions.
+    - An observation without actors tells a waiting seat its reward or its end.
+    - A seat without an observation continues to wait.
+    - ``done`` removes the seat from the game, with its last reward. If the seat gets an observation
+      later, it joins the game again, in a new episode of the seat.
 
-    The game is over when everybody who has taken part is out.
+    The game is over when all seats that have taken part are out.
     """
 
     @abstractmethod
@@ -48,20 +48,20 @@ class MultiPlayerEnvironment(Playable):
 
     @abstractmethod
     def act(self, actions: SeatActions) -> SeatObservations:
-        """Go on with the game.
+        """Play one step.
 
         Args:
-            actions: For each seat that was asked what it does, as ``Environment.act`` takes it.
+            actions: The actions of each seat that must act, in the format of ``Environment.act``.
         """
 
     def teams(self) -> Mapping[str, Collection[Seat]]:
-        """Return the seats of each team by its name; without teams nothing."""
+        """Return the seats of each team by its name; an empty dict without teams."""
         return {}
 
     def is_over(self) -> bool | None:
-        """Return True if the game is over; None: when everybody who has taken part is out.
+        """Return True if the game is over; None means that it ends when all seats are out.
 
-        A game in which all may be out for a while, and come back, says so here. Once it is over
-        nobody may be in it.
+        Override this in a game whose seats may all be out for a while and come back. When the game
+        is over, all seats must be out.
         """
         return None

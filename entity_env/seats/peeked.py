@@ -1,4 +1,4 @@
-"""Find out if a function makes environments or games of several players, by making one."""
+"""Find out whether a function makes environments or games of several players, by a call."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ __all__ = ["Peeked"]
 
 
 class Peeked:
-    """Makes what ``create_env`` makes; the first one has been made and looked at already.
+    """A wrapper of ``create_env`` that makes the first environment early, to inspect it.
 
-    What goes wrong with the first one is raised when it is asked for, as if nobody had looked.
+    Errors while the first one is made are raised when it is requested.
 
     Args:
-        create_env: Makes one environment, or one game of several players.
+        create_env: Function that makes one environment, or one game of several players.
 
     Attributes:
-        is_game: Whether it makes games of several players.
-        seats: How many seats these have; 1 for environments.
+        is_game: True if the function makes games of several players.
+        seats: Number of seats of a game; 1 for environments.
     """
 
     def __init__(self, create_env: Callable[[], Any]) -> None:
@@ -42,7 +42,7 @@ class Peeked:
             self.seats = len(seats_of(made))
 
     def __call__(self) -> Any:
-        """Return the next one."""
+        """Return the next environment or game."""
         if not callable(self._create_env):  # ``ListEnv`` raises the error
             return self._create_env
         return self._first.pop()() if self._first else self._create_env()

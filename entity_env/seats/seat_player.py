@@ -25,21 +25,21 @@ __all__ = ["SeatPlayer", "call_if_there", "copied"]
 
 
 class SeatPlayer:
-    """Plays some seats of one game with copies of an agent: what is remembered belongs to a seat.
+    """A player of some seats of one game, with a memory for each seat.
 
-    Agents that play rows see the seats as rows, all that must act in one batch. Of any other agent
-    each seat has a copy.
+    Agents with ``act_rows`` get the seats that must act as the rows of one batch. Other agents are
+    copied for each seat.
 
     Args:
         given: ``random``, a run folder, an agent, or a function from an observation to actions.
         game: The game.
-        seats: All of its seats.
-        spaces: What the game shows, and its actions.
-        inside: Returns the numbers of the seats that are in the game.
-        trust: The consent to import code that a run folder names.
+        seats: All seats of the game.
+        spaces: The observation space and the action space.
+        inside: Function that returns the numbers of the seats in the game.
+        trust: Consent to import code that a run folder names.
 
     Raises:
-        SettingError: It cannot play, or cannot be copied.
+        SettingError: The agent is not valid, or cannot be copied.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class SeatPlayer:
         acts = any(callable(getattr(made, how, None)) for how in ("decide", "act"))
         if not acts and not callable(made):
             raise SettingError(
-                "an opponent cannot play",
+                "an opponent is not valid",
                 expected="'random', a run folder, an agent, or a function of an observation",
                 received=shorten(given),
             )
@@ -77,22 +77,22 @@ class SeatPlayer:
         """Return the actions of the seats that must act.
 
         Args:
-            asked: By the number of the seat what it sees, as it is and checked.
+            asked: The observation and the frame of each seat that must act, by its number.
         """
         if self._plays_rows:
             return self._act_rows({seat: frame for seat, (_, frame) in asked.items()})
         return {seat: self._act_alone(seat, *shown) for seat, shown in asked.items()}
 
     def ended(self, seat: int) -> None:
-        """Forget what was seen from a seat, which is out of the game."""
+        """Reset the memory of a seat that is out of the game."""
         self._ended[seat] = True
         call_if_there(self._copies.get(seat), "reset")
 
     def seed(self, seed: int) -> None:
-        """Restart what it draws, where it can."""
+        """Restart the agent's random numbers, if it can be seeded."""
         self._seed = seed
         call_if_there(self._agent, "seed", seed)
-        self._copies.clear()  # each draws for its seat
+        self._copies.clear()  # each has the random numbers of its seat
 
     def reset(self) -> None:
         """Forget the last game."""
@@ -137,25 +137,25 @@ class SeatPlayer:
             if self._seed is not None or len(self._copies) > 1:
                 draws = np.random.default_rng((self._seed or 0, seat))
                 call_if_there(own, "seed", int(draws.integers(2**32)))
-            # An agent that searches in the game itself must know its seat, and the seats inside.
+            # A search agent needs the game, its seat, and the seats in the game.
             call_if_there(own, "attach", self._game, self._inside, self._seats[seat])
         return self._copies[seat]
 
 
 def call_if_there(agent: Any, name: str, *arguments: Any) -> None:
-    """Call a method of an agent, where it has it."""
+    """Call a method of an agent if the agent has it."""
     if callable(method := getattr(agent, name, None)):
         method(*arguments)
 
 
 def copied(agent: Any) -> Any:
-    """Return a copy of an agent; a function is its own copy."""
+    """Return a copy of an agent; functions are not copied."""
     try:
         return copy.deepcopy(agent)
     except Exception as error:  # an agent's own __deepcopy__ may raise anything
         raise SettingError(
             f"an agent cannot be copied: {type(error).__name__}: {error}",
-            expected="an agent that copy.deepcopy copies: what it remembers belongs to a seat",
+            expected="an agent that copy.deepcopy can copy, because each seat has its own memory",
             received=shorten(agent),
         ) from error
 

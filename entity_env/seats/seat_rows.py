@@ -36,11 +36,11 @@ from entity_env.spaces import ActionName, ActionSpace, ObsSpace, check_same_spac
 __all__ = ["MOST_IDLE_STEPS", "SeatRows", "game_seed"]
 
 MOST_IDLE_STEPS = 10_000
-"""So many steps in a row may ask nobody in a game; one that never asks again is an error then."""
+"""The number of steps in a row without an actor at which an error is raised."""
 
 
 class _Seen(NamedTuple):
-    """The news of a row, and the function of its game that told it."""
+    """The latest observation of a row, and the function of its game that returned it."""
 
     row: int
     observation: Observation
@@ -49,18 +49,19 @@ class _Seen(NamedTuple):
 
 @named_arguments(SettingError)
 class SeatRows(VecEnv):
-    """Plays games of several players in a loop; the seats of a game are consecutive rows.
+    """Rows of games of several players, with a row for each seat.
 
-    ``VecObs.rows`` names the seats that are asked. A game goes on when all of its seats that are
-    asked have acted, and in each step where it asks nobody. It begins anew in the step in which it
-    is over. The length of a seat's episode counts its own decisions.
+    The seats of a game are consecutive rows. ``VecObs.rows`` lists the seats that must act. In each
+    step, the games continue with the actions of these seats; a game without such seats continues,
+    too. A game that is over restarts in the same step. The length of a seat's episode is the
+    number of its own decisions.
 
     Args:
-        create_env: Makes one game; called once for each.
+        create_env: Function that makes one game; called once for each game.
         num_envs: The number of rows R, a multiple of the number of seats.
-        seed: Seeds all games; game i draws from the i-th stream that is spawned from it.
-        first_row: The number of the first row in errors and seeds, where this is a part of a
-            larger whole.
+        seed: Seed of all games; game i uses the i-th spawned random stream.
+        first_row: Number of the first row in errors and seeds, if the rows are a part of a larger
+            set.
         on_row: Called with (row, step) before a game runs, with the row of its first seat.
     """
 
@@ -81,12 +82,12 @@ class SeatRows(VecEnv):
             self._sit_down(create_env, num_envs, first_row)
             self._seed_all(seed)
         except BaseException:
-            with contextlib.suppress(EntityEnvError):  # the first error is the one to tell
+            with contextlib.suppress(EntityEnvError):  # report the first error
                 self._close()
             raise
 
     _seats: tuple[Seat, ...] = ()
-    _game: int | None = None  # the game whose own code runs
+    _game: int | None = None  # the game whose code is running
 
     def _sit_down(
         self, create_env: Callable[[], MultiPlayerEnvironment], num_envs: int, first_row: int
@@ -108,7 +109,7 @@ class SeatRows(VecEnv):
         self._check_alike(self._tables)
         self._reader = RowReader(**self._spaces(self._tables[0]))
         self._episodes = [EpisodeTracker() for _ in range(num_envs)]
-        self._rows: ReadRows = None  # type: ignore[assignment]  # what the next actions answer
+        self._rows: ReadRows = None  # type: ignore[assignment]  # the frames of the next actions
         self._asked = np.zeros(0, np.int64)
         self._idle = np.zeros(games, np.int64)
 
@@ -139,7 +140,7 @@ class SeatRows(VecEnv):
             self._seed_all(seed)
         self._step = 0
         self._idle[:] = 0
-        for episode in self._episodes:  # those of seats that come later, too
+        for episode in self._episodes:  # also of seats that join later
             episode.begin({})
         return self._begun(self._began(range(len(self._tables))))
 
@@ -180,7 +181,7 @@ class SeatRows(VecEnv):
         )
 
     def _ask(self, seen: list[_Seen], now: ReadRows, over: list[int]) -> VecObs:
-        """Start the games that are over anew, and make one batch of those who are asked."""
+        """Restart the games that are over, and return a batch of the seats that must act."""
         asks = _asks(now)
         if over:
             began = self._began(over)
@@ -190,7 +191,7 @@ class SeatRows(VecEnv):
         else:
             both = list(zip(seen, asks, strict=True))
         asked = sorted((own for own, is_asked in both if is_asked), key=lambda own: own.row)
-        # By identity: observations hold arrays, whose equality is not one truth value.
+        # Compare by identity, because the equality of arrays has no single truth value.
         is_read = list(map(id, asked)) == list(map(id, seen))
         self._rows = now if is_read else self._read(asked)
         self._asked = np.array([own.row for own in asked], np.int64)
@@ -206,7 +207,7 @@ class SeatRows(VecEnv):
         return replace(obs, done=nothing, truncated=nothing)
 
     def _begin_episodes(self, began: list[_Seen], now: ReadRows) -> None:
-        """Begin the episodes of seats whose game has begun; those of a restored one go on."""
+        """Begin the episodes of seats whose game has begun; those of restored games continue."""
         for own, metrics in zip(began, now.outcome.metrics, strict=True):
             if own.what == "reset":
                 self._episodes[own.row].begin(metrics)
@@ -220,7 +221,7 @@ class SeatRows(VecEnv):
     def _answers(
         self, chosen: Mapping[ActionName, ActionBuffer]
     ) -> list[dict[int, dict[ActionName, Action]]]:
-        """Return the actions of each seat that was asked, game by game."""
+        """Return the actions of each seat that had to act, game by game."""
         answers: list[dict[int, dict[ActionName, Action]]] = [{} for _ in self._tables]
         typed = self._rows.typed_actions(chosen, self.action_space())
         for row, own in zip(self._asked.tolist(), typed, strict=True):
@@ -294,34 +295,34 @@ class SeatRows(VecEnv):
         return [picture for picture in pictures for _ in self._seats]
 
     def _check_wrappable(self) -> None:
-        """Accept any wrapper of games."""
+        """Do nothing: wrappers of games are supported."""
 
     def _wrap_each(self, wrapper: Callable[[Any], Any]) -> None:
-        """Put a wrapper around each game; all of them, or none after an error."""
+        """Wrap each game; after an error none is wrapped."""
         wrapped = [
             self._table(game, wrapper, table.game) for game, table in enumerate(self._tables)
         ]
         self._check_alike([*self._tables[:1], *wrapped])
         self._tables = wrapped
-        self._seed_all(self._seed)  # wrappers may draw numbers of their own
+        self._seed_all(self._seed)  # wrappers may have random numbers, too
 
     def _running(self) -> list[tuple[Hashable, str]]:
         game = self._game
         return [] if game is None else [((self._step, game), self._where(game))]
 
     def _close(self) -> None:
-        self._on_row = None  # the row to report is the one that ran, not the one that closes
+        self._on_row = None  # keep reporting the row that ran before
         failed: EntityEnvError | None = None
         for game, table in enumerate(self._tables):
             try:
                 self._call(game, "close", table.game.close)
-            except EntityEnvError as error:  # the others hold something to release, too
+            except EntityEnvError as error:  # close the other games, too
                 failed = failed or error
         if failed is not None:
             raise failed
 
     def _table(self, game: int, make: Callable[..., MultiPlayerEnvironment], *inside: Any) -> Table:
-        """Return the table of a game that is made now."""
+        """Make a game, and return its table."""
         if not callable(make):
             raise _no_game(make)
         what = "wrapper" if inside else "create_env"
@@ -355,13 +356,13 @@ class SeatRows(VecEnv):
         for game, table in enumerate(tables):
             if table.seats != self._seats:
                 raise SeatError(
-                    "the games have other seats than the first one",
+                    "the games differ in their seats",
                     expected=list(self._seats),
                     received=list(table.seats),
                 ).located(f"game {game}")
             if id(table.game) in seen:
                 raise ObservationError(
-                    "create_env made the same game again", expected="a game of its own at each call"
+                    "create_env returned the same game again", expected="a new game at each call"
                 ).located(f"game {game}")
             seen.add(id(table.game))
 
@@ -369,13 +370,13 @@ class SeatRows(VecEnv):
 def _no_game(made: object) -> ObservationError:
     return ObservationError(
         "create_env did not make a game of several players",
-        expected="a subclass of entity_env.MultiPlayerEnvironment, or what makes an instance",
+        expected="a subclass of entity_env.MultiPlayerEnvironment, or a function that makes one",
         received=shorten(made),
     )
 
 
 def _asks(rows: ReadRows) -> list[bool]:
-    """Return True if each observation has something to choose, and is not the last one."""
+    """Return for each observation True if it has actors and is not the last one."""
     asks = np.zeros(len(rows.obs), np.bool_)
     for mask in rows.obs.action_masks.values():
         asks |= np.asarray(mask.actors.size1()) > 0

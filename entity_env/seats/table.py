@@ -1,4 +1,4 @@
-"""One game and its seats: tracks the seats inside, and checks what the game returns."""
+"""A game of several players, the seats in it, and checks of its observations."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Told = dict[int, Observation]
 
 
 class Table:
-    """Plays a game by the numbers of its seats, and checks what it returns.
+    """A game of several players, whose seats are numbered and whose results are checked.
 
     Args:
         game: The game.
@@ -40,7 +40,7 @@ class Table:
         """Start a game.
 
         Raises:
-            SeatError: Nobody takes part, or somebody is out from the beginning.
+            SeatError: No seat takes part, or a seat is done from the beginning.
         """
         self.inside.clear()
         self._left.clear()
@@ -49,11 +49,11 @@ class Table:
             if is_over(observation):
                 raise SeatError(
                     f"reset returned an observation of seat {self.seats[seat]!r} that is done",
-                    expected="done=False, or no observation of a seat that does not take part",
+                    expected="done=False, or no observation for a seat that does not take part",
                 )
         if not told:
             raise SeatError(
-                "reset returned no observation",
+                "reset returned no observations",
                 expected="one for each seat that takes part from the beginning",
             )
         self.inside.update(told)
@@ -61,10 +61,10 @@ class Table:
         return told
 
     def act(self, actions: Mapping[int, Mapping[ActionName, Action]]) -> Told:
-        """Go on; afterwards ``is_over`` says whether that was the end of the game.
+        """Play one step, and set ``is_over``.
 
         Raises:
-            SeatError: The game ends without having let everybody go, or lets somebody go twice.
+            SeatError: The game ends while seats are still in it, or a seat is done twice.
         """
         own = _Asked({self.seats[seat]: taken for seat, taken in actions.items()})
         told = self._told("act", self.game.act, own)
@@ -75,24 +75,24 @@ class Table:
                 continue
             if seat in self._left:
                 raise SeatError(
-                    f"seat {self.seats[seat]!r} is done, and was so already",
-                    expected="one end; whoever comes back sees something that is not done first",
+                    f"seat {self.seats[seat]!r} is done, and was done already",
+                    expected="done=True once; a seat that comes back first gets done=False",
                 )
-            self.inside.discard(seat)  # where the game ends before its first turn, it was not in
+            self.inside.discard(seat)  # it is absent if the game ends before its first turn
             self._left.add(seat)
         said = call_environment("is_over", self.game.is_over)
         self.is_over = not self.inside if said is None else bool(said)
         if self.is_over and self.inside:
             left = [self.seats[seat] for seat in sorted(self.inside)]
             raise SeatError(
-                "the game is over, and seats are still in it",
+                "the game is over, but seats are still in it",
                 expected="an observation with done=True for each of them",
                 received=shorten(left),
             )
         return told
 
     def set_state(self, state: Any, inside: Sequence[int]) -> Told:
-        """Go back to a saved game, in which these seats are inside."""
+        """Restore a saved game, in which these seats take part."""
         told = self._told("set_state", self.game.set_state, state)
         if not set(told) <= set(inside):
             raise SeatError(
@@ -105,23 +105,23 @@ class Table:
         return told
 
     def asks_nobody(self, steps: int) -> SeatError:
-        """Return the error for a game in which no seat had to act for many steps."""
+        """Return the error for a game in which no seat has had to act for many steps."""
         inside = [self.seats[seat] for seat in sorted(self.inside)]
         expected = "an observation with actors for a seat, or done=True for each in the game"
         if not inside:
             return SeatError(
-                f"all seats are out, the game is not over, and it has asked nobody in {steps:,} "
+                f"all seats are out, the game is not over, and no seat had to act in {steps:,} "
                 "steps",
-                expected="is_over() returns True, or somebody comes in again",
+                expected="is_over() returns True, or a seat gets an observation again",
             )
         if self._left:
             return SeatError(
-                f"{shorten(inside)} vanished: others are out, and the game has asked nobody in "
-                f"{steps:,} steps",
+                f"seats {shorten(inside)} are still in the game, but neither had to act nor got "
+                f"done=True in {steps:,} steps, while other seats are out",
                 expected=expected,
             )
         return SeatError(
-            f"the game has asked nobody in {steps:,} steps",
+            f"no seat had to act in {steps:,} steps",
             expected=expected,
             received=f"in the game: {shorten(inside)}",
         )
@@ -131,7 +131,7 @@ class Table:
         if not isinstance(returned, Mapping):
             raise SeatError(
                 f"{what} did not return a dict",
-                expected="{seat: Observation}, for all seats that something has happened to",
+                expected="{seat: Observation}",
                 received=shorten(returned),
             )
         told: Told = {}
@@ -145,7 +145,7 @@ class Table:
                 )
             if not isinstance(observation, Observation):
                 raise SeatError(
-                    f"{what} returned something else than an observation for seat {seat!r}",
+                    f"{what} did not return an Observation for seat {seat!r}",
                     expected="Observation(...)",
                     received=shorten(observation),
                 )
@@ -154,13 +154,13 @@ class Table:
 
 
 class _Asked(dict[Any, Any]):
-    """The actions of the asked seats, which raises an error for any other seat."""
+    """The actions of the seats that act, which raises an error for any other seat."""
 
     def __missing__(self, seat: Any) -> Any:
         raise SeatError(
-            f"act wants the actions of seat {shorten(seat)}, which was not asked",
-            expected=f"those of {', '.join(map(shorten, self)) or 'nobody'}",
-            hint="an observation with actors asks a seat; it acts in the next step, and only then",
+            f"act reads the actions of seat {shorten(seat)}, which did not have to act",
+            expected=f"only actions of {', '.join(map(shorten, self)) or 'no seat'}",
+            hint="a seat acts only in the step after an observation with actors",
         )
 
     def __reduce__(self) -> Any:
@@ -168,15 +168,15 @@ class _Asked(dict[Any, Any]):
 
 
 def check_turns(seats: Sequence[Seat], asked: Collection[int], actions: Any) -> None:
-    """Refuse actions of seats that are not asked.
+    """Check that exactly the seats act that must act.
 
     Args:
         seats: All seats of the game.
-        asked: The numbers of the seats whose turn it is.
+        asked: The numbers of the seats that must act.
         actions: ``{seat: actions}``.
 
     Raises:
-        SeatError: A seat acts that does not exist or was not asked, or one that was does not act.
+        SeatError: A seat does not exist, acts out of turn, or does not act.
     """
     expected = [seats[i] for i in sorted(asked)]
     if not isinstance(actions, Mapping):
@@ -189,7 +189,7 @@ def check_turns(seats: Sequence[Seat], asked: Collection[int], actions: Any) -> 
         problem = "acts out of turn" if seat in seats else "does not exist"
         raise SeatError(
             f"seat {shorten(seat)} {problem}",
-            expected=f"actions of {', '.join(map(repr, expected)) or 'nobody'}",
+            expected=f"actions of {', '.join(map(repr, expected)) or 'no seat'}",
             received=shorten(list(actions)),
             hint=nearest(seat, [own for own in seats if isinstance(own, str)])
             if seat not in seats
@@ -198,29 +198,29 @@ def check_turns(seats: Sequence[Seat], asked: Collection[int], actions: Any) -> 
     for seat in expected:
         if seat not in actions:
             raise SeatError(
-                f"seat {seat!r} was asked and does not act",
+                f"seat {seat!r} must act, but has no actions",
                 expected=f"actions of {', '.join(map(repr, expected))}",
                 received=shorten(list(actions)),
             )
 
 
 def seats_of(game: MultiPlayerEnvironment) -> tuple[Seat, ...]:
-    """Return the seats of a game; NumPy's numbers become Python's.
+    """Return the seats of a game, with NumPy numbers converted to Python's.
 
     Raises:
-        SeatError: It has none, or names one twice, or a team has seats that there are not, or
-            shares them with another.
+        SeatError: There are no seats, a seat is named twice, or a team has unknown seats or shares
+            seats with another team.
     """
     given = game.seats()
     seats = _listed(given)
     if not seats:
-        raise SeatError("seats() is no list of seats", expected="a list", received=shorten(given))
+        raise SeatError("seats() is not a list", expected="a list", received=shorten(given))
     try:
         known = set(seats)
-    except Exception as error:  # lists, and whatever an odd object raises
+    except Exception as error:  # lists raise TypeError, other objects may raise anything
         raise SeatError(
-            "a seat cannot be looked up",
-            expected="strings, numbers, tuples of them",
+            "a seat cannot be hashed or compared",
+            expected="strings, numbers, or tuples of them",
             received=shorten(given),
         ) from error
     if len(known) < len(seats):
@@ -229,20 +229,20 @@ def seats_of(game: MultiPlayerEnvironment) -> tuple[Seat, ...]:
     teams = game.teams()
     if not isinstance(teams, Mapping):
         raise SeatError(
-            "teams() is no dict", expected="{name: seats}, or {}", received=shorten(teams)
+            "teams() is not a dict", expected="{name: seats}, or {}", received=shorten(teams)
         )
     for team, members in teams.items():
         listed = _listed(members)
         if listed is None:
             raise SeatError(
-                f"the seats of team {shorten(team)} are no list",
+                f"the seats of team {shorten(team)} are not a list",
                 expected="a list of seats",
                 received=shorten(members),
             )
         if not listed:
             raise SeatError(
                 f"team {shorten(team)} has no seats",
-                expected="at least one; who is out of the game stays in its team",
+                expected="at least one seat; a seat that is out of the game stays in its team",
             )
         for seat in listed:
             if not isinstance(seat, Hashable) or seat not in known:
@@ -258,7 +258,7 @@ def seats_of(game: MultiPlayerEnvironment) -> tuple[Seat, ...]:
 
 
 def _plain(seat: Any) -> Seat:
-    """Return an equal seat that JSON can hold, and that errors can print."""
+    """Return an equal seat of Python's types, for JSON and error messages."""
     if isinstance(seat, np.generic):
         return seat.item()  # type: ignore[no-any-return]
     return tuple(map(_plain, seat)) if type(seat) is tuple else seat
@@ -270,5 +270,5 @@ def _listed(given: Any) -> tuple[Seat, ...] | None:
         return None
     try:
         return tuple(map(_plain, given))
-    except Exception:  # whatever an odd object raises
+    except Exception:  # an object may raise anything
         return None

@@ -27,21 +27,21 @@ __all__ = ["TableRows"]
 
 
 class TableRows(VecEnv):
-    """The seats of one game as rows; each step is an observation, also one that asks nobody.
+    """The seats of one game as rows, which also return steps in which no seat must act.
 
-    After the end of a game ``reset`` begins the next one. An environment is a game of one seat,
-    which is asked in each step and seen at the end.
+    After the end of a game, ``reset`` begins the next one. An environment is played as a game with
+    one seat, which must act in each step.
 
     Args:
         game: An environment, or a game of several players.
-        seed: Seeds it: an environment as such, a game as the first one of ``SeatRows``.
+        seed: Seed of the environment, or of the game like the first game of ``SeatRows``.
 
     Attributes:
-        names: The names of the seats.
-        told: What the last step has shown, by the number of the seat.
-        seen: The same as the game itself has returned it.
-        asked: What the seats see that must act, by their numbers.
-        is_over: Whether ``reset`` comes next.
+        names: Names of the seats.
+        told: Frames of the last step, by the number of the seat.
+        seen: Observations of the last step, as returned by the game.
+        asked: Frames of the seats that must act, by the number of the seat.
+        is_over: True if the game is over, and ``reset`` comes next.
     """
 
     def __init__(self, game: Environment | MultiPlayerEnvironment, seed: int) -> None:
@@ -86,7 +86,7 @@ class TableRows(VecEnv):
         return len(self.names)
 
     def _batch(self, frames: Mapping[int, Frame]) -> VecObs:
-        """Return the frames of some seats, and what the last step has told all of them."""
+        """Return the frames of some seats as a batch, with the results of the last step."""
         obs = batch_frames(list(frames.values()), self._reader.obs_space, self._reader.action_space)
         reward, done, truncated = np.zeros(len(self), np.float32), *np.zeros((2, len(self)), bool)
         for seat, frame in self.told.items():
@@ -130,10 +130,10 @@ class TableRows(VecEnv):
         return self._shown
 
     def _get_state(self) -> list[Any]:
-        raise StateError("a game that is played step by step is not saved")
+        raise StateError("a game that is played step by step cannot be saved")
 
     def _set_state(self, state: list[Any]) -> VecObs:
-        raise StateError("a game that is played step by step does not go on from a saved state")
+        raise StateError("a game that is played step by step cannot be restored")
 
     def _render(self, **kwargs: Any) -> list[npt.NDArray[np.uint8]]:
         return [self.game.render(**kwargs)] * len(self)

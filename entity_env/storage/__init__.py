@@ -1,3 +1,3 @@
-"""Files: written safely, and read although strangers may have made them."""
+"""Safe writing of files, and safe reading of files from other people."""
 
 __all__: list[str] = []

@@ -1,4 +1,4 @@
-"""JSON of strangers: a small file must not become a large object, nor a deep one an endless one."""
+"""Safe reading of JSON from other people, with limits of size and depth."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ __all__ = ["count_values", "parse_json"]
 
 
 def parse_json(text: bytes, most_values: int) -> Any:
-    """Return the value that a text in UTF-8 stands for.
+    """Return the value of a JSON text in UTF-8.
 
     Args:
         text: The text.
-        most_values: An upper bound of the numbers, strings, lists and dicts in it. Each takes some
-            60 bytes, however short it is written.
+        most_values: Largest number of numbers, strings, lists and dicts in it, because each needs
+            some 60 bytes of memory.
 
     Raises:
-        ValueError: It is no JSON, has more values, or is nested too deeply.
+        ValueError: The text is not JSON, has more values, or is nested too deeply.
     """
     values = count_values(text)
     if values > most_values:
-        raise ValueError(f"it has up to {values:,} values, and at most {most_values:,} make sense")
+        raise ValueError(f"it has up to {values:,} values, but at most {most_values:,} are allowed")
     try:
         return json.loads(text)
     except RecursionError as error:
@@ -29,5 +29,5 @@ def parse_json(text: bytes, most_values: int) -> Any:
 
 
 def count_values(text: bytes) -> int:
-    """Return an upper bound of the values in a text of JSON: each but the first follows a mark."""
+    """Return an upper bound of the number of values in a JSON text, by counting separators."""
     return 1 + sum(map(text.count, (b",", b"[", b"{", b":")))

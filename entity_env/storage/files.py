@@ -1,9 +1,9 @@
-"""Files that others may have prepared: read with bounds, and written without following links.
+"""Safe reading and writing of files in folders from other people.
 
-Whatever stands in a folder from somewhere else may be a pipe that never ends, a device, a file with
-a hole of a gigabyte, or a link to a file of one's own. So what is read must be a regular file of a
-bounded size. What is written gets a fresh name, reaches the disk, and is then renamed: a kill at
-any moment leaves the file before, and no link leads the new one elsewhere.
+Such a folder may contain an endless pipe, a device, a file with a hole of a gigabyte, or a link to
+a file of the user. Only regular files of a limited size are therefore read. A file is written under
+a new name, reaches the disk, and is then renamed, so that a killed program leaves the old file, and
+links are not followed.
 """
 
 from __future__ import annotations
@@ -42,63 +42,65 @@ __all__ = [
 
 _BINARY = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 _NO_LINKS = getattr(os, "O_NOFOLLOW", 0)
-_NO_WAITING = getattr(os, "O_NONBLOCK", 0)  # a pipe without a writer would keep us for ever
-_MODE = 0o666  # less what the user's umask takes away: one mode for all files
+_NO_WAITING = getattr(
+    os, "O_NONBLOCK", 0
+)  # else opening a pipe without a writer would never return
+_MODE = 0o666  # less the user's umask
 _LEFTOVER = re.compile(r"\..+\.[0-9a-f]{16}\.tmp", re.DOTALL)
 
 
 class UnfitFileError(OSError):
-    """Something else than a regular file, or a file that is too large."""
+    """An error for files that are not regular or too large."""
 
 
 def read_file(path: str | os.PathLike[str], most_bytes: int) -> bytes:
     """Return the bytes of a regular file.
 
     Raises:
-        UnfitFileError: It is something else, or has more than ``most_bytes``.
-        OSError: It is not there, or cannot be read.
+        UnfitFileError: The file is not regular, or has more than ``most_bytes``.
+        OSError: The file does not exist, or cannot be read.
     """
     with open_file(path) as file:
         size = os.fstat(file.fileno()).st_size
         data = file.read(most_bytes + 1) if size <= most_bytes else b""
     if max(size, len(data)) > most_bytes:
         raise UnfitFileError(
-            f"it has {max(size, len(data)):,} bytes, and at most {most_bytes:,} make sense"
+            f"it has {max(size, len(data)):,} bytes, but at most {most_bytes:,} are allowed"
         )
     return data
 
 
 def open_file(path: str | os.PathLike[str]) -> BinaryIO:
-    """Return a regular file, open for reading; a link to one will do.
+    """Open a regular file, or a link to one, for reading.
 
     Raises:
-        UnfitFileError: It is something else.
-        OSError: It is not there, or cannot be read.
+        UnfitFileError: The file is not regular.
+        OSError: The file does not exist, or cannot be read.
     """
-    # Before it is opened, too: opening some devices does something.
+    # Check before opening, too, because opening a device may have effects.
     _check_regular(os.stat(path), path)
     return _opened(os.open(path, os.O_RDONLY | _BINARY | _NO_WAITING), "rb", path)
 
 
 def open_to_append(path: str | os.PathLike[str]) -> BinaryIO:
-    """Return a regular file to read and write, without buffers; an empty one where there is none.
+    """Open a regular file to read and write, without buffers; create it if it does not exist.
 
     Raises:
-        UnfitFileError: It is something else, a link for one.
-        OSError: It cannot be opened.
+        UnfitFileError: The file is not regular, for instance a link.
+        OSError: The file cannot be opened.
     """
     if os.path.islink(path):
-        raise UnfitFileError("it is a link, and only the file itself is written to")
+        raise UnfitFileError("it is a link; links are not written to")
     flags = os.O_RDWR | os.O_CREAT | _BINARY | _NO_LINKS | _NO_WAITING
     return _opened(os.open(path, flags, _MODE), "rb+", path)
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Put a file with these bytes in the place of what is there, in one step.
+    """Write a file with these bytes, or replace an existing one, in one step.
 
     Raises:
-        UnfitFileError: There is something else than a file or a link to replace.
-        OSError: It cannot be written; what was there stays.
+        UnfitFileError: The path exists, and is neither a file nor a link.
+        OSError: The file cannot be written, and the old one is not changed.
     """
     with new_file(path) as file:
         file.write(data)
@@ -106,11 +108,11 @@ def write_file(path: Path, data: bytes) -> None:
 
 @contextlib.contextmanager
 def new_file(path: Path) -> Iterator[BinaryIO]:
-    """Return a new file, which takes the place of ``path`` when the block ends well.
+    """Yield a new file, which replaces ``path`` when the block ends without an error.
 
     Raises:
-        UnfitFileError: There is something else than a file or a link to replace.
-        OSError: It cannot be written; what was there stays.
+        UnfitFileError: The path exists, and is neither a file nor a link.
+        OSError: The file cannot be written, and the old one is not changed.
     """
     _check_replaceable(path)
     temporary = fresh_name(path)
@@ -130,11 +132,11 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
 
 @contextlib.contextmanager
 def new_file_by_path(path: Path) -> Iterator[Path]:
-    """Yield a name in a new folder, for programs that open files themselves; see ``new_file``.
+    """Yield a path in a new folder, for code that opens files by path; see ``new_file``.
 
     Raises:
-        UnfitFileError: There is something else than a file or a link to replace.
-        OSError: It cannot be written; what was there stays.
+        UnfitFileError: The path exists, and is neither a file nor a link.
+        OSError: The file cannot be written, and the old one is not changed.
     """
     _check_replaceable(path)
     folder = Path(tempfile.mkdtemp(prefix=f".{path.name[:100]}.", suffix=".tmp", dir=path.parent))
@@ -154,7 +156,7 @@ def fresh_name(path: Path) -> Path:
 
 
 def is_leftover(name: str) -> bool:
-    """Return True if ``fresh_name`` makes such names."""
+    """Return True if a name may be one of ``fresh_name``."""
     return _LEFTOVER.fullmatch(name) is not None
 
 
@@ -176,7 +178,7 @@ def remove(path: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Let the names in a folder reach the disk, where its file system can."""
+    """Write the names in a folder to the disk, if the file system supports it."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -186,10 +188,10 @@ def sync_folder(folder: Path) -> None:
 
 
 def lock(descriptor: int) -> bool:
-    """Keep other processes from locking an open file or folder, until it is closed or they die.
+    """Lock an open file or folder against other processes, until it is closed.
 
     Returns:
-        Whether it is locked; False where the file system cannot lock.
+        True if it is locked; False if the file system cannot lock.
 
     Raises:
         BlockingIOError: Another process has locked it.
@@ -226,7 +228,7 @@ def _check_replaceable(path: Path) -> None:
     except FileNotFoundError:
         return
     if not (stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)):
-        raise UnfitFileError(f"there is {_kind(found)} of that name")
+        raise UnfitFileError(f"{_kind(found)} has this name")
 
 
 def _kind(found: os.stat_result) -> str:

@@ -1,8 +1,8 @@
-"""Functions that only kernels call, compiled no further than a kernel needs.
+"""Functions that only kernels call, which are not compiled to machine code of their own.
 
-Numba compiles each function to its end: wrappers for Python and C, all optimisations, machine code.
-A kernel contains the code of all that it calls, and is optimised as a whole. For what nobody else
-calls most of that is therefore for nothing: it was half of the time that compiling took.
+Numba compiles each function completely: wrappers for Python and C, all optimisations, machine code.
+A kernel contains the code of all functions that it calls, and is optimised as a whole. For
+functions that only kernels call, most of that is unnecessary; it took half of the compilation time.
 """
 
 from __future__ import annotations
@@ -21,32 +21,31 @@ __all__ = ["inner"]
 
 
 def inner(function: Callable[..., Any], **options: Any) -> Any:
-    """Compile ``function`` for the kernels that call it. Called from Python it is a TypeError.
+    """Compile ``function`` for the kernels that call it; a call from Python is a TypeError.
 
     Args:
-        function: What kernels call.
-        options: Those of ``numba.njit``.
+        function: The function.
+        options: Options of ``numba.njit``.
     """
     options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
     return njit(pipeline_class=_Compiler, **options)(function)
 
 
 class _Library(JITCodeLibrary):
-    """Code to be linked into that of kernels, as it was written.
+    """Code that is linked into that of kernels without optimisation.
 
-    If another version of Numba does not call one of these methods, its own does more than is
-    needed, as for any function.
+    If another version of Numba does not call one of these methods, the function is compiled
+    completely, like any other.
     """
 
     def _optimize_final_module(self) -> None:
-        """Let functions that call themselves, or each other, find themselves in a kernel.
+        """Resolve the calls of recursive functions within a kernel, without optimising.
 
-        Numba calls them by pointers, which it fills when there is machine code of them. Nothing is
-        optimised: the code that contains this one is, as a whole.
+        Numba calls them by pointers, which it sets when it makes machine code.
         """
         module = self._final_module
         defined = {own.name for own in module.functions if not own.is_declaration}
-        # Linking moves what is in a module: names first.
+        # Collect the names first, because linking moves the contents of a module.
         for pointer in [own.name for own in module.global_variables if own.is_declaration]:
             _, prefix, name = pointer.rpartition(RuntimeLinker.PREFIX)
             if prefix and name in defined:
@@ -67,7 +66,7 @@ class _Library(JITCodeLibrary):
 
 
 class _Compiler(Compiler):
-    """Numba's, but for the library."""
+    """Numba's compiler with another library."""
 
     def __init__(self, typing_context: Any, context: Any, library: Any, *rest: Any) -> None:
         own = _Library(context.codegen(), "inner")  # type: ignore[no-untyped-call]

@@ -1,8 +1,7 @@
-"""Numba's cache of kernels on disk: sealed, and dropped when sources change.
+"""Numba's cache of kernels on disk, with checksums and checks for changed sources.
 
-Games (``entity_env/rows/jit.py``) and networks (``ragged_net/compiled/kernels/jit.py``) compile
-different kernels, but keep them by the same rules. This file works on the cache of a dispatcher
-that Numba has made, and imports nothing of Numba itself.
+Games (``entity_env/rows/jit.py``) and networks (``ragged_net/compiled/kernels/jit.py``) use it.
+This module changes the cache of a Numba dispatcher, and does not import Numba.
 """
 
 from __future__ import annotations
@@ -24,22 +23,22 @@ from entity_env.garbage import uncollected
 __all__ = ["announce_compiling", "folder_digest", "keep_compiled"]
 
 _PATIENCE = 3.0
-"""Seconds of compiling without a word."""
+"""The number of seconds of compilation after which a message is printed."""
 _compiled_for: dict[str, float] = {}
-"""By what is compiled the seconds that this process has spent on it; infinity once it said so."""
+"""Seconds of compilation in this process, by name; infinity after the message was printed."""
 
 
 def announce_compiling(dispatcher: Any, what: str, duration: str, *, kept: bool) -> None:
-    """Let a kernel say on stderr, once in a process, that whoever waits waits for its compilation.
+    """Print a message on stderr, once in a process, if kernels take long to compile.
 
-    It does so as soon as all kernels of the same name have taken ``_PATIENCE`` seconds together.
-    Reading kept code from the disk does not count.
+    It is printed when all kernels with the same name have taken ``_PATIENCE`` seconds together.
+    Reading compiled code from the disk does not count.
 
     Args:
-        dispatcher: What ``numba.njit`` has returned.
-        what: What is compiled, such as ``the network``.
-        duration: How long that takes.
-        kept: Say that it happens once on this machine; else how to make it so.
+        dispatcher: The result of ``numba.njit``.
+        what: Name of the compiled code, such as ``the network``.
+        duration: Text with the expected duration.
+        kept: True if the compiled code is kept on disk; otherwise the message explains how to.
     """
     compile_now = getattr(dispatcher, "compile", None)
     if compile_now is None:  # a Python function, as with NUMBA_DISABLE_JIT=1
@@ -57,7 +56,7 @@ def announce_compiling(dispatcher: Any, what: str, duration: str, *, kept: bool)
     def announce(before: int) -> None:
         if misses() > before and _compiled_for.get(what) != math.inf:
             _compiled_for[what] = math.inf
-            with contextlib.suppress(Exception):  # a failing screen stops no program
+            with contextlib.suppress(Exception):  # errors of the screen are ignored
                 print(f"compiling {what}: {duration}, {again}", file=sys.stderr, flush=True)
 
     @functools.wraps(compile_now)
@@ -81,21 +80,22 @@ def announce_compiling(dispatcher: Any, what: str, duration: str, *, kept: bool)
 def keep_compiled(dispatcher: Any, *stamps: str) -> None:
     """Make the on-disk cache of a kernel safe to use.
 
-    Numba's cache notices changes of the function's own file only, while a kernel contains the
-    functions that it calls, from other files. Kept code is therefore used only while all ``stamps``
-    are what they were. A damaged file counts as one that was never there, and on a full disk the
-    kernel is compiled anew in each process. Compiling runs without the garbage collector, which
-    would look at all that Numba makes again and again, and find nothing.
+    Numba's cache detects changes of the function's own file only, but a kernel contains functions
+    from other files. Cached code is therefore used only if all ``stamps`` are unchanged. Damaged
+    files are ignored, and on a full disk the kernel is compiled in each process. The garbage
+    collector is disabled during compilation, because it would scan Numba's objects repeatedly.
 
     Args:
-        dispatcher: What ``numba.njit(cache=True)`` has returned.
+        dispatcher: The result of ``numba.njit(cache=True)``.
         stamps: Digests and texts that the kernel depends on.
 
     Raises:
-        AttributeError: This version of Numba has other caches.
+        AttributeError: The caches of this version of Numba differ.
     """
     file = dispatcher._cache._cache_file
-    own = folder_digest(Path(__file__).parent)  # how functions inside are compiled, too
+    own = folder_digest(
+        Path(__file__).parent
+    )  # depends on the way inner functions are compiled, too
     file._source_stamp = (*file._source_stamp, own, *stamps)
     function = dispatcher.py_func
     _seal(file, f"{function.__module__}.{function.__qualname__}")
@@ -113,11 +113,11 @@ def folder_digest(folder: Path) -> str:
 
 
 def _seal(file: Any, function: str) -> None:
-    """Write each file of the cache with a digest, and read it only where the digest is right.
+    """Write each file of the cache with a digest, and read it only if the digest is right.
 
-    Machine code with a wrong byte would crash, and a file that a full disk left empty would be an
-    error in each process. The digest is also one of the function, of the name of the file and of
-    the stamps: a file in the place of another one would run other code.
+    Damaged machine code would crash, and an empty file left by a full disk would be an error in
+    each process. The digest includes the function, the name of the file and the stamps, so that a
+    file in the place of another one is not used.
     """
 
     def digest(content: bytes, *name: str) -> bytes:
@@ -133,7 +133,7 @@ def _seal(file: Any, function: str) -> None:
 
     def opened(load: Callable[..., Any], nothing: Callable[[], Any]) -> Callable[..., Any]:
         def loaded(*arguments: Any) -> Any:
-            with contextlib.suppress(Exception):  # of pickle's and the disk's there is any kind
+            with contextlib.suppress(Exception):  # pickle and the disk may raise anything
                 seal, content = load(*arguments)
                 if seal == digest(content, *arguments):
                     return pickle.loads(content)
@@ -146,7 +146,7 @@ def _seal(file: Any, function: str) -> None:
 
 
 def _kept_where_it_can(save: Callable[..., None]) -> Callable[..., None]:
-    """Return the same function; a full disk is no error."""
+    """Return the function with errors of a full disk ignored."""
 
     @functools.wraps(save)
     def saved(*args: Any) -> None:

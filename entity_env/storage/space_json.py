@@ -30,14 +30,14 @@ def spaces_to_json(
 ) -> dict[str, Any]:
     """Return the spaces as dicts, lists, strings and numbers.
 
-    Entity types and actions become lists, as their order means something and that of a JSON object
-    does not.
+    Entity types and actions become lists, because their order matters, and JSON objects have no
+    order.
 
     Raises:
-        SpaceError: One of the two is no space.
+        SpaceError: One of the two is not a space.
     """
     if not isinstance(obs_space, ObsSpace):
-        raise SpaceError("this is no ObsSpace", received=shorten(obs_space))
+        raise SpaceError("not an ObsSpace", received=shorten(obs_space))
     return {
         "global_features": [_feature_to_json(feature) for feature in obs_space.global_features],
         "entities": [
@@ -57,10 +57,10 @@ def spaces_to_json(
 
 
 def spaces_from_json(value: Any) -> tuple[ObsSpace, dict[ActionName, ActionSpace]]:
-    """Return the spaces that ``spaces_to_json`` wrote.
+    """Return the spaces in a value of ``spaces_to_json``.
 
     Raises:
-        SpaceError: The value was not written by it, or says something that is no space.
+        SpaceError: The value is damaged, or does not describe valid spaces.
     """
     parts = _record("the spaces", value, ("global_features", "entities", "actions"))
     entities: dict[EntityName, Entity] = {}
@@ -102,7 +102,7 @@ _FEATURE_KEYS = {
     "word": ("kind", "name", "n", "vocabulary"),
     "flags": ("kind", "name", "count"),
 }
-"""A ``word`` is a discrete feature with a vocabulary."""
+"""Keys of each kind of feature; a ``word`` is a discrete feature with a vocabulary."""
 _DISCRETE_KINDS: dict[str, type[Discrete]] = {
     "discrete": Discrete,
     "word": Discrete,
@@ -150,7 +150,7 @@ def _feature(value: Any) -> Feature:
 
 
 def _kind_of(what: str, value: Any, keys: Mapping[str, tuple[str, ...]]) -> Mapping[str, Any]:
-    """Return ``value``, if it has a known ``kind`` and the keys of that kind."""
+    """Return ``value`` if it has a known ``kind`` and the keys of that kind, or raise an error."""
     kind = value.get("kind") if isinstance(value, Mapping) else None
     if kind not in keys if isinstance(kind, str) else True:
         raise SpaceError(
@@ -163,7 +163,7 @@ def _kind_of(what: str, value: Any, keys: Mapping[str, tuple[str, ...]]) -> Mapp
 
 
 def _record(what: str, value: Any, keys: tuple[str, ...]) -> Mapping[str, Any]:
-    """Return ``value``, if it is a mapping with exactly these keys."""
+    """Return ``value`` if it is a mapping with exactly these keys, or raise an error."""
     if not isinstance(value, Mapping) or set(value) != set(keys):
         raise SpaceError(
             f"{what} in saved spaces cannot be read",
@@ -182,7 +182,7 @@ def _entries(what: str, value: Any) -> list[Any]:
 
 
 def _add(kind: str, known: dict[str, Any], name: Any, space: Any) -> None:
-    """Enter ``space`` under its name, once."""
+    """Add ``space`` under its name, or raise an error if the name is taken."""
     if not isinstance(name, str):
         raise SpaceError(f"{kind} name is not a string", received=shorten(name))
     if name in known:

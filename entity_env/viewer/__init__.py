@@ -1,13 +1,13 @@
-"""A viewer in the browser: recordings, environments that run, and agents that play in them.
+"""A viewer in the browser for recordings, environments, and agents that play.
 
 python -m entity_env.viewer games.episodes
 python -m entity_env.viewer minesweeper width=6
 python -m entity_env.viewer runs/minesweeper
 
-Nothing is installed for it, and nothing is loaded from elsewhere: Python's own HTTP server gives a
-page to this computer alone, under an address that nobody can guess. ``frames.py`` says what a frame
-is, ``recorded.py``, ``replayed.py`` and ``live.py`` where frames come from, ``server.py`` who may
-see them, and ``pages/`` draws them.
+It needs no other packages, and loads nothing from the internet: Python's HTTP server serves a page
+to this computer only, under an address that cannot be guessed. ``frames.py`` converts frames to
+JSON; ``recorded.py``, ``replayed.py`` and ``live.py`` are the sources of frames; ``server.py``
+serves them, and ``pages/`` draws them.
 """
 
 from __future__ import annotations

@@ -37,18 +37,22 @@ def main(arguments: list[str] | None = None) -> int:
         "--agent",
         default="random",
         metavar="NAME",
-        help="who plays: random (the default), a run folder, or a script such as my_module.player; "
-        "in a recording the run whose network judges it",
+        help="the player: random (the default), a run folder, or a script such as my_module.me; "
+        "for a recording, a run whose network shows its values and choices",
     )
     parser.add_argument(
         "--people",
         metavar="A,B",
-        help="the seats that you play in the page, or all; alone you are called: you",
+        help="the seats that you play in the page, or all; in a game for one player: you",
     )
-    parser.add_argument("--seed", type=int, default=None, help="the same games again")
-    parser.add_argument("--port", type=int, default=0, help="of the address; else a free one")
+    parser.add_argument("--seed", type=int, default=None, help="seed of the games")
     parser.add_argument(
-        "--y-axis", choices=("up", "down"), help="where greater y are in a recording; else up"
+        "--port", type=int, default=0, help="port of the address; by default a free one"
+    )
+    parser.add_argument(
+        "--y-axis",
+        choices=("up", "down"),
+        help="direction of greater y in a recording; by default up",
     )
     parser.add_argument("--no-browser", action="store_true", help="only print the address")
     parser.add_argument("--trust", action="store_true", help="import code that an old run names")

@@ -1,4 +1,4 @@
-"""Frames as JSON with arrays in it: all that the page draws, and nothing that it need know."""
+"""Conversion of frames to JSON with arrays, with everything that the page needs to draw them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _NO_HINTS = ViewerHints()
 
 
 def number(value: float | None) -> float | None:
-    """Return a number that JSON has, None for those that it has not."""
+    """Return a number, or None if JSON cannot represent it."""
     return float(value) if value is not None and math.isfinite(value) else None
 
 
@@ -47,7 +47,7 @@ def spaces_json(
     y_axis: YAxis,
     hints: ViewerHints = _NO_HINTS,
 ) -> dict[str, Any]:
-    """Return what the spaces say about all frames: names, places, colours, choices."""
+    """Return the common parts of all frames: names, places, colours, choices."""
     places = find_places(obs_space)
     owners = find_owners(obs_space, obs_space.entities)
     types = []
@@ -94,9 +94,9 @@ def spaces_json(
 
 
 def frame_json(frame: Frame, decision: Decision | None = None) -> dict[str, Any]:
-    """Return one frame: its entities, who can do what, and what a decision says about it.
+    """Return one frame: its entities, its actors and masks, and the decision.
 
-    Entities are given type by type, as columns: what their features mean is in ``spaces_json``.
+    Entities are given type by type, as columns; ``spaces_json`` describes their features.
     """
     entities, first = {}, 0
     for name, rows in frame.features.items():
@@ -131,16 +131,16 @@ def frame_json(frame: Frame, decision: Decision | None = None) -> dict[str, Any]
 
 
 def one_frame(obs: VecObs, place: int) -> VecObs:
-    """Return one frame of a batch as a batch of its own."""
+    """Return one frame of a batch as a batch."""
     return select_frames(per_frame(obs), np.array([place], np.int64))
 
 
 def frame_of(obs: VecObs, place: int) -> Frame:
-    """Return one frame of a batch, which knows no ids.
+    """Return one frame of a batch, without ids.
 
     Args:
         obs: B frames.
-        place: Which of them.
+        place: The number of the frame.
     """
     one = one_frame(obs, place)
     features = {name: rows.as_array() for name, rows in one.features.items()}
@@ -159,7 +159,7 @@ def frame_of(obs: VecObs, place: int) -> Frame:
 
 
 def _decided_json(name: ActionName, decision: Decision) -> dict[str, Any]:
-    """Return what a decision says about the actors of one action."""
+    """Return the decision for the actors of one action."""
     parts = {"chosen": decision.chosen.get(name), "probs": decision.probs.get(name)}
     parts |= zip(("mean", "std"), decision.normal.get(name, ()), strict=False)
     return {part: values for part, values in parts.items() if values is not None}
@@ -189,7 +189,7 @@ def _action_json(space: ActionSpace) -> dict[str, Any]:
 
 
 def _first(at: Mapping[str, int], hint: str | None, usual: Sequence[str]) -> int | None:
-    """Return the place of the feature that a hint names, or else of one with a usual name."""
+    """Return the place of the feature named by a hint, or else of one with a common name."""
     return next((at[name] for name in (hint or "", *usual) if name in at), None)
 
 

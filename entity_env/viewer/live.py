@@ -1,4 +1,4 @@
-"""A game that is played while it is looked at: by agents, by people in the page, or by both."""
+"""Source of games that are played in the viewer, by agents, by people in the page, or by both."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from entity_env.viewer.source import Source, curve_json
 __all__ = ["LiveSource", "hints_of"]
 
 _MOST_BYTES = 256 << 20
-"""Of frames that can be gone back to; older ones are forgotten."""
+"""The largest number of bytes of stored frames; the oldest are dropped."""
 
 
 @dataclass
@@ -45,9 +45,9 @@ class _Shown:
 
 @dataclass
 class _Game:
-    """One episode: what each seat has seen, who the agents were, and how long it is.
+    """One episode: the frames of each seat, the names of the agents, and the length.
 
-    ``pictures`` has those of the steps that have been played since somebody asked for one.
+    ``pictures`` has those of the steps since a picture was first requested.
     """
 
     shown: list[_Shown]
@@ -59,17 +59,17 @@ class _Game:
 
 
 class LiveSource(Source):
-    """Plays the games of a table.
+    """The games of a table, played step by step.
 
     Args:
         table: The game.
-        title: What it is called.
-        agents: For each seat the agent that plays it or, where a person does, proposes.
+        title: Title of the page.
+        agents: For each seat the agent that plays it, or that proposes choices to a person.
         people: The names of the seats that people play in the page.
-        who: What the agents are called.
-        renew: Called before each episode but the first; returns other agents and what they are
-            called, or None where these play on.
-        metrics: What a training has logged, where it is an agent of one that plays.
+        who: Names of the agents.
+        renew: Function called before each episode except the first; returns new agents and their
+            names, or None to keep the agents.
+        metrics: The metrics file of the run of the agent, or None.
     """
 
     is_live = True
@@ -113,7 +113,7 @@ class LiveSource(Source):
         }
 
     def episode(self, number: int) -> dict[str, Any]:
-        """Return how long an episode is so far, and who is asked in the newest one."""
+        """Return the length of an episode so far, and the seats that must act in the newest one."""
         number, game = self._find(number)
         is_newest = game is self._games[-1]
         waits = is_newest and not game.is_over
@@ -130,17 +130,17 @@ class LiveSource(Source):
         }
 
     def frame(self, episode: int, step: int, seat: int) -> dict[str, Any]:
-        """Return what a seat saw at a step, or saw last before it."""
+        """Return the frame of a seat at a step, or its last frame before it."""
         _, game = self._find(episode)
         step = max(0, min(step, game.length - 1))
         if not 0 <= seat < len(game.shown):
-            raise SettingError("there is no such seat", received=seat)
+            raise SettingError("the seat does not exist", received=seat)
         shown = game.shown[seat]
         place = int(np.searchsorted(shown.steps, step, "right")) - 1
         if place < 0:
             return {"step": step, "entities": {}, "actions": {}, "globals": [], "waits": True}
         if not shown.frames[place]:
-            raise SettingError(f"step {step} is too long ago: only the later ones are kept")
+            raise SettingError(f"step {step} is no longer stored; only later steps are")
         own: dict[str, Any] = from_message(shown.frames[place])
         own |= {"step": step, "total": number(shown.total[place])}
         return own | ({"waits": True, "actions": {}} if shown.steps[place] < step else {})
@@ -149,7 +149,7 @@ class LiveSource(Source):
         """Return reward, return and value along an episode."""
         _, game = self._find(episode)
         shown = game.shown[seat]
-        # Where a seat waits, its last numbers go on.
+        # While a seat waits, its last numbers are repeated.
         last = np.searchsorted(shown.steps, np.arange(game.length), "right") - 1
         there = last >= 0
         reward = np.zeros(game.length)
@@ -194,10 +194,10 @@ class LiveSource(Source):
         return self.episode(-1)
 
     def advance(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
-        """Play one step, or begin another episode where this one is over.
+        """Play one step, or begin another episode if this one is over.
 
         Raises:
-            EntityEnvError: A choice that is not there, or that the mask forbids.
+            EntityEnvError: A choice does not exist, or the mask forbids it.
         """
         if self.table.is_over:
             return self.restart()
@@ -217,7 +217,7 @@ class LiveSource(Source):
             for name, form in self._forms.items()
         }
         lengths = {name: mask.actors.size1() for name, mask in self._obs.action_masks.items()}
-        # A wrong choice is an error before anything has changed.
+        # Check all choices before anything is changed.
         self._obs = self.table.act(
             {
                 name: form.buffer(np.concatenate(own[name]), lengths[name])
@@ -238,17 +238,17 @@ class LiveSource(Source):
         self.table.close()
 
     def _begin(self) -> None:
-        """Keep the first moment of an episode."""
+        """Store the first frames of an episode."""
         self._trackers = [EpisodeTracker() for _ in self.table.names]
         self._games.append(_Game([_Shown() for _ in self.table.names], self.who))
         self._note()
 
     def _decide(self) -> dict[int, Decision]:
-        """Return what the agents decide at the seats that are asked."""
+        """Return the decisions of the agents at the seats that must act."""
         return {seat: decide_at(self.table, seat, self.agents[seat]) for seat in self.table.asked}
 
     def _note(self) -> None:
-        """Keep what the seats see now, and what their agents decide."""
+        """Store the current frames of the seats, and the decisions of their agents."""
         game, table = self._games[-1], self.table
         self._decisions = self._decide()
         for seat, frame in table.told.items():
@@ -288,7 +288,7 @@ class LiveSource(Source):
         return np.asarray(call_environment("render", partial(game.render, **own)), np.uint8)
 
     def _forget(self) -> None:
-        """Drop the oldest episodes, or the first half of the only one, where there are too many."""
+        """Drop the oldest episodes, or the first half of the only one, if too much is stored."""
         while self._bytes > _MOST_BYTES and len(self._games) > 1:
             first = self._games.pop(0)
             self._bytes -= sum(len(own) for seat in first.shown for own in seat.frames)
@@ -304,7 +304,7 @@ class LiveSource(Source):
                     seat.frames[place] = b""
 
     def _keep(self, seat: int, frame: Frame, decision: Decision | None) -> None:
-        """Keep the frame of a seat as the last one that it has seen."""
+        """Store the frame of a seat as its last one."""
         frames = self._games[-1].shown[seat].frames
         self._bytes -= len(frames[-1])
         frames[-1] = to_message(frame_json(frame, decision))
@@ -317,7 +317,7 @@ class LiveSource(Source):
         return {f"return of {name}": number(own.reward) for name, own in names}
 
     def _read(self, seat: int, given: Mapping[str, Any]) -> Decision:
-        """Return what a person has chosen, as arrays; the table checks masks and bounds."""
+        """Return the choices of a person as arrays; the table checks masks and bounds."""
         chosen, frame = {}, self.table.asked[seat]
         for name, form in self._forms.items():
             who = frame.actions.get(name)
@@ -342,18 +342,18 @@ class LiveSource(Source):
         place = number + count if number < 0 else number
         if not self._forgotten <= place < count:
             raise SettingError(
-                "there is no such episode", expected=f"{self._forgotten} to {count - 1}"
+                "the episode does not exist", expected=f"{self._forgotten} to {count - 1}"
             )
         return place, self._games[place - self._forgotten]
 
 
 def hints_of(game: Any) -> ViewerHints:
-    """Return the checked hints of a game, which may stand inside of wrappers."""
+    """Return the checked hints of a game, which may be inside wrappers."""
     inner = getattr(game, "unwrapped", game)
     hints = call_environment("viewer_hints", inner.viewer_hints)
     if not isinstance(hints, ViewerHints):
         raise SettingError(
-            "viewer_hints returned something else",
+            "viewer_hints did not return ViewerHints",
             expected="entity_env.hints.ViewerHints(...)",
             received=shorten(hints),
         )
@@ -367,7 +367,7 @@ def _draws_itself(game: Any) -> bool:
 
 
 def _unchosen(decision: Decision | None) -> Decision | None:
-    """Return what an agent proposes to a person, who has not chosen yet."""
+    """Return a decision as a proposal, without its choices."""
     if decision is None:
         return None
     return Decision({}, decision.probs, decision.value, decision.normal)

@@ -1,4 +1,4 @@
-"""The numbers that a training logs, one record a line, read as they are written."""
+"""Reader of the metrics of a training while they are written."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["MetricsFile"]
 
 _MOST_POINTS = 400
 _MOST_BYTES, _MOST_VALUES = 1 << 20, 20_000
-"""Of a line."""
+"""Limits of a line: its bytes, and its numbers."""
 _MOST_NAMES = 500
 
 
@@ -22,7 +22,7 @@ class MetricsFile:
     """A file of JSON lines, each with the numbers of an update by their names, and ``steps``.
 
     Args:
-        path: The file; it need not be there yet.
+        path: Path of the file, which need not exist yet.
     """
 
     def __init__(self, path: Path) -> None:
@@ -31,7 +31,7 @@ class MetricsFile:
         self._records: list[dict[str, float]] = []
 
     def read(self) -> dict[str, Any]:
-        """Return the curves so far, thinned out; lines that are no records are left out."""
+        """Return the curves so far, with fewer points; lines that are not records are left out."""
         self._read_on()
         count = len(self._records)
         places = np.unique(np.linspace(0, max(count - 1, 0), min(count, _MOST_POINTS)).astype(int))
@@ -47,16 +47,16 @@ class MetricsFile:
         }
 
     def _read_on(self) -> None:
-        """Read what has been written since the last time; begin anew where the file is shorter."""
+        """Read the lines since the last call; start again if the file has become shorter."""
         try:
             with open_file(self._path) as file:
-                if file.seek(0, 2) < self._end:  # a resumed run has written it again
+                if file.seek(0, 2) < self._end:  # a resumed run has rewritten it
                     self._end, self._records = 0, []
                 file.seek(self._end)
                 while (line := file.readline(_MOST_BYTES)).endswith(b"\n"):
                     self._end = file.tell()
                     self._add(line)
-        except OSError:  # it is not there yet
+        except OSError:  # the file does not exist yet
             return
 
     def _add(self, line: bytes) -> None:

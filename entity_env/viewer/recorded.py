@@ -1,4 +1,4 @@
-"""Recordings in the viewer: read where somebody looks, never as a whole."""
+"""Source of recorded episodes for the viewer, which reads only the visible parts of files."""
 
 from __future__ import annotations
 
@@ -47,41 +47,40 @@ class _Episode:
 
 
 class JudgingAgent(Protocol):
-    """An agent that judges positions which do not follow on each other."""
+    """An agent that can decide in frames which do not follow each other."""
 
     def decide_rows(self, obs: VecObs) -> list[Decision]:
         """Return a decision for each frame of ``obs``."""
 
 
 class SoughtSteps(Protocol):
-    """Steps of rows that can be sought in: a ``Recording``, or a replay that is played."""
+    """Steps of rows with random access: a ``Recording``, or a replay that is played."""
 
     obs_space: ObsSpace
     action_space: dict[ActionName, ActionSpace]
 
     def step(self, number: int) -> RecordedStep:
-        """Return the step of this number, which counts from 0."""
+        """Return the step with this number, counted from 0."""
 
     def outlines(self) -> Iterator[Outline]:
         """Yield rewards and ends of all steps, part by part."""
 
 
 class RecordedSource(Source):
-    """The episodes of a recording, or of other steps that can be sought in.
+    """The episodes of a recording, or of other steps with random access.
 
-    A thread reads the outlines of the file from its beginning, while the first episodes are looked
-    at already.
+    A thread reads the outlines of the file, while the first episodes can be viewed already.
 
     Args:
         recording: The steps.
-        title: What they are called.
-        kind: What they are.
-        y_axis: Where greater values of y are.
-        hints: How the game looks.
-        seats: The names of the seats, where rows are seats of games; each game is one episode then,
-            as long as its first seat plays.
-        notice: What is wrong with them.
-        judge: An agent that says what it expects, and would choose, in each frame.
+        title: Title of the page.
+        kind: Kind of the source.
+        y_axis: Direction of greater y.
+        hints: Hints for drawing the game.
+        seats: The names of the seats, if rows are seats of games; an episode is then a game, as
+            long as its first seat plays.
+        notice: Message about damage.
+        judge: An agent whose values and choices are shown in each frame.
     """
 
     def __init__(
@@ -107,7 +106,7 @@ class RecordedSource(Source):
             **spaces_json(*spaces, y_axis, hints or ViewerHints()),
         }
         self._forms = answer_forms(self._recording.action_space)
-        # In the order in which they begin: so their numbers stay while the file is read.
+        # In the order in which they begin, so that their numbers do not change during reading.
         self._episodes: list[_Episode] = []
         self._open: dict[int, _Episode | None] = {}
         self._parts: list[Outline] = []
@@ -117,7 +116,7 @@ class RecordedSource(Source):
         threading.Thread(target=self._read, daemon=True).start()
 
     def about(self) -> dict[str, Any]:
-        """Return the title, the spaces, the seats, and what is damaged."""
+        """Return the title, the spaces, the seats, and a message about damage."""
         return {**self._about, "notice": self._notice}
 
     @classmethod
@@ -127,24 +126,24 @@ class RecordedSource(Source):
         """Open a file of recorded episodes.
 
         Args:
-            path: The file.
-            y_axis: Where greater values of y are.
+            path: Path of the file.
+            y_axis: Direction of greater y.
             judge: See the class.
 
         Raises:
-            RecordingError: It is none, or holds no steps.
+            RecordingError: The file is not a recording, or has no steps.
         """
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             recording = Recording(path)
         if not recording.num_steps:
-            raise RecordingError(f"{path} holds no steps", hint="its recorder has written none yet")
+            raise RecordingError(f"{path} has no steps", hint="its recorder has written none yet")
         notice = "; ".join(str(one.message) for one in caught)
         title = recording.path.name
         return cls(recording, title, y_axis=y_axis, notice=notice, judge=judge)
 
     def episode(self, number: int) -> dict[str, Any]:
-        """Return how long an episode is, and how many have been found so far."""
+        """Return the length of an episode, and the number of episodes found so far."""
         with self._changed:
             episode = self._find(number)
             count = len(self._episodes)
@@ -161,13 +160,13 @@ class RecordedSource(Source):
             }
 
     def frame(self, episode: int, step: int, seat: int) -> dict[str, Any]:
-        """Return the frame of a step, with what was chosen in it."""
+        """Return the frame of a step, with its choices."""
         with self._changed:
             own = self._find(episode)
             steps, rewards = self._line(own)
             seated = self._line(replace(own, row=own.row + seat)) if self._seats else None
         if not 0 <= seat < max(len(self._seats), 1):
-            raise SettingError("there is no such seat", received=seat)
+            raise SettingError("the seat does not exist", received=seat)
         if not len(steps):
             return _unasked(own)
         at = max(0, min(step, len(steps) - 1 + own.truncated))
@@ -196,7 +195,7 @@ class RecordedSource(Source):
         return {**given, "step": at, "total": number(float(rewards[: at + 1].sum()))}
 
     def _seen(self, row: int, step: int) -> dict[str, Any]:
-        """Return what a row saw in a step in which it decided, and what it chose."""
+        """Return the frame and the choices of a row in a step in which it acted."""
         taken = self._recording.step(step)
         place = int(np.searchsorted(taken.obs.rows, row))
         decision = self._decision(taken, place)
@@ -206,7 +205,7 @@ class RecordedSource(Source):
         return frame_json(frame_of(taken.obs, place), decision)
 
     def _other(self, row: int, step: int, line: _Line) -> dict[str, Any]:
-        """Return what another seat saw at a step, or saw last before it."""
+        """Return the frame of another seat at a step, or its last frame before it."""
         steps, rewards = line
         at = int(np.searchsorted(steps, step, "right")) - 1
         if at < 0:
@@ -243,7 +242,7 @@ class RecordedSource(Source):
             self._changed.notify_all()
 
     def _add(self, outline: Outline) -> None:
-        """Note the episodes that begin and end in some steps."""
+        """Add the episodes that begin and end in some steps."""
         self._parts.append(outline)
         count, rows = outline.done.shape
         begins_anew = not outline.continues or len(self._open) != rows
@@ -276,14 +275,14 @@ class RecordedSource(Source):
         while not -len(self._episodes) <= place < len(self._episodes):
             if self._is_read:
                 expected = f"0 to {len(self._episodes) - 1}"
-                raise SettingError("there is no such episode", expected=expected, received=place)
+                raise SettingError("the episode does not exist", expected=expected, received=place)
             self._changed.wait(1.0)
         return self._episodes[place]
 
     def _line(self, episode: _Episode) -> _Line:
-        """Return the numbers of the steps in which the row decided, (L,), and its rewards.
+        """Return the numbers of the steps in which the row acted, (L,), and its rewards.
 
-        These are what it was paid before each decision, and after the last one. Shape: (L + 1,).
+        The rewards are those before each decision, and after the last one. Shape: (L + 1,).
         """
         key = episode.row, episode.first, episode.end
         if key not in self._lines:
@@ -303,7 +302,7 @@ class RecordedSource(Source):
         return self._lines[key]
 
     def _span(self, episode: _Episode) -> list[tuple[Outline, int, int]]:
-        """Return the parts that an episode lies in, each with its first step and its end there."""
+        """Return the parts of an episode, each with its first step and its end in the part."""
         found = []
         for part in self._parts:
             start = max(part.first, episode.first)
@@ -313,7 +312,7 @@ class RecordedSource(Source):
         return found
 
     def _decision(self, taken: RecordedStep, place: int) -> Decision:
-        """Return what was chosen in one frame, with its probabilities where they are known."""
+        """Return the choices in one frame, with their probabilities if known."""
         chosen, probs, normal = {}, {}, {}
         for name, form in self._forms.items():
             mask: Any = taken.obs.action_masks[name]
@@ -334,7 +333,7 @@ class RecordedSource(Source):
 
 
 def _unasked(episode: _Episode) -> dict[str, Any]:
-    """Return the frame of a row that was out before it had been asked."""
+    """Return the frame of a row that was out before it had to act."""
     own: dict[str, Any] = {"ends": episode.done, "truncated": episode.truncated}
     own |= {"metrics": _numbers(episode.metrics)}
     nothing: dict[str, Any] = {
@@ -348,7 +347,7 @@ def _unasked(episode: _Episode) -> dict[str, Any]:
 
 
 def _softmax(logits: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-    with np.errstate(all="ignore"):  # a forged file may hold anything
+    with np.errstate(all="ignore"):  # a forged file may contain any numbers
         powers = np.exp(logits - logits.max(axis=1, keepdims=True))
         probs = powers / powers.sum(axis=1, keepdims=True)
     known: npt.NDArray[np.float32] = np.nan_to_num(probs).astype(np.float32)

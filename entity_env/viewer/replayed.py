@@ -1,4 +1,4 @@
-"""Replays in the viewer: played again, and kept so that they can be sought in."""
+"""Sources of replays for the viewer, which are played again and stored."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from entity_env.workers.obs_format import ObsFormat
 __all__ = ["PlayedSteps", "ReplayedSource", "open_replay"]
 
 _TOGETHER = 64
-"""Steps in an outline."""
+"""Number of steps in an outline."""
 
 
 def open_replay(path: str, *, trust: bool = False) -> Source:
     """Return the games of a replay.
 
     Args:
-        path: The file.
-        trust: The consent to import an environment that nobody has registered.
+        path: Path of the file.
+        trust: Consent to import an environment that is not registered.
 
     Raises:
-        EntityEnvError: It cannot be read, or does not play the same game.
+        EntityEnvError: The file cannot be read, or the game differs from the recorded one.
     """
     replay = Replay.read(path)
     rows, title = replay.make_rows(trust=trust), Path(path).name
@@ -58,12 +58,12 @@ def open_replay(path: str, *, trust: bool = False) -> Source:
 
 
 class ReplayedSource(LiveSource):
-    """The games that were played step by step, at the terminal: played again when it is opened.
+    """Games that were played at the terminal, and are played again when the source is opened.
 
     Args:
         replay: The replay.
         table: The game.
-        title: What it is called.
+        title: Title of the page.
     """
 
     is_live = False
@@ -91,12 +91,12 @@ class ReplayedSource(LiveSource):
         return self.episode(-1)
 
     def _decide(self) -> dict[int, Decision]:
-        """Return what was decided then."""
+        """Return the recorded decisions."""
         return {own.row: Decision(_arrays(own, self._forms)) for own in next(self._left)}
 
 
 class PlayedSteps:
-    """The steps of a replay, kept as they are played.
+    """The steps of a replay, stored while they are played.
 
     Args:
         replay: The replay.
@@ -108,7 +108,7 @@ class PlayedSteps:
         self._form = ObsFormat(self.obs_space, self.action_space)
         self._forms = answer_forms(self.action_space)
         self._replay, self._rows = replay, rows
-        self._kept: list[bytes] = []  # what was seen before each step, packed
+        self._kept: list[bytes] = []  # the packed observation before each step
 
     def step(self, number: int) -> RecordedStep:
         """Return a step that has been played already."""
@@ -121,7 +121,7 @@ class PlayedSteps:
         return RecordedStep(obs, actions, None, None, next_obs)
 
     def outlines(self) -> Iterator[Outline]:
-        """Play, and yield what the steps led to."""
+        """Play, and yield the outcomes of the steps."""
         with self._rows as rows:
             moments: list[Moment] = []
             for moment in self._replay.play_in(rows):
@@ -136,7 +136,7 @@ class PlayedSteps:
 
 
 def _outline(moments: list[Moment]) -> Outline:
-    """Return the outcome of the steps that some moments end."""
+    """Return the outcomes of the steps before some moments."""
     results = [moment.obs for moment in moments]
     first = moments[0].step
     asked = np.zeros((len(moments), len(results[0])), np.bool_)
@@ -155,7 +155,7 @@ def _outline(moments: list[Moment]) -> Outline:
 
 
 def _arrays(command: RecordedCommand, forms: Any) -> dict[str, Any]:
-    """Return what a command chose, as in ``Decision``."""
+    """Return the choices of a command in the format of ``Decision``."""
     chosen = {}
     for name, form in forms.items():
         values = np.array(command.actions.get(name, []), form.dtype).reshape(-1, form.width)

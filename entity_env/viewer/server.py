@@ -1,4 +1,4 @@
-"""The server of the page: for this computer alone, and for those who know its address."""
+"""The server of the page, which answers requests from this computer with the right address only."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Viewer"]
 
 _HERE = "127.0.0.1"
 _MOST_BYTES = 1 << 20
-"""Of what the page sends: the choices of a person."""
+"""The largest number of bytes in a request of the page."""
 _TYPES = {
     "html": "text/html; charset=utf-8",
     "css": "text/css; charset=utf-8",
@@ -30,7 +30,7 @@ _TYPES = {
     "svg": "image/svg+xml",
 }
 _HEADERS = {
-    # Nothing from elsewhere, nothing written into the page itself: names of entities are text.
+    # Allow no external content and no inline scripts, because names of entities may be untrusted.
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'",
@@ -42,18 +42,18 @@ _HEADERS = {
 
 
 class Viewer:
-    """Shows a source to a browser on this computer.
+    """A server that shows a source in a browser on this computer.
 
     with Viewer(open_source("minesweeper")) as viewer:
         print(viewer.address)
 
     Args:
-        source: What is shown; it is closed with the viewer.
-        port: Of the address; 0 takes a free one.
+        source: The source, which is closed with the viewer.
+        port: Port of the address; 0 takes a free port.
 
     Attributes:
-        address: What the browser opens. A random word in it keeps others out: pages from elsewhere,
-            and other users of this computer.
+        address: Address for the browser, with a random word that keeps other pages and other users
+            of this computer out.
     """
 
     def __init__(self, source: Source, port: int = 0) -> None:
@@ -71,7 +71,7 @@ class Viewer:
         self._thread.start()
 
     def __enter__(self) -> Viewer:
-        """Use as a context manager that closes at the end."""
+        """Return the viewer, to be closed at the end of a ``with`` block."""
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -79,7 +79,7 @@ class Viewer:
         self.close()
 
     def close(self) -> None:
-        """Stop the server, and close what it shows."""
+        """Stop the server, and close the source."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
@@ -87,9 +87,9 @@ class Viewer:
             self.source.close()
 
     def is_for_us(self, host: str | None, origin: str | None) -> bool:
-        """Return True for the headers of a request that this computer itself has sent.
+        """Return True for the headers of a request from this computer's own page.
 
-        A page from elsewhere may reach the port under a name of its own; then the host is that.
+        A page from the internet may reach the port under another host name.
         """
         hosts = {f"{name}:{self.port}" for name in (_HERE, "localhost")}
         return host in hosts and (origin is None or origin in {f"http://{own}" for own in hosts})
@@ -99,14 +99,14 @@ class Viewer:
         return hmac.compare_digest(token.encode(), self._token.encode())
 
     def answer(self, name: str, given: Mapping[str, Any]) -> Any:
-        """Return the answer to a question of the page, one at a time.
+        """Return the answer to a request of the page, one at a time.
 
         Raises:
-            KeyError: There is no such question.
+            KeyError: The request is unknown.
         """
         question: Callable[[Source, Mapping[str, Any]], Any] = _QUESTIONS[name]
         if name in _CHANGES and not self.source.is_live:
-            raise SettingError("this is not played, only shown")
+            raise SettingError("recorded episodes cannot be played")
         with self._lock:
             return question(self.source, given)
 
@@ -116,7 +116,7 @@ def _whole(given: Mapping[str, Any], name: str) -> int:
     try:
         return int(given.get(name, 0))
     except (TypeError, ValueError, OverflowError):
-        raise SettingError(f"{name} is no number", received=shorten(given[name])) from None
+        raise SettingError(f"{name} is not a number", received=shorten(given[name])) from None
 
 
 def _advance(source: Source, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -153,7 +153,7 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing where a page was closed while it was answered."""
+        """Ignore errors when a page is closed during an answer."""
         if not isinstance(sys.exception(), ConnectionError | TimeoutError):
             super().handle_error(request, client_address)
 
@@ -162,14 +162,14 @@ class _Handler(BaseHTTPRequestHandler):
     viewer: Viewer
     protocol_version = "HTTP/1.1"
     timeout = 60
-    # An answer is one packet that leaves at once; else each waits 40 ms for the one before it.
+    # Send answers at once; otherwise each waits 40 ms for the one before it.
     disable_nagle_algorithm = True
     wbufsize = -1
     server_version = "viewer"
     sys_version = ""
 
     def do_GET(self) -> None:
-        """Send a file of the page, or what it asks for."""
+        """Send a file of the page, or the answer to a request."""
         if self._is_known():
             given = parse_qs(self.path.partition("?")[2])
             query = {key: values[-1] for key, values in given.items()}
@@ -186,7 +186,7 @@ class _Handler(BaseHTTPRequestHandler):
         if not 0 <= length <= _MOST_BYTES:
             self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
             return
-        # A form of another page cannot send JSON unasked.
+        # A form of another page cannot send JSON.
         if self.headers.get_content_type() != "application/json":
             self._refuse(HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
             return
@@ -200,10 +200,10 @@ class _Handler(BaseHTTPRequestHandler):
         self._handle(_CHANGES, given)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing: the terminal belongs to the user."""
+        """Print nothing."""
 
     def _is_known(self) -> bool:
-        """Return True for who knows the address, and refuse everybody else."""
+        """Return True if a request has the word of the address, or send an error."""
         headers, (token, slash, _) = self.headers, self._parts()
         if not self.viewer.is_for_us(headers.get("Host"), headers.get("Origin")):
             self._refuse(HTTPStatus.FORBIDDEN)
@@ -214,7 +214,7 @@ class _Handler(BaseHTTPRequestHandler):
         return True
 
     def _parts(self) -> tuple[str, str, str]:
-        """Return the word of the address, a slash, and what follows it."""
+        """Return the word of the address, a slash, and the rest."""
         return self.path.partition("?")[0].removeprefix("/").partition("/")
 
     def _handle(self, questions: Mapping[str, Any], given: Mapping[str, Any]) -> None:
@@ -248,7 +248,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(HTTPStatus.OK, _TYPES[ending], page.read_bytes())
 
     def _refuse(self, status: HTTPStatus) -> None:
-        self.close_connection = True  # what else was sent is not read
+        self.close_connection = True  # the rest of the request is not read
         self._send(status, "text/plain; charset=utf-8", status.phrase.encode())
 
     def _send(self, status: HTTPStatus, kind: str, body: bytes) -> None:
@@ -263,5 +263,5 @@ class _Handler(BaseHTTPRequestHandler):
             self.end_headers()
             self.wfile.write(body)
             self.wfile.flush()
-        except (BrokenPipeError, ConnectionResetError):  # the page has gone on
+        except (BrokenPipeError, ConnectionResetError):  # the page was closed
             self.close_connection = True

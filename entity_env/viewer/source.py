@@ -1,4 +1,4 @@
-"""The interface of what the viewer shows: episodes, each a line of frames."""
+"""Interface of the sources of episodes for the viewer."""
 
 from __future__ import annotations
 
@@ -14,40 +14,40 @@ from entity_env.errors import SettingError
 __all__ = ["Source", "curve_json"]
 
 _MOST_MOMENTS, _MOST_OF_A_TYPE = 150, 200
-"""Of an episode, for where entities have been."""
+"""Largest numbers of frames, and of entities of a type, for the places visited in an episode."""
 _MOST_POINTS = 1500
-"""Of a curve: more than a screen has pixels across would not be seen."""
+"""Largest number of points of a curve, about the width of a screen in pixels."""
 
 
 class Source(ABC):
-    """Episodes to be shown; its methods are called one at a time.
+    """A source of episodes; its methods are called one at a time.
 
     Attributes:
-        is_live: True if it plays: ``advance`` makes the next frame.
+        is_live: True if the source plays games, and ``advance`` makes the next frame.
     """
 
     is_live = False
 
     @abstractmethod
     def about(self) -> dict[str, Any]:
-        """Return what stays the same: the title, the spaces, the seats."""
+        """Return the constant parts: the title, the spaces, the seats."""
 
     @abstractmethod
     def episode(self, number: int) -> dict[str, Any]:
-        """Return how long an episode is, and how many there are.
+        """Return the length of an episode, and the number of episodes.
 
         Args:
-            number: Counts from 0; -1 is the newest one.
+            number: The number of the episode, from 0; -1 is the newest one.
         """
 
     @abstractmethod
     def frame(self, episode: int, step: int, seat: int) -> dict[str, Any]:
-        """Return the frame of a step, which counts from 0.
+        """Return the frame of a step.
 
         Args:
-            episode: The episode.
-            step: The step; beyond the last one it is the last one.
-            seat: Of a game of several players the seat that looks.
+            episode: The number of the episode.
+            step: The number of the step, from 0; larger numbers mean the last step.
+            seat: The number of the seat whose view is shown.
         """
 
     @abstractmethod
@@ -55,10 +55,10 @@ class Source(ABC):
         """Return reward, return so far and value along an episode."""
 
     def visits(self, episode: int, seat: int) -> dict[str, Any]:
-        """Return where those who act have been in an episode, with the value of each moment.
+        """Return the places of the actors in an episode, with the value of each frame.
 
-        Of long episodes some moments, evenly spread. Where nobody who acts has a place, it is where
-        anything was. The points are x, y and value, NaN where nobody knows it. Shape: (N, 3).
+        Long episodes are sampled at even intervals. If no actor has a place, return the places of
+        all entities. The points are x, y and value, NaN if it is not known. Shape: (N, 3).
         """
         types = {own["name"]: own for own in self.about()["types"] if own["x"] is not None}
         length = self.episode(episode)["length"]
@@ -67,7 +67,7 @@ class Source(ABC):
         for step in np.unique(np.linspace(0, max(length - 1, 0), _MOST_MOMENTS).astype(int)):
             try:
                 frame = self.frame(episode, int(step), seat)
-            except SettingError:  # too long ago
+            except SettingError:  # no longer stored
                 continue
             value = frame.get("value")
             acting = [own["actors"] for own in frame["actions"].values()]
@@ -93,8 +93,8 @@ class Source(ABC):
         """Play one step of the newest episode; at its end, begin another one.
 
         Args:
-            chosen: By the number of the seat what a person chooses: for each action a list with
-                the answer of each actor.
+            chosen: The choices of people by the number of the seat: for each action a list with
+                the choice of each actor.
         """
         raise NotImplementedError
 
@@ -107,18 +107,18 @@ class Source(ABC):
         return {"steps": np.zeros(0), "metrics": {}}
 
     def close(self) -> None:  # noqa: B027  (most sources hold nothing)
-        """Let go of what it holds."""
+        """Release the resources of the source."""
 
 
 def curve_json(
     reward: npt.NDArray[Any], total: npt.NDArray[Any], value: Sequence[float | None]
 ) -> dict[str, Any]:
-    """Return the curves of an episode, thinned out where it has many steps.
+    """Return the curves of an episode, with fewer points if it has many steps.
 
     Args:
-        reward: The reward that led to each frame. Shape: (L,).
-        total: The return until then. Shape: (L,).
-        value: The value of each frame, NaN or None where nobody knows it. Shape: (L,).
+        reward: The reward before each frame. Shape: (L,).
+        total: The return until each frame. Shape: (L,).
+        value: The value of each frame, NaN or None if it is not known. Shape: (L,).
     """
     length = len(reward)
     places = np.unique(np.linspace(0, max(length - 1, 0), min(length, _MOST_POINTS)).astype(int))
@@ -133,7 +133,7 @@ def curve_json(
 
 
 def _largest(values: npt.NDArray[np.float64], places: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """Return of the values up to each place the largest in size: no reward falls out."""
+    """Return the value of largest size up to each place, so that no reward is lost."""
     if not len(places):
         return values
     starts = np.concatenate([[0], places[:-1] + 1])

@@ -40,22 +40,22 @@ def open_source(
     y_axis: YAxis | None = None,
     trust: bool = False,
 ) -> Source:
-    """Return what is to be shown.
+    """Return the source for a recording, a replay, an environment or a run.
 
     Args:
         what: A recording, a replay, the name or dotted path of an environment, or a run folder,
             whose newest agent plays.
         settings: Arguments of the environment's constructor, each ``name=value``.
-        agent: Who plays the environment: ``random``, a run folder, a script or its dotted path, or
-            an agent. In a recording a run folder says what it expects and would choose.
-        people: The seats that are played in the page, with commas in between; ``all``, or None for
-            none of them. The only seat of an environment for one player is called ``you``.
-        seed: Of the games; None takes a new one.
-        y_axis: Where greater values of y are in a recording, which does not know; else up.
-        trust: The consent to import code that an agent's folder names.
+        agent: Player of the environment: ``random``, a run folder, a script or its dotted path, or
+            an agent. For a recording, a run folder whose values and choices are shown.
+        people: The seats that people play in the page, separated by commas; ``all``, or None for
+            none. The only seat of an environment for one player is ``you``.
+        seed: Seed of the games; None draws a seed.
+        y_axis: Direction of greater y in a recording; None means up.
+        trust: Consent to import code that an agent's folder names.
 
     Raises:
-        EntityEnvError: There is no such thing, or it is damaged.
+        EntityEnvError: The source does not exist, or is damaged.
     """
     if Path(what).is_file() or what.endswith(".episodes"):
         return _file_source(what, y_axis, agent, trust)
@@ -81,8 +81,8 @@ def _file_source(path: str, y_axis: YAxis | None, agent: NamedAgent, trust: bool
         judge = load_agent(judge, 0, trust)
     if judge is not None and not hasattr(judge, "decide_rows"):
         raise SettingError(
-            f"{shorten(agent)} cannot judge a recording",
-            expected="a run folder, whose network says the value of each frame",
+            f"{shorten(agent)} cannot be used for a recording",
+            expected="a run folder, whose network computes the value of each frame",
         )
     return RecordedSource.open(path, y_axis or "up", judge)
 

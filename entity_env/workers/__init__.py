@@ -1,3 +1,3 @@
-"""Rows that are played by other processes, and the messages between them."""
+"""Rows in worker processes, and the messages between processes."""
 
 __all__: list[str] = []

@@ -1,4 +1,4 @@
-"""Actions as bytes, to cross a process boundary."""
+"""Actions as bytes, to send them to another process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["deal_actions", "read_actions", "read_dealt_actions", "split_actions"
 Actions: TypeAlias = Mapping[ActionName, ActionBuffer]
 """One entry for each action of the space, in its order. Shape of each: (R, A, 1), or (R, A, K).
 
-Numbers cross as eight bytes each: int64, and float32 as float64."""
+Numbers are sent as eight bytes each: int64, and float32 as float64."""
 
 
 def split_actions(actions: Actions, counts: Sequence[int]) -> list[bytes]:
@@ -51,16 +51,16 @@ def read_actions(
 def deal_actions(
     actions: Actions, rows: npt.NDArray[np.int64], owners: npt.NDArray[np.int64]
 ) -> dict[int, bytes]:
-    """Return the actions of some rows by their receivers, for ``read_dealt_actions``.
+    """Return the actions of some rows as a message for each worker, for ``read_dealt_actions``.
 
     Args:
-        actions: Those of the M rows, in the order of ``rows``.
+        actions: The actions of the M rows, in the order of ``rows``.
         rows: The number of each row. Shape: (M,).
-        owners: Who gets the actions of each row. Shape: (M,).
+        owners: The worker of each row. Shape: (M,).
 
     Returns:
-        A message for each of the owners: its number of rows, the rows, the numbers of values
-        (rows, actions), the values row by row, all of eight bytes.
+        A message for each worker: its number of rows, the rows, the numbers of values (rows,
+        actions), and the values row by row, all of eight bytes.
     """
     parts: dict[int, tuple[list[int], list[int], list[bytes]]] = {}
     dealt = [parts.setdefault(owner, ([], [], [])) for owner in owners.tolist()]
@@ -80,7 +80,7 @@ def deal_actions(
 def read_dealt_actions(
     message: bytes, forms: Mapping[ActionName, AnswerForm]
 ) -> list[tuple[int, dict[ActionName, ActionBuffer]]]:
-    """Return the rows of one owner, each with its actions of one frame."""
+    """Return the rows of one worker, each with the actions of its frame."""
     numbers = memoryview(message).cast("q")
     end_of_rows = 1 + numbers[0]
     rows = numbers[1:end_of_rows].tolist()

@@ -1,4 +1,4 @@
-"""The rows of an ``AsyncEnv`` that wait for actions, and the observations that they answer."""
+"""The rows of an ``AsyncEnv`` that wait for actions, and their observations."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ __all__ = ["AskedRows", "Ready"]
 
 @dataclass(frozen=True)
 class Ready:
-    """The rows that are ready first, and what they observe.
+    """The rows that became ready first, and their observations.
 
     Args:
         rows: The number of each row, in the order in which they became ready. Shape: (M,), int64.
         obs: Their observations, in the same order: M rows.
-        told: Only of games of several players: the rows of these games, asked now or not, which
-            reward and end in ``obs`` are about; ``obs.rows`` are places in it. Shape: (T,), int64.
+        told: For games of several players, all rows of the games that are ready, including those
+            that wait. ``reward`` and ``done`` of ``obs`` are for these rows, and ``obs.rows`` are
+            places in ``told``. Shape: (T,), int64.
     """
 
     rows: npt.NDArray[np.int64]
@@ -31,7 +32,7 @@ class Ready:
 
 
 class AskedRows:
-    """Remembers for each row that waits for actions in which batch it was returned, and where.
+    """The batch, and the place in it, of each row that waits for actions.
 
     Args:
         num_envs: The number of rows R.
@@ -46,20 +47,20 @@ class AskedRows:
         return len(self._places)
 
     def add(self, ready: Ready) -> None:
-        """Note that the rows of ``ready`` wait for actions from now on."""
+        """Add the rows of ``ready``, which wait for actions."""
         self._places.update((row, (ready, i)) for i, row in enumerate(ready.rows.tolist()))
 
     def remove(self, rows: npt.NDArray[np.int64]) -> None:
-        """Note that rows have their actions."""
+        """Remove rows that have their actions."""
         for row in rows.tolist():
             del self._places[row]
 
     def clear(self) -> None:
-        """Note that no row waits."""
+        """Remove all rows."""
         self._places.clear()
 
     def games(self, seats: int) -> set[int]:
-        """Return the games with rows that wait for actions, where each has so many rows."""
+        """Return the games of ``seats`` rows each that have rows waiting for actions."""
         return {row // seats for row in self._places}
 
     def text(self) -> str:
@@ -70,7 +71,7 @@ class AskedRows:
         """Return ``rows`` as an array of distinct rows that wait for actions. Shape: (M,), int64.
 
         Raises:
-            RowsError: It is something else.
+            RowsError: ``rows`` has other elements.
         """
         try:
             numbers = np.asarray(rows)
@@ -98,7 +99,7 @@ class AskedRows:
         return numbers.astype(np.int64)
 
     def obs(self, rows: npt.NDArray[np.int64]) -> VecObs:
-        """Return the observations of at least one row; action masks are in their order.
+        """Return the observations of at least one row, with action masks in the order of the rows.
 
         Raises:
             RowsError: They were returned by different calls of ``recv``.
@@ -108,9 +109,9 @@ class AskedRows:
         if strangers:
             raise RowsError(
                 f"rows {rows[0]} and {strangers[0]} come from different calls of recv",
-                expected="the rows of one Ready, or some of them",
+                expected="all or some of the rows of one Ready",
                 received=shorten(rows.tolist()),
-                hint="call send once for each",
+                hint="call send once for each Ready",
             )
         if np.array_equal(rows, ready.rows):
             return ready.obs

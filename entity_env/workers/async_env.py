@@ -47,18 +47,17 @@ from entity_env.workers.worker_process import (
 __all__ = ["AsyncEnv", "Ready"]
 
 _LONGEST_WAIT = 3600.0
-"""Seconds that one system call waits: what it can take ends at some weeks."""
+"""Seconds that one system call waits, which cannot wait for more than some weeks."""
 _FOR_EVER = 1e12
-"""Seconds that count as no limit."""
+"""Number of seconds from which on a timeout is no limit."""
 
 
 @named_arguments(SettingError)
 class AsyncEnv(VecEnv):
-    """Steps each row as soon as it has its actions, and returns the first M that are ready.
+    """Rows in worker processes that are stepped as soon as they have their actions.
 
-    Where steps take very different times, rows that are done need not wait for slow ones. It is a
-    ``VecEnv`` whose observations ask M rows at a time; what a row got while others were asked comes
-    with the observation that asks it::
+    Fast rows need not wait for slow ones. As a ``VecEnv``, it returns observations of the M rows
+    that are ready first. The rewards of a row come with its next observation::
 
         with AsyncEnv(Game, num_envs=32, num_processes=8, batch_size=8) as env:
             obs = env.reset()
@@ -72,24 +71,23 @@ class AsyncEnv(VecEnv):
                 ready = env.recv()
                 env.send(policy(ready.obs), ready.rows)
 
-    Row i plays the same episodes as row i of a ``ListEnv`` of the same seed that receives the same
-    actions; which rows come together depends on time. A worker plays its rows one at a time, in the
-    order in which their actions arrive. Rows reset themselves, as in ``VecObs``. Use it from one
-    thread. Needs POSIX.
+    Row i plays the same episodes as row i of a ``ListEnv`` with the same seed and the same actions,
+    but the rows that are returned together depend on timing. A worker plays its rows one at a time,
+    in the order in which their actions arrive. Rows reset themselves; see ``VecObs``. Use an
+    instance from one thread only. Needs POSIX.
 
-    Of games of several players each game is stepped for itself, when all of its rows that are asked
-    have their actions. ``recv`` then returns the games that are ready first, with M rows that are
-    asked or more, or with fewer where no other game is on its way.
+    A game of several players is stepped when all of its rows that must act have their actions.
+    ``recv`` then returns the games that are ready first, with at least M rows that must act, or
+    with fewer if no other game is running.
 
     Args:
-        create_env: Makes one environment, or one game of several players, importable or picklable
-            with cloudpickle.
+        create_env: Function that makes one environment, or one game of several players; importable
+            or picklable with cloudpickle.
         num_envs: The number of rows R.
-        num_processes: The number of workers, at most ``num_envs``, or the number of games. More
-            than there are cores make sense where environments wait for something else than the
-            processor.
+        num_processes: The number of workers, at most the number of environments or games. More
+            workers than cores are useful if environments wait for something else than the CPU.
         batch_size: The number of rows M that ``recv`` returns, at most ``num_envs``.
-        seed: Seeds all rows.
+        seed: Seed of all rows.
     """
 
     def __init__(
@@ -119,11 +117,11 @@ class AsyncEnv(VecEnv):
         counts = [worker.num_rows // self._seats for worker in self._workers]
         self._owners = np.repeat(np.arange(len(counts)), counts)  # of each game
         self._format = ObsFormat(self.obs_space(), self.action_space())
-        # A game is ready, with the number of its rows that are asked and the place of its
-        # observation; or its rows are asked for actions; or it is on its way.
+        # A game is ready (stored with the number of its rows that must act and the place of its
+        # observation), or waits for actions, or is running.
         self._arrived: deque[tuple[int, int, bytes]] = deque()
         self._asked = AskedRows(len(self))
-        self._acting = all_rows(0)  # whom the last observation of ``act`` asks
+        self._acting = all_rows(0)  # the rows that must act in the last observation of ``act``
 
     def obs_space(self) -> ObsSpace:
         """Return the observation space."""
@@ -150,10 +148,9 @@ class AsyncEnv(VecEnv):
         return self._seats
 
     def async_reset(self, seed: int | None = None) -> None:
-        """Start a new episode in each row; with a seed, restart the rows' random numbers first.
+        """Start a new episode in each row; with a seed, restart the random numbers first.
 
-        Returns at once; ``recv`` comes next. Steps that run are finished and dropped, as are those
-        that wait.
+        Return at once; call ``recv`` next. Results of running and finished steps are dropped.
         """
         self._check_open()
         self._last = None
@@ -166,29 +163,29 @@ class AsyncEnv(VecEnv):
         self._send(b"s", dict.fromkeys(range(len(self._workers)), order))
 
     def recv(self, timeout: float | None = None) -> Ready:
-        """Return the M rows that became ready first and have not been returned; waits for them.
+        """Wait for the M rows that are ready first, and return them.
 
         Args:
-            timeout: Seconds to wait at most; None or infinity waits as long as it takes.
+            timeout: Largest number of seconds to wait; None or infinity for no limit.
 
         Raises:
-            NotReadyError: The time is over. Nothing is lost: call it again.
-            RowsError: Fewer than M rows are ready or on their way, so that it would wait for ever.
+            NotReadyError: The time is over. Nothing is lost, and ``recv`` can be called again.
+            RowsError: Fewer than M rows are ready or running, so that ``recv`` would never return.
         """
         self._check_begun("recv")
         return self._receive(_end_of(timeout))
 
     def send(self, actions: Mapping[ActionName, ActionBuffer], rows: Any) -> None:
-        """Give rows their actions; returns at once.
+        """Send actions to rows, and return at once.
 
         Args:
             actions: For each action one number for each actor of the rows' observations, as in
                 ``VecEnv.act``. Shape: (M, A, 1), int64.
-            rows: The rows that they are for: ``Ready.rows`` of a ``recv``, or some of them in any
-                order, each once. Shape: (M,).
+            rows: The rows of the actions: ``Ready.rows`` of a call of ``recv``, or some of them in
+                any order, each once. Shape: (M,).
 
         Raises:
-            RowsError: Rows that do not wait for actions, or that come from different ``recv``.
+            RowsError: Rows do not wait for actions, or come from different calls of ``recv``.
         """
         self._check_begun("send")
         numbers = self._asked.numbers(rows)
@@ -196,11 +193,11 @@ class AsyncEnv(VecEnv):
             return
         obs = self._asked.obs(numbers)
         chosen = check_actions(actions, obs, self.action_space(), numbers)
-        self._last = None  # ``act`` would answer it again
+        self._last = None  # else ``act`` could send actions for it again
         self._deal(chosen, numbers)
 
     def __enter__(self) -> AsyncEnv:
-        """Use as a context manager that closes at the end."""
+        """Return the rows, to be closed at the end of a ``with`` block."""
         return self
 
     def _reset(self, seed: int | None) -> VecObs:
@@ -212,7 +209,7 @@ class AsyncEnv(VecEnv):
         return self._next()
 
     def _next(self) -> VecObs:
-        """Return the M rows that are ready first, as an observation of all rows that asks these."""
+        """Return an observation of all rows with the frames of the M rows that are ready first."""
         ready = self._receive(None, ascending=True)
         self._acting = ready.rows
         told = ready.rows if ready.told is None else ready.told
@@ -238,15 +235,13 @@ class AsyncEnv(VecEnv):
         self._send(b"a", deal_actions(chosen, rows, self._owners[rows // self._seats]))
 
     def _get_state(self) -> list[Any]:
-        raise StateError("the rows of an AsyncEnv do not save their state", expected="a ListEnv")
+        raise StateError("the rows of an AsyncEnv cannot save their state", expected="a ListEnv")
 
     def _set_state(self, state: list[Any]) -> VecObs:
-        raise StateError("the rows of an AsyncEnv do not restore a state", expected="a ListEnv")
+        raise StateError("the rows of an AsyncEnv cannot restore a state", expected="a ListEnv")
 
     def _render(self, **kwargs: Any) -> list[npt.NDArray[np.uint8]]:
-        raise SettingError(
-            "the rows of an AsyncEnv are not drawn while they play", expected="a ListEnv"
-        )
+        raise SettingError("the rows of an AsyncEnv cannot be drawn", expected="a ListEnv")
 
     def _running(self) -> list[tuple[Hashable, str]]:
         if any(worker.is_awaited for worker in self._workers):  # they are being started
@@ -259,7 +254,7 @@ class AsyncEnv(VecEnv):
         for i in busy:
             reports.register(self._workers[i].channel.fileno(), select.POLLIN)
         reported = {descriptor for descriptor, _ in reports.poll(0)}
-        # A worker whose report has not been read yet, such as during an update, does not hang.
+        # A worker whose report has not been read, for instance during an update, is not hanging.
         workers = [self._workers[i] for i in sorted(busy)]
         return [own.running() for own in workers if own.channel.fileno() not in reported]
 
@@ -268,7 +263,7 @@ class AsyncEnv(VecEnv):
 
     def _check_open(self) -> None:
         if not self._finalizer.alive:
-            raise ClosedError("this environment is closed", hint="make a new one")
+            raise ClosedError("the environment is closed", hint="make a new one")
 
     def _check_begun(self, what: str) -> None:
         self._check_open()
@@ -276,14 +271,14 @@ class AsyncEnv(VecEnv):
             raise ResetNeededError(f"{what} was called before async_reset", hint="call it first")
 
     def _receive(self, end: float | None, ascending: bool = False) -> Ready:
-        """Receive until the moment ``end``; the rows in order of arrival, or of their numbers."""
+        """Receive rows until the time ``end``, in order of arrival or of their numbers."""
         there = self._num_envs - len(self._asked)
         if self._seats > 1:
             there = self._games_there()
         if there < (self._batch_size if self._seats == 1 else 1):
             raise RowsError(
-                f"recv would wait for ever: it returns {self._batch_size} rows, "
-                f"and {there} are ready or on their way",
+                f"recv would never return: it waits for {self._batch_size} rows, "
+                f"but only {there} are ready or running",
                 expected=f"at most {self._num_envs - self._batch_size} rows that wait for actions",
                 received=f"{len(self._asked)}: {self._asked.text()}",
                 hint="send them their actions first",
@@ -294,12 +289,12 @@ class AsyncEnv(VecEnv):
             return self._take(ascending)
         except NotReadyError:
             raise
-        except BaseException:  # Ctrl-C too may have come in the middle of a message
+        except BaseException:  # a message may be incomplete, for instance after Ctrl-C
             self.close()
             raise
 
     def _send(self, kind: bytes, messages: Mapping[int, bytes]) -> None:
-        """Send some of the workers a message each."""
+        """Send messages to workers, given by their numbers."""
         try:
             for i, message in messages.items():
                 self._workers[i].send(kind, message)
@@ -308,7 +303,7 @@ class AsyncEnv(VecEnv):
             raise
 
     def _wait(self, end: float | None) -> None:
-        """Note the rows that have become ready; waits for some of them."""
+        """Wait for at least one row, and add all rows that have become ready."""
         left = _LONGEST_WAIT if end is None else max(0.0, end - time.monotonic())
         events = self._selector.select(min(left, _LONGEST_WAIT))
         if not events and end is not None and time.monotonic() >= end:
@@ -316,7 +311,7 @@ class AsyncEnv(VecEnv):
                 "the time for recv is over",
                 expected=f"{self._batch_size} rows that are ready",
                 received=f"{len(self._arrived)} rows",
-                hint="nothing is lost: call recv again",
+                hint="call recv again; nothing is lost",
             )
         for key, _ in events:
             worker: WorkerProcess = key.data
@@ -326,11 +321,11 @@ class AsyncEnv(VecEnv):
                     self._arrived.append((game, frames, report[ROUND.size :]))
 
     def _games_there(self) -> int:
-        """Return the number of games that are ready or on their way."""
+        """Return the number of games that are ready or running."""
         return len(self) // self._seats - len(self._asked.games(self._seats))
 
     def _is_enough(self) -> bool:
-        """Return True if M rows are ready, or all rows that can be expected."""
+        """Return True if M rows are ready, or no other row is running."""
         if self._seats == 1:
             return len(self._arrived) >= self._batch_size
         frames = sum(frames for _, frames, _ in self._arrived)
@@ -343,7 +338,7 @@ class AsyncEnv(VecEnv):
             first.append(self._arrived.popleft())
             frames += first[-1][1]
         if ascending:
-            first.sort()  # no game is there twice
+            first.sort()  # each game is in it once
         games = np.array([game for game, _, _ in first], np.int64)
         parts = [
             self._workers[owner].block.read(place)
@@ -355,14 +350,14 @@ class AsyncEnv(VecEnv):
             told = (games[:, None] * self._seats + np.arange(self._seats)).ravel()
             ready = Ready(told[obs.rows], obs, told)
             for game, frames, _ in first:
-                if not frames:  # there is nothing to wait for: it may go on
+                if not frames:  # no row must act: the game continues
                     self._send(b"g", {int(self._owners[game]): GO_ON.pack(game)})
         self._asked.add(ready)
         return ready
 
 
 def _end_of(timeout: float | None) -> float | None:
-    """Return the time at which a call that begins now must end."""
+    """Return the time at which a call that begins now must end, or None for no limit."""
     if timeout is None:
         return None
     is_number = isinstance(timeout, int | float | np.integer | np.floating)
@@ -370,7 +365,7 @@ def _end_of(timeout: float | None) -> float | None:
         raise TimeoutValueError(
             "invalid timeout", expected="seconds >= 0, or None", received=shorten(timeout)
         )
-    # Also infinity, and whole numbers that no float holds.
+    # This includes infinity, and integers that are too large for a float.
     return None if timeout > _FOR_EVER else time.monotonic() + float(timeout)
 
 

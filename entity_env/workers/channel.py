@@ -1,4 +1,4 @@
-"""Messages between two processes, over one end of a pair of connected sockets."""
+"""Messages between two processes, over a pair of connected sockets."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from entity_env.errors import ClosedError
 
 __all__ = ["Channel"]
 
-_HEAD = struct.Struct("c7xq")  # kind and size; 16 bytes, so that numbers behind it stay aligned
+_HEAD = struct.Struct("c7xq")  # kind and size; 16 bytes, so that numbers after it are aligned
 _CHUNK = 1 << 16
 
 
 class Channel:
-    """Sends and receives messages: a kind (one byte) and any number of bytes.
+    """One end of a connection for messages of a kind (one byte) and any number of bytes.
 
-    Reads whatever has arrived at once, so that many short messages cost one system call.
+    Everything that has arrived is read at once, so that many short messages cost one system call.
     """
 
     def __init__(self, connected: socket.socket) -> None:
@@ -30,26 +30,26 @@ class Channel:
         _OPEN.add(self)
 
     def fileno(self) -> int:
-        """Return the descriptor, to wait for; only right while ``take`` has nothing left."""
+        """Return the descriptor to wait for, after ``take`` has returned all messages."""
         return self._socket.fileno()
 
     def send(self, kind: bytes, content: bytes = b"") -> None:
-        """Send a message; waits while the other side is too far behind."""
+        """Send a message; wait if the other side has not read earlier messages."""
         self._check_own()
         self._socket.sendall(_HEAD.pack(kind, len(content)) + content)
 
     def receive(self) -> tuple[bytes, bytes]:
-        """Return the next message; waits for it.
+        """Wait for the next message, and return it.
 
         Raises:
-            EOFError: The other side has closed its end, perhaps in the middle of a message.
+            EOFError: The other side has closed its end, possibly within a message.
         """
         while not self._messages:
             self._fill()
         return self._messages.popleft()
 
     def take(self) -> list[tuple[bytes, bytes]]:
-        """Return all messages that have arrived, and wait for at least one."""
+        """Wait for at least one message, and return all that have arrived."""
         taken = [self.receive()]
         taken += self._messages
         self._messages.clear()
@@ -57,12 +57,12 @@ class Channel:
 
     def close(self) -> None:
         """Close this end; the other side notices at once, even if copies of it exist."""
-        with contextlib.suppress(OSError):  # it is closed, or the other side was quicker
+        with contextlib.suppress(OSError):  # one of the ends is closed already
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
 
     def _fill(self) -> None:
-        """Read once, or until the message whose beginning lies there is complete."""
+        """Read once, or until a message whose beginning has been read is complete."""
         data = self._unread + self._read(_CHUNK)
         start = 0
         while len(data) - start >= _HEAD.size:
@@ -87,8 +87,8 @@ class Channel:
     def _check_own(self) -> None:
         if self._socket.fileno() < 0:
             raise ClosedError(
-                "this environment's workers belong to the process that made them",
-                hint="this one was forked from it; make the environment where it is used",
+                "the workers of an environment can only be used by the process that made them",
+                hint="this process was forked from it; make the environment in this process",
             )
 
     def _read(self, most: int) -> bytes:
@@ -106,5 +106,5 @@ def _close_copies() -> None:
 
 
 _OPEN: weakref.WeakSet[Channel] = weakref.WeakSet()
-if hasattr(os, "register_at_fork"):  # else nothing forks
+if hasattr(os, "register_at_fork"):  # absent on systems without fork
     os.register_at_fork(after_in_child=_close_copies)

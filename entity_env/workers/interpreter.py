@@ -1,4 +1,4 @@
-"""Starts fresh Python processes: unlike forks they share no locks with this one."""
+"""Functions to start new Python processes, which share no locks with this one, unlike forks."""
 
 from __future__ import annotations
 
@@ -17,27 +17,33 @@ _SIGNALS = [getattr(signal, name) for name in _NAMES if hasattr(signal, name)]
 
 
 def python_path() -> str:
-    """Return the ``PYTHONPATH`` with which another Python finds the modules that this one finds."""
-    # As import does, which skips what is no string.
+    """Return a ``PYTHONPATH`` with which another process finds the same modules."""
+    # Import skips entries that are not strings, too.
     return os.pathsep.join(place or "." for place in sys.path if isinstance(place, str))
 
 
 def start_python(code: str, *arguments: str, **options: Any) -> subprocess.Popen[bytes]:
-    """Run ``code`` in a Python that finds the modules that this one finds.
+    """Run ``code`` in a new Python process that finds the same modules.
 
-    Signals that ask for its end wait until it calls ``leave_signals_to_parent``.
+    Signals to end the process are held until it calls ``leave_signals_to_parent``.
 
     Args:
-        code: What it runs.
-        arguments: Its ``sys.argv[1:]``.
-        options: Those of ``subprocess.Popen``.
+        code: The code to run.
+        arguments: ``sys.argv[1:]`` of the process.
+        options: Arguments of ``subprocess.Popen``.
 
     Raises:
-        OSError: It cannot be started.
+        OSError: The process cannot be started.
     """
     with _signals_held():
         return subprocess.Popen(
-            [sys.executable, "-P", "-c", code, *arguments],  # -P: the working directory is in it
+            [
+                sys.executable,
+                "-P",
+                "-c",
+                code,
+                *arguments,
+            ],  # -P: PYTHONPATH has the working directory
             env={**os.environ, "PYTHONPATH": python_path()},
             **options,
         )
@@ -46,7 +52,7 @@ def start_python(code: str, *arguments: str, **options: Any) -> subprocess.Popen
 def leave_signals_to_parent() -> None:
     """Ignore Ctrl-C, SIGTERM and SIGHUP, which reach the whole group of processes.
 
-    They are for the one that has started this one, and ends it when it is done.
+    The parent process handles them, and ends this process afterwards.
     """
     for number in _SIGNALS:
         signal.signal(number, signal.SIG_IGN)
@@ -56,7 +62,7 @@ def leave_signals_to_parent() -> None:
 
 @contextlib.contextmanager
 def _signals_held() -> Iterator[None]:
-    """Hold signals within, and in a process that is started until it lets them through."""
+    """Hold signals in the block, and in processes started in it until they accept signals."""
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return

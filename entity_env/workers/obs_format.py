@@ -1,4 +1,4 @@
-"""``VecObs`` as one string of bytes, to cross a process boundary, and several of them as one."""
+"""Format of a ``VecObs`` as bytes, to send it to another process and to join several."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 __all__ = ["ObsFormat"]
 
 Column: TypeAlias = Sequence[Any]
-"""For each part that is joined its values of one column, or None where it leaves that out."""
+"""The values of one column in each joined part, or None for a part without the column."""
 
 
 class ObsFormat:
     """The columns of a ``VecObs`` of given spaces, one after the other in memory.
 
-    A message is the number of values of each column (int64, -1 for a column that is left out),
-    then the values. The order is that of the size of a value, which keeps them aligned::
+    A message has the number of values of each column (int64, -1 for a column that is left out),
+    followed by the values. Columns are ordered by the size of a value, so that they are aligned::
 
-        int64    lengths of each entity type; actors, their lengths, actees, theirs of each action;
-                 the rows of the frames, left out where they are all
+        int64    lengths of each entity type; actors, their lengths, actees, their lengths of each
+                 action; the rows of the frames, left out if all rows have a frame
         float64  metrics (K, R)
         float32  features of each entity type, rewards, global features
         bool     visible of each entity type, mask of each action (left out of continuous ones),
                  done, truncated
-        uint8    names of the metrics as JSON; the final observation, again such a message
-        bool     over, unless this is the format of a file (``says_over``)
+        uint8    names of the metrics as JSON; the final observation as such a message
+        bool     over, except in files (``says_over``)
 
-    Writer and reader need equal spaces whose names come in the same order.
+    Writer and reader need equal spaces with their names in the same order.
     """
 
     says_over = True
@@ -50,7 +50,7 @@ class ObsFormat:
         types, actions = len(self._widths), len(kinds)
         selects = sum(kind.selects for kind in kinds.values())
         self._ints = types + 2 * actions + 2 * selects + 1
-        # Of each column what its values are, as in ``struct``, and the bytes of one.
+        # The letter of each column's type, as in ``struct``, and the bytes of a value.
         letters = "q" * self._ints + "d" + "f" * (types + 2) + "?" * (types + actions + 2) + "BB"
         letters += "?" * self.says_over
         self._kinds: list[tuple[Any, int]] = [
@@ -89,10 +89,10 @@ class ObsFormat:
         return self._counts.pack(*counts) + b"".join(there)
 
     def join(self, parts: Sequence[tuple[Any, int]]) -> VecObs:
-        """Return the rows of several messages, in order, as one observation that shares no memory.
+        """Join the rows of several messages, in order, to one observation with its own memory.
 
         Args:
-            parts: For each message the memory in which it lies, and its first byte.
+            parts: The memory of each message, and the number of its first byte.
         """
         columns: list[Column] = list(zip(*(self._read(*part) for part in parts), strict=True))
         over = columns.pop() if self.says_over else [None]
@@ -130,7 +130,7 @@ class ObsFormat:
         )
 
     def _read(self, memory: Any, start: int) -> list[Any]:
-        """Return the columns of one message, as they lie in memory."""
+        """Return the columns of one message, without copying them."""
         view = memoryview(memory)
         counts = self._counts.unpack_from(view, start)
         start += self._counts.size
@@ -185,12 +185,12 @@ def _flat(buffer: RaggedBufferBool | None) -> npt.NDArray[np.bool_] | None:
 
 
 def _joined(column: Column, dtype: type) -> npt.NDArray[Any]:
-    """Return the values of a column that no part leaves out, in memory of their own."""
+    """Return a copy of the values of a column that all parts have."""
     return np.frombuffer(bytearray().join(column), dtype)
 
 
 def _features(column: Column, lengths: npt.NDArray[np.int64], width: int) -> RaggedBufferF32:
-    # The number of rows is given: without features it cannot be had from the values.
+    # The number of rows is passed, because without features the values do not contain it.
     values = _joined(column, np.float32).reshape(int(lengths.sum()), width)
     return RaggedBufferF32.from_flattened(values, lengths)
 
@@ -202,7 +202,7 @@ def _indices(column: Column, lengths: npt.NDArray[np.int64]) -> RaggedBufferI64:
 def _bools(
     column: Column, sizes: Sequence[int], lengths: npt.NDArray[np.int64]
 ) -> RaggedBufferBool:
-    """Return a buffer with one value a row; a part without the column is True everywhere."""
+    """Return a buffer with one value for each row, True for parts without the column."""
     parts = [
         b"\1" * size if part is None else part for part, size in zip(column, sizes, strict=True)
     ]

@@ -28,19 +28,20 @@ __all__ = ["ParallelEnv"]
 
 @named_arguments(SettingError)
 class ParallelEnv(VecEnv):
-    """Cuts the rows into consecutive parts, one for each worker process.
+    """Rows in worker processes, each of which plays a consecutive part of the rows.
 
-    Gives the same results as ``ListEnv`` for the same seed, or as ``SeatRows`` for games of several
-    players, whatever the number of processes. A game is played by one worker.
-    Actions cross in one message for each worker and step, observations in shared memory. All rows
-    wait for the slowest: see ``AsyncEnv`` where that is long. Needs POSIX.
+    For any number of processes, the results equal those of ``ListEnv`` with the same seed, or of
+    ``SeatRows`` for games of several players. A game is played by one worker.
+
+    Actions are sent in one message for each worker and step, observations in shared memory. All
+    rows wait for the slowest; see ``AsyncEnv`` for rows that differ in speed. Needs POSIX.
 
     Args:
-        create_env: Makes one environment, or one game of several players. It must be importable or
-            picklable (with cloudpickle: classes of a notebook and lambdas are fine).
+        create_env: Function that makes one environment, or one game of several players; importable
+            or picklable with cloudpickle, such as classes of a notebook and lambdas.
         num_envs: The number of rows R.
-        num_processes: The number of workers, at most ``num_envs``, or the number of games.
-        seed: Seeds all rows.
+        num_processes: The number of workers, at most the number of environments or games.
+        seed: Seed of all rows.
     """
 
     def __init__(
@@ -59,7 +60,7 @@ class ParallelEnv(VecEnv):
             self.close()
             raise
         self._counts = [worker.num_rows for worker in self._workers]
-        self._frames = list(self._counts)  # how many of each worker's rows are asked
+        self._frames = list(self._counts)  # the number of each worker's rows that must act
         self._format = ObsFormat(self.obs_space(), self.action_space())
 
     def obs_space(self) -> ObsSpace:
@@ -114,12 +115,12 @@ class ParallelEnv(VecEnv):
                 received=shorten(state),
             )
         ends = np.cumsum([0, *self._counts])
-        # The last part takes whatever is left, so that a wrong number of rows is noticed there.
+        # The last worker gets all remaining rows, and notices a wrong number of them.
         parts = [state[ends[i] : ends[i + 1]] for i in range(len(self._counts) - 1)]
         return self._joined(self._ask("set_state", [*parts, state[ends[-2] :]]))
 
     def _check_wrappable(self) -> None:
-        """Accept any wrapper."""
+        """Do nothing: environments can be wrapped."""
 
     def _wrap_each(self, wrapper: Callable[[Environment], Environment]) -> None:
         argument = pickled("the wrapper", wrapper)
@@ -130,22 +131,22 @@ class ParallelEnv(VecEnv):
         return list(chain.from_iterable(self._ask("render", [kwargs] * len(self._workers))))
 
     def _running(self) -> list[tuple[Hashable, str]]:
-        # Those that wait their turn may have answered; the one that is read has not.
+        # The worker that is being read has not answered; later ones may have.
         return [worker.running() for worker in self._workers if worker.is_awaited]
 
     def _close(self) -> None:
         self._finalizer()
 
     def _ask(self, request: str, arguments: list[Any]) -> list[Any]:
-        """Send one request to each worker, then collect; the first failure ends them all."""
-        what = f"what {request} was given"
+        """Send a request to each worker, and return the answers; close all after an error."""
+        what = f"the argument of {request}"
         messages = [pickled(what, (request, argument)) for argument in arguments]
         try:
             for worker, message in zip(self._workers, messages, strict=True):
                 worker.send(b"p", message)
             return [worker.receive() for worker in self._workers]
         except BaseException:
-            # After a failure, or Ctrl-C between two messages, answers no longer match requests.
+            # After an error, or Ctrl-C between two messages, answers no longer match requests.
             self.close()
             raise
 

@@ -1,4 +1,4 @@
-"""Objects on their way to another process, of classes of scripts and notebooks, too."""
+"""Pickles for another process, also of classes that scripts and notebooks define."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ __all__ = ["loaded", "pickled"]
 
 
 def pickled(what: str, value: Any) -> bytes:
-    """Pickle ``value`` for the other process, or raise an EnvironmentFailedError about ``what``."""
+    """Pickle ``value`` for another process, or raise an EnvironmentFailedError about ``what``."""
     try:
         content: bytes = cloudpickle.dumps(value)
-    except Exception as error:  # whatever the objects that it holds raise
+    except Exception as error:  # objects may raise anything
         raise EnvironmentFailedError(
             f"{what} cannot be sent to another process: {shorten(error)}",
             expected="a class or function that can be imported or pickled",
@@ -26,7 +26,7 @@ def pickled(what: str, value: Any) -> bytes:
 
 
 def loaded(what: str, content: bytes) -> Any:
-    """Return the object that the other process pickled; errors name ``what``."""
+    """Return the object that another process pickled; errors name ``what``."""
     try:
         return pickle.loads(content)
     except Exception as error:

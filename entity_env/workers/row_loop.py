@@ -1,4 +1,4 @@
-"""The loop of a worker of ``AsyncEnv``: play each game and report it at once."""
+"""The loop of a worker of ``AsyncEnv``, which reports each game after its step."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from entity_env.workers.shared_block import SharedBlock
 __all__ = ["GO_ON", "ROUND", "play_rows"]
 
 ROUND = struct.Struct("qqq")
-"""The head of a report: the round, so that those from before a reset can be told, the game, and how
-many of its rows are asked. A row that plays alone is a game of one seat."""
+"""The head of a report: the number of the reset (to drop reports from before it), the game, and the
+number of its rows that must act. An environment is a game with one seat."""
 GO_ON = struct.Struct("q")
-"""The message to a game that has asked nobody, once its report has been read: its number."""
+"""The message to continue a game in which no row must act: the number of the game."""
 
 Actions = dict[ActionName, ActionBuffer]
 
@@ -38,10 +38,10 @@ def play_rows(
     """Step one game after the other, in the order in which their actions arrive.
 
     Args:
-        channel: Where actions come from and reports go to.
-        block: Where observations go to.
+        channel: Connection for actions and reports.
+        block: Shared memory for observations.
         envs: Each game by its number: a ``ListEnv`` of one row, or a ``SeatRows`` of one game.
-        seats: How many rows a game has.
+        seats: Number of rows of a game.
     """
     games = _Games(channel, envs, seats)
     first = next(iter(envs.values()))
@@ -53,32 +53,32 @@ def play_rows(
             games.take()
         number = games.round
         game, actions = games.waiting.popleft()
-        # Past the checks of ``act``: the parent has made them, for the same observation.
+        # The parent has made the checks of ``act`` for the same observation.
         obs = games.reset(game) if actions is None else envs[game]._act(actions)
         games.asked[game] = obs.num_frames
         place = block.write(game, obs_format.pack(obs))
-        # Never wait for the parent to read while the parent waits for this process to read.
+        # Read while the report cannot be sent, because the parent may wait for this process.
         while events.poll()[0][1] != select.POLLOUT:
             games.take()
         channel.send(b"o", ROUND.pack(number, game, obs.num_frames) + place)
 
 
 class _Games:
-    """The games that have something to do, and what: their actions, or None for a reset."""
+    """The games to step, with their actions, or None for a reset."""
 
     def __init__(
         self, channel: Channel, envs: Mapping[int, ListEnv | SeatRows], seats: int
     ) -> None:
         self.waiting: deque[tuple[int, Actions | None]] = deque()
         self.round = 0
-        self.asked = dict.fromkeys(envs, 1)  # how many of its rows must decide
+        self.asked = dict.fromkeys(envs, 1)  # the number of its rows that must act
         self._channel, self._envs, self._seats = channel, envs, seats
         self._forms = answer_forms(next(iter(envs.values())).action_space())
         self._seeds: dict[int, list[int | None]] = {game: [] for game in envs}
         self._answers: dict[int, dict[int, Actions]] = {game: {} for game in envs}
 
     def take(self) -> None:
-        """Read what the parent has sent; waits for it."""
+        """Wait for messages of the parent, and read them."""
         for kind, content in self._channel.take():
             if kind == b"a":
                 for row, actions in read_dealt_actions(content, self._forms):
@@ -94,7 +94,7 @@ class _Games:
                     answers.clear()
 
     def reset(self, game: int) -> VecObs:
-        """Reset as often as asked for, so that the episodes do not depend on timing."""
+        """Reset a game as often as requested, so that its episodes do not depend on timing."""
         *earlier, last = self._seeds[game]
         self._seeds[game] = []
         for seed in earlier:
@@ -102,7 +102,7 @@ class _Games:
         return self._envs[game].reset(last)
 
     def _answer(self, row: int, actions: Actions) -> None:
-        """Note what a row does; a game goes on when all of its rows that are asked have acted."""
+        """Store the actions of a row; the game is stepped when all rows that must act have some."""
         if self._seats == 1:
             self.waiting.append((row, actions))
             return

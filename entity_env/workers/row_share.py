@@ -1,4 +1,4 @@
-"""The rows of a worker: its share of all rows, cut between games."""
+"""The rows of a worker, which are whole games."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ __all__ = ["RowShare", "cut_rows", "share_of"]
 
 
 class RowShare:
-    """Consecutive rows of one worker, and what plays them.
+    """The consecutive rows of one worker.
 
     Args:
-        create_env: Makes one environment, or one game of several players.
-        seats: How many rows a game has; 1 for environments.
-        is_game: Whether it is a game of several players, which may have a single seat.
-        start: What the parent says: ``num_envs``, ``num_processes``, ``index``, ``seed``.
+        create_env: Function that makes one environment, or one game of several players.
+        seats: Number of rows of a game; 1 for environments.
+        is_game: True for games of several players, which may have a single seat.
+        start: Settings from the parent: ``num_envs``, ``num_processes``, ``index``, ``seed``.
     """
 
     def __init__(
@@ -53,22 +53,22 @@ class RowShare:
 
 
 def share_of(create_env: Callable[[], Any], start: Mapping[str, Any]) -> RowShare:
-    """Return the share of the worker that the parent has told what ``start`` says.
+    """Return the rows of the worker with the settings ``start``.
 
-    Whether ``create_env`` makes games, and of how many seats, is known when one is made.
+    A first call of ``create_env`` shows whether it makes games, and their number of seats.
     """
     peeked = Peeked(create_env)
-    # Objects that cannot be called are passed on: ``ListEnv`` raises the error.
+    # ``ListEnv`` raises an error for objects that cannot be called.
     create: Callable[[], Any] = peeked if callable(create_env) else create_env
     return RowShare(create, peeked.seats, peeked.is_game, start)
 
 
 def cut_rows(num_envs: int, num_processes: int, seats: int) -> list[tuple[int, int]]:
-    """Return the first row of each worker, and how many it has: whole games.
+    """Return the first row of each worker and its number of rows, which are whole games.
 
     Raises:
-        SettingError: Rows that are not whole games.
-        NumEnvsError: More workers than games.
+        SettingError: The rows are not whole games.
+        NumEnvsError: There are more workers than games.
     """
     if num_envs % seats:
         raise SettingError(

@@ -1,4 +1,4 @@
-"""Memory that two processes see: one writes messages into it, the other reads them."""
+"""Shared memory in which one process writes messages that another one reads."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _PAGE = mmap.PAGESIZE
 
 
 class SharedBlock:
-    """An unnamed file that both processes map. It grows, and is gone when both have ended.
+    """A block of shared memory: an unnamed file that both processes map.
 
-    Its first bytes say which row runs, so that this is still there when the writer has been
-    killed. Behind them each message has a place of its own, known by a key, and the same place
-    again as long as it fits there.
+    It grows, and is removed when both processes have ended. Its first bytes store the running row,
+    which can be read even if the writer was killed. After them, each message has a place, which is
+    identified by a key and reused as long as the message fits.
 
     Args:
         descriptor: The file; this object closes it.
@@ -48,20 +48,20 @@ class SharedBlock:
         return self._descriptor
 
     def note(self, row: int, step: int) -> None:
-        """Note, as the writer, that ``row`` is about to run its ``step``."""
+        """Store that ``row`` is about to run its ``step``; for the writer."""
         _NOTE.pack_into(self._map, 0, row, step)
 
     def noted(self) -> tuple[int, int]:
-        """Return, to the reader, the row and step noted last; (0, 0) before that."""
+        """Return the row and step that were stored last, or (0, 0); for the reader."""
         row, step = _NOTE.unpack_from(self._map, 0)
         return row, step
 
     def write(self, key: int, message: bytes) -> bytes:
-        """Put a message, as the writer, at the place of ``key``; return what ``read`` wants."""
+        """Write a message at the place of ``key``; return the argument of ``read``."""
         size = len(message)
         start, room = self._places.get(key, (0, 0))
         if size > room:
-            # At least doubled: what outgrown places waste is never more than what is in use.
+            # At least doubled, so that places left behind need less memory than those in use.
             start, room = self._end, -(-max(size, 2 * room) // 64) * 64
             self._end = start + room
             self._places[key] = start, room
@@ -73,9 +73,9 @@ class SharedBlock:
         return _PLACE.pack(start, size)
 
     def read(self, place: bytes) -> tuple[mmap.mmap, int]:
-        """Return, to the reader, the memory of a message and its first byte in it.
+        """Return the memory of a message, and the number of its first byte in it.
 
-        It lasts until the writer writes again with the same key.
+        The message is valid until the writer writes again with the same key.
         """
         start, size = _PLACE.unpack(place)
         if start + size > len(self._map):
@@ -83,8 +83,8 @@ class SharedBlock:
         return self._map, start
 
     def close(self) -> None:
-        """Let go of memory and file."""
-        # Arrays that still point into it, such as in a traceback, keep it alive.
+        """Release the memory and the file."""
+        # Arrays in it, for instance in a traceback, keep it alive.
         with contextlib.suppress(BufferError):
             self._map.close()
         os.close(self._descriptor)

@@ -1,9 +1,9 @@
-"""The process behind ``ParallelEnv`` and ``AsyncEnv``: environments at the other end of a socket.
+"""The worker process of ``ParallelEnv`` and ``AsyncEnv``.
 
-Started with the numbers of two inherited file descriptors as arguments: the socket, and the shared
-memory into which observations go. It is not a fork: it shares no locks or threads with its parent,
-does not import the parent's main module, and ends when the parent's end of the socket closes,
-however the parent ended and whatever an environment does at that moment.
+Its arguments are the numbers of two inherited file descriptors: the socket, and the shared memory
+for observations. It is not a fork: it shares no locks or threads with its parent, and does not
+import the parent's main module. It ends when the parent's end of the socket closes, even if the
+parent was killed or an environment is running.
 """
 
 from __future__ import annotations
@@ -37,13 +37,15 @@ from entity_env.workers.shared_block import SharedBlock
 __all__ = ["main", "revive"]
 
 SECONDS_TO_CLOSE = 5.0
-"""The time for environments to close once the parent is gone, in seconds."""
+"""The time for environments to close after the end of the parent, in seconds."""
 
 
 def main() -> None:
     """Answer requests until the parent closes its end."""
-    leave_signals_to_parent()  # which closes its end when it is done
-    for descriptor in map(int, sys.argv[1:]):  # not for programs that an environment starts
+    leave_signals_to_parent()  # the parent closes its end of the socket
+    for descriptor in map(
+        int, sys.argv[1:]
+    ):  # so that programs started by an environment do not inherit it
         os.set_inheritable(descriptor, False)
     connected = socket.socket(fileno=int(sys.argv[1]))
     threading.Thread(target=_end_with_parent, args=(connected.fileno(),), daemon=True).start()
@@ -51,7 +53,7 @@ def main() -> None:
     block = SharedBlock(int(sys.argv[2]))
     with (
         contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError),
-        contextlib.closing(channel),  # now, not when the last thread of an environment ends
+        contextlib.closing(channel),  # do not wait for threads of an environment
         contextlib.ExitStack() as at_end,
     ):
         try:
@@ -63,17 +65,17 @@ def main() -> None:
 
 
 def revive(module: str, name: str, fields: dict[str, Any]) -> EntityEnvError:
-    """Return the error that a worker sent, as its own class where this process can import it."""
+    """Return the error that a worker sent, in its own class if this process can import it."""
     try:
         kind = getattr(importlib.import_module(module), name)
         revived: EntityEnvError = kind.from_fields(fields)
-    except Exception:  # the class lives in a function, or its constructor wants other arguments
+    except Exception:  # a local class, or a constructor with other arguments
         return EntityEnvError.from_fields(fields)
     return revived
 
 
 def _end_with_parent(descriptor: int) -> None:
-    """Wait until the parent is gone, then end this process even if an environment never returns."""
+    """Wait for the end of the parent, then end this process even if an environment is running."""
     hang_up = select.poll()
     hang_up.register(descriptor, 0)
     hang_up.poll()
@@ -83,7 +85,7 @@ def _end_with_parent(descriptor: int) -> None:
 
 def _serve(channel: Channel, block: SharedBlock, at_end: contextlib.ExitStack) -> None:
     """Make the environments that the first message asks for, and play them."""
-    # The parent wrote these pickles a moment ago, in the same program: they are not foreign data.
+    # These pickles can be trusted: they were written by the parent.
     start = pickle.loads(channel.receive()[1])
     parts = share_of(loaded("create_env", start["create_env"]), start)
     first, count = parts.first_row, parts.num_rows
@@ -96,7 +98,7 @@ def _serve(channel: Channel, block: SharedBlock, at_end: contextlib.ExitStack) -
     spaces = [{"obs_space": env.obs_space(), "action_space": env.action_space()} for env in envs]
     check_same_spaces(spaces, lambda i: f"{parts.place(cuts[i])}, step 0")
     answer = {
-        **spaces[0],  # the first row's: all of them are packed in its order
+        **spaces[0],  # those of the first row, in whose order all rows are packed
         "has_state": all(env.has_state() for env in envs),
         "first_row": first,
         "num_rows": count,
@@ -111,7 +113,7 @@ def _serve(channel: Channel, block: SharedBlock, at_end: contextlib.ExitStack) -
 
 
 def _play_together(channel: Channel, block: SharedBlock, env: ListEnv | SeatRows) -> None:
-    """Answer every request with the observation of all rows, or with what else it asks for."""
+    """Answer requests with the observation of all rows, or with another result."""
     obs_format = ObsFormat(env.obs_space(), env.action_space())
     forms = answer_forms(env.action_space())
     frames = 0
@@ -135,7 +137,7 @@ def _play_together(channel: Channel, block: SharedBlock, env: ListEnv | SeatRows
 
 
 def _answer(env: ListEnv | SeatRows, request: str, argument: Any) -> Any:
-    """Return the answer to a request that leads to no observation."""
+    """Return the answer to a request that does not return an observation."""
     if request == "get_state":
         return env.get_state()
     if request == "has_state":
@@ -150,8 +152,8 @@ def _answer(env: ListEnv | SeatRows, request: str, argument: Any) -> Any:
 def _pickled(request: str, answer: Any) -> bytes:
     try:
         return pickle.dumps(answer)
-    except Exception as error:  # a state may hold whatever its environment put into it
+    except Exception as error:  # a state may hold any objects
         raise errors.StateError(
-            f"what {request} returned cannot be sent to the main process: {error}",
+            f"the result of {request} cannot be sent to the main process: {error}",
             expected="plain values: numbers, strings, lists and dicts",
         ) from error

@@ -1,4 +1,4 @@
-"""The parent's side of worker processes: start them, talk to them, find out how they ended."""
+"""Worker processes as seen by their parent, which starts them and exchanges messages."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ __all__ = ["WorkerProcess", "common_spaces", "end_workers", "start_workers"]
 
 _START = "from entity_env.workers.worker import main; main()"
 _SECONDS_TO_DIE = 2 * SECONDS_TO_CLOSE
-"""A worker whose socket is closed ends itself sooner, unless the system has stopped it."""
+"""The time after which a worker is killed; it normally ends itself sooner."""
 
 
 class WorkerProcess:
-    """One process with its socket, and the memory that it shares.
+    """A worker process with its socket and its shared memory.
 
     Args:
-        first_row: Of its rows; of games it is corrected when their number of seats is known.
+        first_row: Its first row; corrected for games when their number of seats is known.
         num_rows: The number of its rows.
     """
 
@@ -67,29 +67,29 @@ class WorkerProcess:
 
     def send(self, kind: bytes, content: bytes) -> None:
         """Send a message."""
-        # A worker that is gone is reported by receive, which knows how it ended.
+        # receive raises the error for a worker that has ended.
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self.channel.send(kind, content)
 
     def receive(self) -> Any:
-        """Return the next answer or the bytes of a report; raise an error's answer."""
+        """Return the next answer or the bytes of a report; raise an error that the worker sent."""
         self.is_awaited = True
         try:
             return self._understood(*self.channel.receive())
-        except (EOFError, ConnectionError):  # not each OSError: a signal's handler may raise others
+        except (EOFError, ConnectionError):  # a signal's handler may raise other OSErrors
             raise self._death() from None
         finally:
             self.is_awaited = False
 
     def running(self) -> tuple[Hashable, str]:
-        """Return what it runs, as ``VecEnv._running`` does, where it has not answered."""
+        """Return the running call in the format of ``VecEnv._running``."""
         row, step = self.block.noted()
         row = max(row, self.first_row)  # nothing is noted before the first row runs
         where = f"{self.place(row)}, step {step}, in the worker process {self._process.pid}"
         return (self._process.pid, row, step), where
 
     def take(self) -> list[Any]:
-        """Return all answers that have arrived, and wait for at least one."""
+        """Wait for at least one answer, and return all that have arrived."""
         try:
             messages = self.channel.take()
         except (EOFError, ConnectionError):
@@ -147,11 +147,11 @@ def start_workers(
     """Start the processes; each makes its environments and answers with their spaces.
 
     Args:
-        create_env: Makes one environment; importable, or picklable with cloudpickle.
-        num_envs: The number of rows R, cut into consecutive parts.
+        create_env: Function that makes one environment; importable or picklable with cloudpickle.
+        num_envs: The number of rows R, which are divided into consecutive parts.
         num_processes: The number of workers, at most ``num_envs``.
-        seed: Seeds all rows.
-        apart: Whether each row, or each game, is stepped for itself.
+        seed: Seed of all rows.
+        apart: True to step each row, or each game, separately.
     """
     if os.name != "posix":
         raise NumEnvsError("worker processes need Linux or macOS", hint="use ListEnv")
@@ -167,7 +167,7 @@ def start_workers(
     }
     workers: list[WorkerProcess] = []
     try:
-        # Each worker finds out whether these are games, and then cuts the rows between them.
+        # Each worker finds out whether these are games, and then takes whole games.
         for index, share in enumerate(cut_rows(num_envs, num_processes, 1)):
             workers.append(WorkerProcess(*share))
             workers[-1].send(b"p", pickle.dumps({**start, "index": index}))
@@ -178,10 +178,10 @@ def start_workers(
 
 
 def common_spaces(workers: Sequence[WorkerProcess]) -> dict[str, Any]:
-    """Return the spaces that all workers report at their start.
+    """Return the spaces of all workers.
 
     Raises:
-        SpaceError: Their environments have different spaces.
+        SpaceError: The environments have different spaces.
     """
     answers: list[dict[str, Any]] = [worker.receive() for worker in workers]
     for worker, answer in zip(workers, answers, strict=True):
@@ -198,7 +198,7 @@ def common_spaces(workers: Sequence[WorkerProcess]) -> dict[str, Any]:
 
 
 def end_workers(workers: Sequence[WorkerProcess]) -> None:
-    """End all of them: healthy ones close their environments, the others are killed."""
+    """End all workers; those that do not close their environments in time are killed."""
     for worker in workers:
         worker.channel.close()
     last = time.monotonic() + SECONDS_TO_CLOSE

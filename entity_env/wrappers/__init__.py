@@ -1,4 +1,4 @@
-"""Wrappers: environments and rows that change what passes through them.
+"""Wrappers of environments, of rows, and of games of several players.
 
 =====================  ========================  ==========================
 an environment         rows of a ``VecEnv``      a game of several players
@@ -17,10 +17,9 @@ an environment         rows of a ``VecEnv``      a game of several players
 ``ConcatVecEnv`` joins the rows of several ``VecEnv``. The rows may be seats of games, except those
 of ``VecFrameSkip``.
 
-Rows act together and reset themselves, and nothing outside can hold back or reset a single one.
-``VecTimeLimit`` and ``VecFrameSkip`` therefore go inside: ``VecEnv.wrap_each`` puts the wrapper
-around the environment of each row, or around each game. Compiled rows, which are not made of
-environments, refuse them.
+Rows act together and reset themselves, so that a wrapper of rows cannot delay or reset a single
+row. ``VecTimeLimit`` and ``VecFrameSkip`` therefore wrap the environment of each row, or each game,
+by ``VecEnv.wrap_each``. They raise an error for compiled rows, which are not made of environments.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rows of several kinds as one."""
+"""``ConcatVecEnv``, which joins several sets of rows."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ __all__ = ["ConcatVecEnv"]
 class ConcatVecEnv(VecEnv):
     """The rows of several ``VecEnv`` s with equal spaces, in order.
 
-    The parts may be of different kinds and sizes: other settings of one game, compiled rows beside
-    rows in Python. A seed gives each of them its own, spawned from it.
+    The parts may differ in kind and size, such as rows with other settings, or compiled rows and
+    rows in Python. Each part is seeded with a seed spawned from the common one.
 
     Args:
         envs: The parts, at least one.
 
     Raises:
-        SettingError: There are none, one of them is no ``VecEnv``, or one is there twice.
+        SettingError: The list is empty, has something else than a ``VecEnv``, or has one twice.
         SpaceError: Their spaces differ.
     """
 
@@ -54,7 +54,7 @@ class ConcatVecEnv(VecEnv):
         self._counts = [len(env) for env in self.envs]
         self._format = ObsFormat(self.obs_space(), self.action_space())
         self._forms = answer_forms(self.action_space())
-        self._inner: list[VecObs] = []  # what each part showed last
+        self._inner: list[VecObs] = []  # the last observation of each part
 
     def obs_space(self) -> ObsSpace:
         """Return the observation space."""
@@ -70,7 +70,7 @@ class ConcatVecEnv(VecEnv):
 
     @property
     def num_seats(self) -> int:
-        """The most rows that play one game in any part."""
+        """The largest number of rows of one game in any part."""
         return max(env.num_seats for env in self.envs)
 
     def has_state(self) -> bool:
@@ -128,7 +128,7 @@ class ConcatVecEnv(VecEnv):
                 with _located(i):
                     env.wrap_each(wrapper)
             except BaseException:
-                self.close()  # others are wrapped already: the parts no longer go together
+                self.close()  # some parts are wrapped already, so that the parts no longer match
                 raise
 
     def _render(self, **kwargs: Any) -> list[npt.NDArray[np.uint8]]:
@@ -139,7 +139,7 @@ class ConcatVecEnv(VecEnv):
         return pictures
 
     def _close(self) -> None:
-        with contextlib.ExitStack() as stack:  # which closes the others even if one fails
+        with contextlib.ExitStack() as stack:  # closes all parts even if one fails
             for env in reversed(self.envs):
                 stack.callback(env.close)
 
@@ -150,7 +150,7 @@ def _part(i: int) -> str:
 
 @contextlib.contextmanager
 def _located(i: int) -> Iterator[None]:
-    """Add to errors the number of the part that they come from."""
+    """Add the number of the part to errors."""
     try:
         yield
     except EntityEnvError as error:

@@ -1,4 +1,4 @@
-"""Episodes that a script begins, for fewer and fewer steps."""
+"""``Curriculum``, which lets a script play the first steps of episodes."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ __all__ = ["Curriculum"]
 
 @named_arguments(SettingError)
 class Curriculum(Wrapper):
-    """Lets a script play the first k steps of each episode in the learner's place.
+    """A wrapper in which a script plays the first k steps of each episode.
 
-    k is drawn evenly from 0 to ``most``, and ``most`` is multiplied by ``factor`` after each
-    episode: games are easier at first and begin in many situations, and end up as they are. What is
-    earned in those steps is nobody's reward. An episode that is over before the learner's turn is
-    none, and another one is begun.
+    k is drawn uniformly from 0 to ``most``, and ``most`` is multiplied by ``factor`` after each
+    episode. At first, games therefore begin in many situations that are easier; later they are
+    played from their start. Rewards of the script's steps are dropped. If an episode ends before
+    the learner's turn, another one begins.
 
     Args:
         env: The environment, or one seat of a game (``MaskedEnvironment``).
-        script: A function from an observation to actions.
-        most: The most steps that it plays at first.
-        factor: By what that is multiplied after each episode, from 0 to 1.
+        script: Function from an observation to actions.
+        most: Initial value of the largest number of steps that the script plays.
+        factor: Factor, from 0 to 1, that ``most`` is multiplied by after each episode.
 
     Raises:
-        SettingError: A script that cannot be called, or numbers out of range.
+        SettingError: The script cannot be called, or a number is out of range.
 
     Source:
         Tian et al. 2017, "ELF: An Extensive, Lightweight and Flexible Research Platform for
@@ -60,7 +60,7 @@ class Curriculum(Wrapper):
 
     @property
     def most(self) -> float:
-        """The most steps that the script plays in the next episode; k is a whole number."""
+        """The largest number of steps that the script plays in the next episode, not rounded."""
         return self._most
 
     def reset(self) -> Observation:

@@ -1,4 +1,4 @@
-"""Entity indices of many rows, with and without the entity types that are left out."""
+"""Entity indices of many rows, in a space and in a part of it."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ Bools: TypeAlias = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class EntityOrder:
-    """The numbers of each row's entities in a space and in a part of it.
+    """The indices of each row's entities in a space and in a part of it.
 
-    The index after the last entity is that of the player, before and after.
+    In both, the player has the index after the last entity.
 
     Args:
         ends: The index after the last entity of each type. Shape: (R, types).
-        shift: What leads from an index to the new one. Shape: (R, types + 1).
-        stays: Which types are in the part; the player is. Shape: (types + 1,).
-        new_ends: As ``ends``, of the part. Shape: (R, types of the part).
-        back: As ``shift``, from the new index to the old one. Shape: (R, types of the part).
+        shift: Numbers to add to an index to get the new index. Shape: (R, types + 1).
+        stays: True for the types in the part, and for the player. Shape: (types + 1,).
+        new_ends: ``ends`` of the part. Shape: (R, types of the part).
+        back: Numbers to add to a new index to get the old one. Shape: (R, types of the part).
     """
 
     ends: Ints
@@ -39,7 +39,7 @@ class EntityOrder:
 
     @classmethod
     def of(cls, obs: VecObs, selection: Selection) -> EntityOrder:
-        """Return the numbers in ``obs``, which shows ``selection.whole``."""
+        """Return the indices in ``obs``, which has the space ``selection.whole``."""
         names = list(selection.whole.entities)
         lengths = np.zeros((obs.num_frames, len(names)), np.int64)
         for place, name in enumerate(names):

@@ -1,4 +1,4 @@
-"""The returns and lengths of the last episodes."""
+"""Wrappers that keep the returns and lengths of the last episodes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["EpisodeStatistics", "VecEpisodeStatistics"]
 
 
 class _Window:
-    """Keeps returns and lengths; beside the base of wrappers of an environment, or of rows."""
+    """Mixin of wrappers with lists of returns and lengths."""
 
     def __init__(self, env: Any, window: int = 100) -> None:
         super().__init__(env)  # type: ignore[call-arg]
@@ -35,17 +35,17 @@ class _Window:
 
 @named_arguments(SettingError)
 class EpisodeStatistics(_Window, Wrapper):
-    """Keeps the returns and lengths of the last episodes that ended.
+    """A wrapper that keeps the returns and lengths of the last episodes that ended.
 
-    A ``VecEnv`` gives these as metrics already; this is for environments that are played by hand.
+    A ``VecEnv`` gives these as metrics; use this wrapper in your own loop over an environment.
 
     Args:
         env: The environment.
-        window: How many episodes are kept.
+        window: Number of episodes that are kept.
 
     Attributes:
-        returns: The sum of rewards of each, the latest last.
-        lengths: The number of steps of each.
+        returns: The sum of rewards of each episode, the latest last.
+        lengths: The number of steps of each episode.
 
     Raises:
         SettingError: ``window`` is not a whole number of at least 1.
@@ -54,7 +54,7 @@ class EpisodeStatistics(_Window, Wrapper):
     _return, _length = 0.0, 0
 
     def reset(self) -> Observation:
-        """Start an episode; one that has not ended does not count."""
+        """Start an episode; drop the one before if it has not ended."""
         self._return, self._length = 0.0, 0
         return super().reset()
 
@@ -86,10 +86,10 @@ class EpisodeStatistics(_Window, Wrapper):
 
 @named_arguments(SettingError)
 class VecEpisodeStatistics(_Window, VecWrapper):
-    """The same for rows; episodes of one step are in the order of the rows.
+    """``EpisodeStatistics`` for rows.
 
-    Arguments, attributes and errors are those of ``EpisodeStatistics``. They are not part of the
-    saved state.
+    Episodes that end in the same step are in the order of the rows. The statistics are not part
+    of the saved state.
     """
 
     def _act(self, chosen: Mapping[ActionName, ActionBuffer]) -> VecObs:

@@ -1,4 +1,4 @@
-"""A wrapper that shows a part of the entity types and features."""
+"""``FeatureFilter``, which keeps a part of the entity types and features."""
 
 from __future__ import annotations
 
@@ -37,16 +37,15 @@ __all__ = ["FeatureFilter", "ObservationFilter", "filtered"]
 
 @named_arguments(SettingError)
 class FeatureFilter(Wrapper):
-    """Shows only the entity types and features of a smaller space, in the order of that space.
+    """A wrapper that keeps the entity types and features of a smaller space, in its order.
 
-    Ids stay what they are. Entities of a type that is left out no longer act and can no longer be
-    selected: they leave the masks, and ``act`` of the environment gets the action without them. If
-    it needs their actions, it has to say so itself. An actor that could select nobody else has
-    nothing to do in that frame. The action space stays as it is.
+    Ids do not change. Entities of a type that is left out cannot act or be selected: they are
+    removed from masks, and ``act`` of the environment gets no actions for them. An actor that can
+    select such entities only has nothing to do in that frame. The action space does not change.
 
     Args:
         env: The environment.
-        obs_space: What is to be seen of it; ``subspace`` makes one by names.
+        obs_space: The smaller space; see ``subspace``.
 
     Raises:
         SpaceError: The environment lacks a type or a feature of ``obs_space``, or has it of
@@ -70,15 +69,15 @@ class FeatureFilter(Wrapper):
 
 
 class ObservationFilter:
-    """Leaves out of observations what ``FeatureFilter`` leaves out.
+    """The filter of observations and actions in ``FeatureFilter``.
 
     Args:
-        whole: What the observations contain.
-        action_space: The actions that go with them.
-        part: What is to be seen.
+        whole: Space of the observations.
+        action_space: The action space.
+        part: Space of the filtered observations.
 
     Raises:
-        SpaceError: As ``FeatureFilter``.
+        SpaceError: See ``FeatureFilter``.
     """
 
     def __init__(
@@ -100,13 +99,13 @@ class ObservationFilter:
         return self._read(observation) if quick is None else quick
 
     def own_actions(self, actions: Mapping[ActionName, Action]) -> dict[ActionName, Action]:
-        """Return actions for a filtered observation as its environment knows them."""
+        """Convert actions for a filtered observation to those of its environment."""
         if not self._has_new_ids:
             return dict(actions)
         return {name: _with_own_ids(action) for name, action in actions.items()}
 
     def _read(self, observation: Observation) -> Observation:
-        """Return the kept part of any observation, with errors for all mistakes."""
+        """Return the kept part of any observation; raise errors for all mistakes."""
         frame, kept = self._reader.read(observation), self._selection
         part = _Part(frame, observation, list(kept.columns))
         given: Mapping[ActionName, Any] = observation.actions or {}
@@ -147,8 +146,8 @@ class _Part:
         """Return the mask without the entities that are left out; None without actors.
 
         Args:
-            given: As it is in the observation.
-            read: As it was read.
+            given: The mask in the observation.
+            read: The actors that were read from it.
         """
         if isinstance(given, GlobalContinuousActionMask):
             return given
@@ -189,7 +188,7 @@ class _Part:
         entities: npt.NDArray[np.int64],
         remain: npt.NDArray[np.bool_],
     ) -> tuple[Sequence[EntityID] | None, Sequence[EntityName] | None]:
-        """Return the remaining ids or types of ``entities``, as they were given."""
+        """Return the remaining ids or types of ``entities``, in the given form."""
         if ids is not None:
             return [one for one, remains in zip(ids, remain, strict=True) if remains], None
         if np.array_equal(remain, self._stays[entities]):
@@ -198,7 +197,7 @@ class _Part:
         return [self._id(entity) for entity in entities[remain].tolist()], None
 
     def _id(self, entity: int) -> EntityID:
-        """Return the id of an entity; a new one where its type has none."""
+        """Return the id of an entity, or a new one if its type has no ids."""
         name = self._types[entity]
         if name not in self.given_ids:
             self.given_ids[name] = [_Nameless(name, i) for i in range(self._types.count(name))]
@@ -209,21 +208,21 @@ class _Part:
 
 @dataclass(frozen=True)
 class _Nameless:
-    """Stands for an entity without an id where only some of its type can act."""
+    """A new id for an entity without one, if only some entities of its type can act."""
 
     type: EntityName
     index: int
 
 
 def _with_own_ids(action: Action) -> Action:
-    """Return the action with None for entities to which the environment itself has given no id."""
+    """Return the action with None for entities that have no id in the environment."""
     parts = [part for part in ("actors", "actees") if hasattr(action, part)]
     changes: dict[str, Any] = {part: _given(getattr(action, part)) for part in parts}
     return replace(action, **changes)
 
 
 def _given(ids: Any) -> list[Any]:
-    """Return ids, or lists of ids for each actor, with None in the place of new ones."""
+    """Return ids, or lists of ids for each actor, with None in the place of new ids."""
     return [
         _given(one) if type(one) is list else None if isinstance(one, _Nameless) else one
         for one in ids

@@ -1,4 +1,4 @@
-"""Actions that are repeated for some steps."""
+"""Wrappers that repeat actions for some steps."""
 
 from __future__ import annotations
 
@@ -27,17 +27,16 @@ __all__ = ["FrameSkip", "VecFrameSkip"]
 
 @named_arguments(SettingError)
 class FrameSkip(Wrapper):
-    """Repeats actions for up to ``skip`` steps and adds up their rewards.
+    """A wrapper that repeats actions for up to ``skip`` steps and adds up the rewards.
 
-    It stops early where the agent has to decide anew: when the episode ends, when an action asks
-    other actors than before (by id, in their order) or is no longer there, or when an actor may no
-    longer do what it has chosen. Actors without ids count as the same where they are as many; an
-    entity without an id that was selected cannot be found again, which is a reason to stop, too.
-    Of a metric that skipped steps give, the last value is shown.
+    It stops early when the episode ends, when an action has other actors (by id, in order) or is no
+    longer available, or when the mask forbids a choice. Actors without ids are considered the same
+    if their number is. A selected entity without an id cannot be found again, so that the wrapper
+    stops, too. Metrics have their last value.
 
     Args:
         env: The environment.
-        skip: The most steps, at least 1.
+        skip: Largest number of steps, at least 1.
 
     Raises:
         SettingError: ``skip`` is not a whole number of at least 1.
@@ -76,13 +75,11 @@ class FrameSkip(Wrapper):
 
 @named_arguments(SettingError)
 class VecFrameSkip(VecWrapper):
-    """The same for rows: each of their environments gets a ``FrameSkip`` of its own.
-
-    It goes inside wrappers of rows that are already there, which see what it shows.
+    """``FrameSkip`` around the environment of each row, inside existing wrappers of rows.
 
     Args:
         env: The rows, made of single environments (see ``VecEnv.wrap_each``).
-        skip: The most steps, at least 1.
+        skip: Largest number of steps, at least 1.
 
     Raises:
         SettingError: ``skip`` is not a whole number of at least 1, or the rows are compiled.
@@ -93,16 +90,16 @@ class VecFrameSkip(VecWrapper):
         self.skip = check_count("skip of VecFrameSkip", skip, error=SettingError)
         if env.num_seats > 1:
             raise SettingError(
-                "VecFrameSkip repeats the actions of rows that play alone",
+                "VecFrameSkip cannot repeat the actions of games of several players",
                 expected="rows of single environments",
-                received=f"games of {env.num_seats} seats, which are asked at different times",
-                hint="let the game itself play several steps for each decision",
+                received=f"games of {env.num_seats} seats, which act at different times",
+                hint="play several steps for each decision in the game itself",
             )
         env.wrap_each(partial(FrameSkip, skip=self.skip))
 
 
 def _is_repeatable(kind: Kind, frame: Frame, who: FrameActors | None, action: Any) -> bool:
-    """Return True if the actors of ``action`` are asked again and may do the same."""
+    """Return True if the actors of ``action`` act again and may repeat their choices."""
     if action is None or not isinstance(action, kind.action):
         return action is who is None
     if not kind.is_global:

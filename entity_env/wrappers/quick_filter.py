@@ -1,4 +1,4 @@
-"""The usual observations, filtered without reading them."""
+"""Filter of the usual observations, without reading them."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ __all__ = ["QuickFilter"]
 
 
 class QuickFilter:
-    """Filters an observation whose masks name no entity that is left out.
+    """A filter of observations whose masks do not name entities that are left out.
 
-    It checks only what it needs: the reader of the filtered observation finds mistakes.
+    It does not check the parts that are kept, which the reader of the filtered observation does.
 
     Args:
-        selection: What is to be seen.
+        selection: The kept types and features.
     """
 
     def __init__(self, selection: Selection) -> None:
@@ -45,11 +45,11 @@ class QuickFilter:
         """Return the kept part, or None if the observation must be read first."""
         try:
             return self._filter(observation) if self._is_usual(observation) else None
-        except Exception:  # whatever an odd object raises when it is looked at
+        except Exception:  # an object may raise anything
             return None
 
     def _is_usual(self, observation: Observation) -> bool:
-        """Return True if all masks stay as they are."""
+        """Return True if no mask changes."""
         ids: Mapping[EntityName, Any] = observation.ids or {}
         gone = {one for name in self._left_out if ids.get(name) is not None for one in ids[name]}
         for mask in (observation.actions or {}).values():
@@ -71,7 +71,7 @@ class QuickFilter:
     ) -> bool:
         if ids is not None:
             return not gone or gone.isdisjoint(ids)
-        # Neither means all entities, in the order of the space.
+        # Without ids and types, all entities are meant, in the order of the space.
         return self._is_ordered if types is None else self._left_out.isdisjoint(types)
 
     def _filter(self, observation: Observation) -> Observation | None:

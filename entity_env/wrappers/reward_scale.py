@@ -1,4 +1,4 @@
-"""Rewards on another scale, and within limits."""
+"""Wrappers that scale and clip rewards."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["RewardScale", "VecRewardScale"]
 
 
 class _Scaling:
-    """Multiplies and clips rewards; beside the base of wrappers of an environment, or of rows."""
+    """Mixin of wrappers that multiply and clip rewards."""
 
     def __init__(
         self, env: Any, scale: float = 1.0, low: float | None = None, high: float | None = None
@@ -36,7 +36,7 @@ class _Scaling:
         )
         if self._low is not None and self._high is not None and self._low > self._high:
             raise SettingError(
-                f"{owner} has no rewards left",
+                f"{owner} has limits that exclude all rewards",
                 expected="low <= high",
                 received=f"low={low}, high={high}",
             )
@@ -53,16 +53,16 @@ class _Scaling:
 
 @named_arguments(SettingError)
 class RewardScale(_Scaling, Wrapper):
-    """Multiplies rewards by ``scale``, then clips them to ``low`` and ``high``.
+    """A wrapper that multiplies rewards by ``scale``, then clips them to ``low`` and ``high``.
 
     Args:
         env: The environment.
         scale: Any finite number.
-        low: The least reward, None for no limit.
-        high: The greatest reward, None for no limit.
+        low: Lower limit of rewards, None for no limit.
+        high: Upper limit of rewards, None for no limit.
 
     Raises:
-        SettingError: A number that is not finite, or ``low > high``.
+        SettingError: A number is not finite, or ``low > high``.
     """
 
     def _show(self, observation: Observation) -> Observation:
@@ -72,21 +72,20 @@ class RewardScale(_Scaling, Wrapper):
 
 @named_arguments(SettingError)
 class VecRewardScale(_Scaling, VecWrapper):
-    """The same for rows. The metrics, ``episodic_reward`` among them, stay those of the game.
+    """``RewardScale`` for rows.
 
-    Args and errors are those of ``RewardScale``, around rows.
+    Metrics such as ``episodic_reward`` keep the rewards of the game.
     """
 
     def _act(self, chosen: Mapping[ActionName, ActionBuffer]) -> VecObs:
-        # Not in _show: the zeros of a reset are no rewards.
+        # Not in _show, because the zeros of a reset are not rewards.
         return self._rescaled(super()._act(chosen))
 
     def _check_wrappable(self) -> None:
         if self._clips:
             raise SettingError(
-                "VecRewardScale clips the rewards of single steps, and what goes around each "
-                "environment goes inside it",
-                hint="put this around the rows first, then VecRewardScale around both",
+                "the environments of rows in a VecRewardScale that clips rewards cannot be wrapped",
+                hint="wrap the environments first, then use VecRewardScale",
             )
         super()._check_wrappable()
 

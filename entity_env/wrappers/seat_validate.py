@@ -1,4 +1,4 @@
-"""Checks of the observations and turns of games of several players that are played by hand."""
+"""``SeatValidate``, which checks the observations and turns of games of several players."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ __all__ = ["SeatValidate"]
 
 @named_arguments(SettingError)
 class SeatValidate(SeatWrapper):
-    """Checks each observation of each seat, the seats in the game, and their turns.
+    """A wrapper that checks observations of seats, the seats in the game, and their turns.
 
-    ``SeatRows`` checks observations, too; this is for games that are played by hand.
+    ``SeatRows`` checks these anyway; use this wrapper in your own loop over a game.
 
     Args:
         game: The game.
@@ -45,21 +45,21 @@ class SeatValidate(SeatWrapper):
         """Start a game.
 
         Raises:
-            EntityEnvError: What it shows cannot be so.
+            EntityEnvError: An observation is not valid.
         """
         self._asked.clear()
         return self._checked("reset", self._table.reset)
 
     def act(self, actions: SeatActions) -> SeatObservations:
-        """Go on with the game.
+        """Play one step.
 
         Raises:
-            SeatError: A seat acts that was not asked, or one that was asked does not.
+            SeatError: A seat acts out of turn, or a seat that must act does not.
             ResetNeededError: The game is over.
-            EntityEnvError: What it shows cannot be so.
+            EntityEnvError: An observation is not valid.
         """
         if self._table.is_over:
-            raise ResetNeededError("there is no game to play", hint="call reset() first")
+            raise ResetNeededError("no game is running", hint="call reset() first")
         seats = self._table.seats
         check_turns(seats, self._asked, actions)
         number = {seat: i for i, seat in enumerate(seats)}
@@ -82,7 +82,7 @@ class SeatValidate(SeatWrapper):
         return shown
 
     def set_state(self, state: Mapping[str, Any]) -> SeatObservations:
-        """Go back to a saved game."""
+        """Restore a saved game."""
         self._asked.clear()
         try:
             own, inside = state["game"], [int(seat) for seat in state["inside"]]

@@ -1,4 +1,4 @@
-"""The entity types and features of a space that a smaller one keeps."""
+"""Selections of entity types and features of a space."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ Names: TypeAlias = Collection[str] | None
 
 @dataclass(frozen=True)
 class Selection:
-    """The places of a smaller space's parts in a larger one.
+    """The places of the types and features of a smaller space in a larger one.
 
     Args:
         whole: The larger space.
-        part: The smaller one.
+        part: The smaller space.
         columns: For each entity type of ``part`` the columns of its features in ``whole``.
             Shape: (F,), int64.
-        global_columns: The same of the global features. Shape: (G,), int64.
+        global_columns: The columns of the global features. Shape: (G,), int64.
     """
 
     whole: ObsSpace
@@ -51,8 +51,8 @@ class Selection:
         """Find ``part`` in ``whole``, by the names of types and features.
 
         Raises:
-            SpaceError: ``part`` has a type or a feature that ``whole`` lacks, or that is of
-                another kind there.
+            SpaceError: A type or a feature of ``part`` is missing in ``whole``, or is of another
+                kind.
         """
         for space in (whole, part):
             _check_space(space)
@@ -92,7 +92,7 @@ class Selection:
         return list(self.part.entities) == list(self.whole.entities)
 
     def left_out(self) -> list[str]:
-        """Return the parts of ``whole`` that are not in ``part``, in words."""
+        """Return the parts of ``whole`` that are not in ``part``, as text."""
         names = [
             f"entity type {name!r}" for name in self.whole.entities if name not in self.columns
         ]
@@ -107,17 +107,17 @@ class Selection:
 def check_same_actions(
     known: Mapping[ActionName, ActionSpace], own: Mapping[ActionName, ActionSpace]
 ) -> None:
-    """Refuse an environment whose ``own`` actions differ from those of a network or agent.
+    """Check that the ``own`` actions of an environment are those of a network or agent.
 
     Raises:
-        SpaceError: An action that is missing on either side, or that is another one.
+        SpaceError: An action is missing on either side, or differs.
     """
     check_known(SpaceError, "the environment has no action {}", known, own)
     check_known(SpaceError, "the agent has no action {}", own, known)
     for name, space in own.items():
         if known[name] != space:
             raise SpaceError(
-                f"action {name!r} is another one",
+                f"action {name!r} differs",
                 expected=f"{shorten(space)}, as in the environment",
                 received=shorten(known[name]),
             )
@@ -134,20 +134,20 @@ def subspace(
 
     Args:
         obs_space: The space.
-        keep: The entity types that stay, in this order, and the features of each: a dict from type
-            to feature names (None: all of them), or just types.
-        drop: Instead of ``keep``: the features that go, of types that stay, as a dict; a type with
-            None, or one of a list of types, goes as a whole.
-        global_features: The global features that stay, in this order; None keeps all.
+        keep: The entity types to keep, in this order: a list of types, or a dict from types to
+            names of features (None keeps all features).
+        drop: Give this instead of ``keep``. The entity types to leave out, as a list; or a dict
+            from types to the names of features to leave out (None leaves the type out).
+        global_features: The global features to keep, in this order; None keeps all.
 
     Raises:
-        SpaceError: A name that the space does not have.
+        SpaceError: The space does not have a name.
     """
     _check_space(obs_space)
     if (keep is None) == (drop is None) and (keep is not None or global_features is None):
         raise SpaceError(
-            "a part of a space is given by keep or by drop",
-            expected="one of them, or neither where only global_features are chosen",
+            "a part of a space needs either keep or drop",
+            expected="one of them, or only global_features",
             received=f"keep={shorten(keep, 50)}, drop={shorten(drop, 50)}",
         )
     kept = {name: entity.features for name, entity in obs_space.entities.items()}
@@ -174,7 +174,7 @@ def _check_same_grid(name: EntityName, whole: Entity, part: Entity) -> None:
     shapes = [(own.shape, own.cells) if isinstance(own, Grid) else None for own in (whole, part)]
     if shapes[0] != shapes[1]:
         raise SpaceError(
-            f"entity type {name!r} is another grid, or only one of the two is a grid",
+            f"entity type {name!r} differs: it is another grid, or only one of the two is a grid",
             expected=shorten(whole),
             received=shorten(part),
         )
@@ -183,7 +183,7 @@ def _check_same_grid(name: EntityName, whole: Entity, part: Entity) -> None:
 def _check_space(space: object) -> None:
     if not isinstance(space, ObsSpace):
         raise SpaceError(
-            "this is no observation space",
+            "not an observation space",
             expected="an ObsSpace, such as subspace returns",
             received=shorten(space),
         )
@@ -221,8 +221,8 @@ def _chosen(argument: str, value: Any, types: Mapping[EntityName, Any]) -> dict[
     """Return ``keep`` or ``drop`` as a dict from known types to feature names."""
     if not isinstance(value, Mapping) and not is_listed(value):
         raise SpaceError(
-            f"{argument} is not a dict from entity type to feature names",
-            expected=f"such as {argument}={{'Mine': ['x', 'y']}}, or a list of entity types",
+            f"{argument} is not a dict from entity types to feature names",
+            expected="a dict such as {'Mine': ['x', 'y']}, or a list of entity types",
             received=shorten(value),
         )
     check_known(SpaceError, f"{argument} names an unknown entity type {{}}", value, types)

@@ -1,4 +1,4 @@
-"""Rows that begin together, brought out of step."""
+"""``StaggeredStart``, which spreads the ends of episodes over time."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ STAGGERED = "cut_off_to_stagger"
 
 
 class StaggeredStart(Wrapper):
-    """Cuts off the first episodes at random, until one ends by itself.
+    """A wrapper that cuts off the first episodes at random, until one ends by itself.
 
-    Rows whose episodes have a fixed length end them in the same step, for ever: a rollout then sees
-    one phase of an episode alone. In step t an episode is cut off (done and truncated) with
-    probability 1 / (t + 1). That makes its age after t steps uniform on 0 .. t, whatever the
-    length of episodes is, which nobody needs to know. Rows cut off about ln(t) episodes.
+    Without it, rows with episodes of a fixed length would always end them in the same step, and a
+    rollout would contain only one phase of an episode. In step t an episode is cut off (done and
+    truncated) with probability 1 / (t + 1). Its age after t steps is then uniform on 0 .. t, for
+    any length of episodes. About ln(t) episodes are cut off.
 
     Args:
         env: The environment.

@@ -1,4 +1,4 @@
-"""Episodes and games that end after a number of steps."""
+"""Wrappers that end episodes and games after a number of steps."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ from entity_env.wrappers.wrapper import SeatWrapper, Wrapper
 __all__ = ["SeatTimeLimit", "TimeLimit", "VecTimeLimit"]
 
 _Shown = dict[str, Any]
-"""The features, global features and what is visible of an observation."""
+"""The features, global features and visibility masks of an observation."""
 
 
 @named_arguments(SettingError)
 class TimeLimit(Wrapper):
-    """Cuts episodes off: the observation after ``max_steps`` steps is done and truncated.
+    """A wrapper that cuts episodes off after ``max_steps`` steps (done and truncated).
 
-    An episode that ends in its last step by itself is not truncated.
+    An episode that ends by itself in its last step is not truncated.
 
     Args:
         env: The environment.
-        max_steps: The most steps of an episode, at least 1.
+        max_steps: Largest number of steps of an episode, at least 1.
 
     Raises:
         SettingError: ``max_steps`` is not a whole number of at least 1.
@@ -76,15 +76,15 @@ class TimeLimit(Wrapper):
 
 @named_arguments(SettingError)
 class SeatTimeLimit(SeatWrapper):
-    """Cuts games off: in step ``max_steps`` all who are still in the game are done and truncated.
+    """A wrapper that cuts games off after ``max_steps`` steps.
 
-    Whoever the game tells nothing in that step is cut off at what it has seen last. A seat that
-    ends in the last step by itself is not truncated. One that would come back in the last step
-    stays out.
+    All seats still in the game are then done and truncated. A seat without an observation in that
+    step gets its last observation again. A seat that ends by itself in the last step is not
+    truncated, and a seat that would come back in the last step stays out.
 
     Args:
         game: The game.
-        max_steps: The most steps of a game, at least 1; a step is a call of ``act``.
+        max_steps: Largest number of steps of a game, at least 1; a step is a call of ``act``.
 
     Raises:
         SettingError: ``max_steps`` is not a whole number of at least 1.
@@ -104,7 +104,7 @@ class SeatTimeLimit(SeatWrapper):
         return self._noted(self.game.reset())
 
     def act(self, actions: SeatActions) -> SeatObservations:
-        """Go on with the game."""
+        """Play one step."""
         self._steps += 1
         out = self._out.copy()
         told = self._noted(self.game.act(actions))
@@ -112,7 +112,7 @@ class SeatTimeLimit(SeatWrapper):
             return told
         back = (
             out & self._last.keys()
-        )  # an episode that ends in the step that begins it does not count
+        )  # an episode that begins and ends in the same step does not count
         told = {seat: own for seat, own in told.items() if seat not in back}
         cut_off = {
             seat: replace(
@@ -127,11 +127,11 @@ class SeatTimeLimit(SeatWrapper):
         return {**told, **cut_off}
 
     def is_over(self) -> bool | None:
-        """Return True if the limit, or the game itself, has ended it."""
+        """Return True if the limit or the game itself has ended the game."""
         return True if self._steps >= self.max_steps else self.game.is_over()
 
     def _noted(self, told: SeatObservations) -> SeatObservations:
-        if isinstance(told, Mapping):  # else ``Table`` says what is wrong
+        if isinstance(told, Mapping):  # else ``Table`` raises the error
             for seat, observation in told.items():
                 if not isinstance(observation, Observation) or is_over(observation):
                     self._last.pop(seat, None)
@@ -158,15 +158,13 @@ class SeatTimeLimit(SeatWrapper):
 
 @named_arguments(SettingError)
 class VecTimeLimit(VecWrapper):
-    """The same for rows: each of their environments gets a ``TimeLimit`` of its own.
+    """``TimeLimit`` around the environment of each row, inside existing wrappers of rows.
 
-    Each game of several players gets a ``SeatTimeLimit``.
-
-    It goes inside wrappers of rows that are already there, which see what it shows.
+    Games of several players are wrapped in ``SeatTimeLimit``.
 
     Args:
         env: The rows, made of single environments (see ``VecEnv.wrap_each``).
-        max_steps: The most steps of an episode, at least 1.
+        max_steps: Largest number of steps of an episode, at least 1.
 
     Raises:
         SettingError: ``max_steps`` is not a whole number of at least 1, or the rows are compiled.
@@ -185,7 +183,7 @@ def _limited(env: Any, max_steps: int) -> Any:
 
 
 def _copied(seen: Observation) -> _Shown:
-    """Return a copy of an observation without actors and ids; games reuse arrays."""
+    """Return a copy of an observation without actors and ids, because games reuse arrays."""
     known = seen.global_features
     return _arrays(
         {
@@ -205,7 +203,7 @@ def _arrays(parts: Mapping[str, Any]) -> _Shown:
 
 
 def _plain(seen: _Shown) -> _Shown:
-    """Return the same as JSON values."""
+    """Return the parts of an observation as JSON values."""
     return {
         "features": {name: own.tolist() for name, own in seen["features"].items()},
         "global_features": seen["global_features"].tolist(),

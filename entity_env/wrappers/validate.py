@@ -1,4 +1,4 @@
-"""Checks of observations and actions of an environment that is played by hand."""
+"""``Validate``, which checks the observations and actions of an environment."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ __all__ = ["Validate"]
 
 @named_arguments(SettingError)
 class Validate(Wrapper):
-    """Checks each observation against the spaces, and each action against the observation before.
+    """A wrapper that checks observations against the spaces, and actions against masks.
 
-    A ``VecEnv`` makes these checks anyway. Actions must be what it hands out: one for each action
-    of the action space, with all actors in their order; a global action is there exactly where it
-    is available.
+    A ``VecEnv`` checks these anyway; use this wrapper in your own loop over an environment. Actions
+    must have the form in which a ``VecEnv`` passes them: one for each action of the action space,
+    with all actors in order; global actions that are not available are left out.
 
     Args:
         env: The environment.
@@ -50,7 +50,7 @@ class Validate(Wrapper):
         """Start an episode.
 
         Raises:
-            EntityEnvError: The class of it that names the mistake in the observation.
+            EntityEnvError: The mistake in the observation, as an error of a subclass.
         """
         return begin_episode(super().reset)
 
@@ -59,8 +59,8 @@ class Validate(Wrapper):
 
         Raises:
             ResetNeededError: No episode is running.
-            EntityEnvError: The class of it that names the mistake in the actions or the
-                observation.
+            EntityEnvError: The mistake in the actions or the observation, as an error of a
+                subclass.
         """
         if self._frame is None or self._frame.done:
             when = "before reset" if self._frame is None else "after the end of the episode"
@@ -69,14 +69,14 @@ class Validate(Wrapper):
             self._check(actions, self._frame)
         except EntityEnvError:
             raise
-        except Exception as error:  # a name or an id that misbehaves when it is looked at
+        except Exception as error:  # a name or an id may raise anything when it is compared
             raise ActionShapeError(
                 f"the actions cannot be read: {shorten(error)}", received=shorten(actions)
             ) from error
         return super().act(actions)
 
     def _shown(self, observation: Observation) -> Observation:
-        self._frame = None  # nothing is known of an environment whose observation is wrong
+        self._frame = None  # an environment with a wrong observation needs a reset
         self._frame = self._reader.read(observation)
         return observation
 
@@ -85,7 +85,7 @@ class Validate(Wrapper):
         if not isinstance(actions, Mapping):
             raise ActionShapeError(
                 "actions are not a mapping",
-                expected="a dict from action name to action",
+                expected="a dict from action names to actions",
                 received=shorten(actions),
             )
         check_known(UnknownActionError, "unknown action {}", actions, spaces)
@@ -94,14 +94,14 @@ class Validate(Wrapper):
 
 
 def _check_action(name: ActionName, space: ActionSpace, action: Any, frame: Frame) -> None:
-    """Check one action against the frame that it answers."""
+    """Check one action against its frame."""
     kind = kind_of(space)
     who = frame.actions.get(name)
     if action is None:
         if not kind.is_global or who is not None:
             raise UnknownActionError(
                 f"action {name!r} is missing",
-                expected=f"a {kind.action.__name__}, without actors where nobody can take it",
+                expected=f"a {kind.action.__name__}, without actors if nobody can take it",
             )
         return
     if not isinstance(action, kind.action):

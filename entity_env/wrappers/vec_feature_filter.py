@@ -1,4 +1,4 @@
-"""Rows that show a part of their entity types and features, filtered all at once."""
+"""``VecFeatureFilter``, which filters the observations of all rows at once."""
 
 from __future__ import annotations
 
@@ -37,20 +37,21 @@ __all__ = ["VecFeatureFilter"]
 
 @named_arguments(SettingError)
 class VecFeatureFilter(VecWrapper):
-    """Shows only the entity types and features of a smaller space, in the order of that space.
+    """``FeatureFilter`` for rows.
 
-    What is seen is what ``FeatureFilter`` around each single environment would show. Rows need a
-    choice for each actor, however: one of a type that is left out, or one that could select nobody
-    else, takes the first choice that its mask allows, or of a continuous action the numbers nearest
-    to 0. Where it must do nothing instead, put
-    ``FeatureFilter`` around the single environments.
+    Observations are those of a ``FeatureFilter`` around each environment, but rows need a choice
+    for each actor. An actor of a type that is left out, or one that can select such entities only,
+    takes the first choice that its mask allows, or in a continuous action the allowed numbers
+    closest to 0. Use ``FeatureFilter`` around the single environments if these actors must do
+    nothing.
 
     Args:
         env: The rows.
-        obs_space: What is to be seen of them; ``subspace`` makes one by names.
+        obs_space: The smaller space; see ``subspace``.
 
     Raises:
-        SpaceError: The rows lack a type or a feature of ``obs_space``, or have it of another kind.
+        SpaceError: A type or a feature of ``obs_space`` is missing in the rows, or is of another
+            kind.
     """
 
     def __init__(self, env: VecEnv, obs_space: ObsSpace) -> None:
@@ -68,7 +69,7 @@ class VecFeatureFilter(VecWrapper):
         return VecEnv._check(self, actions, obs)
 
     def _act(self, chosen: Mapping[ActionName, ActionBuffer]) -> VecObs:
-        # Without answers all actors are there, and indices are the same.
+        # Actions without an entry have all their actors and the same indices.
         answers = {name: answer.of(chosen[name]) for name, answer in self._answers.items()}
         return super()._act(answers or chosen)
 
@@ -101,16 +102,16 @@ class VecFeatureFilter(VecWrapper):
 
 @dataclass(frozen=True)
 class _Answer:
-    """The filtered mask of one action, and how to answer the whole mask.
+    """The filtered mask of one action, and data to convert choices for the complete mask.
 
     Args:
-        mask: The mask that is shown.
-        acts: Which of all actors are left. Shape: (A,).
-        default: What each of all actors does if it is not. Shape: (A, 1), or (A, K) of a
-            continuous action.
-        lengths: The number of actors of each row, of all. Shape: (R,).
-        form: What the answers are made of.
-        order: How selected entities are numbered; None where choices are.
+        mask: The filtered mask.
+        acts: True for actors that are kept. Shape: (A,).
+        default: The choices of actors that are left out. Shape: (A, 1), or (A, K) for a continuous
+            action.
+        lengths: The number of actors of each row in the complete mask. Shape: (R,).
+        form: Form of a choice.
+        order: Indices of selected entities; None for other actions.
     """
 
     mask: VecActionMask
@@ -121,7 +122,7 @@ class _Answer:
     order: EntityOrder | None
 
     def of(self, chosen: ActionBuffer) -> ActionBuffer:
-        """Return the choices of all actors, given those of the ones that are left."""
+        """Return the choices of all actors, given those of the actors that are kept."""
         values: npt.NDArray[Any] = chosen.as_array()
         if self.order is not None:
             selected = values.ravel()
@@ -141,7 +142,7 @@ def _answer(mask: VecActionMask, order: EntityOrder) -> _Answer:
     counts = _counts(rows[acts], len(lengths))
     left = RaggedBufferI64.from_flattened(actors[acts][:, None], counts)
     if isinstance(mask, VecContinuousActionMask):
-        # An actor that is left out sets the numbers nearest to 0 that its bounds allow.
+        # An actor that is left out sets the numbers closest to 0 within its bounds.
         least = np.clip(np.zeros((len(rows), len(mask.low)), np.float32), mask.low, mask.high)
         form = AnswerForm(True, len(mask.low))
         return _Answer(replace(mask, actors=left), acts, least, lengths, form, None)
@@ -159,7 +160,7 @@ def _select_answer(mask: VecSelectEntityActionMask, order: EntityOrder) -> _Answ
     actee_rows, entities = rows_of(mask.actees), mask.actees.as_array()[:, 0]
     acts, actors = order.renumbered(mask.actors.as_array()[:, 0], rows)
     selectable, actees = order.renumbered(entities, actee_rows)
-    # An actor that could only select entities that are left out has nothing to do.
+    # An actor that can only select entities that are left out has nothing to do.
     usable = allowed & selectable[actee]
     acts &= _counts(actor[usable], len(acts)) > 0
     counts = _counts(rows[acts], len(lengths))
@@ -176,7 +177,9 @@ def _select_answer(mask: VecSelectEntityActionMask, order: EntityOrder) -> _Answ
     if isinstance(mask, VecSelectEntitiesActionMask):
         default, form = np.full((len(rows), mask.at_most), -1), AnswerForm(width=mask.at_most)
     else:
-        _, first = np.unique(actor[allowed], return_index=True)  # that each actor may select
+        _, first = np.unique(
+            actor[allowed], return_index=True
+        )  # the first that each actor may select
         default, form = entities[actee[allowed][first]][:, None], AnswerForm()
     return _Answer(replace(mask, **shown), acts, default, lengths, form, order)
 

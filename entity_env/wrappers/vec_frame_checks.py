@@ -1,4 +1,4 @@
-"""Checks of the frames of a ``VecObs``: their form here, what they say by ``FrameReader``."""
+"""Checks of the frames of a ``VecObs``: their form here, their values by ``FrameReader``."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = ["check_array", "check_frames"]
 
 
 def check_frames(obs: VecObs, reader: FrameReader, rows: Ints) -> None:
-    """Check features, global features, visible and action masks.
+    """Check features, global features, visibility masks and action masks.
 
     Args:
         obs: B frames.
@@ -40,7 +40,7 @@ def check_frames(obs: VecObs, reader: FrameReader, rows: Ints) -> None:
         rows: The row of each frame, for errors. Shape: (B,).
 
     Raises:
-        EntityEnvError: The class of it that names the first mistake; it says in which row.
+        EntityEnvError: The first mistake, with its row, as an error of a subclass.
     """
     spaces = reader.obs_space, reader.action_space
     count, empty = len(rows), batch_frames([], *spaces)
@@ -66,7 +66,7 @@ def check_frames(obs: VecObs, reader: FrameReader, rows: Ints) -> None:
             can_act = [] if who is None else who.actors.tolist()
             if given != can_act:
                 raise ActorError(
-                    f"action {name!r} has actors that are not there or have nothing to select",
+                    f"action {name!r} has actors that do not exist or have nothing to select",
                     expected=can_act,
                     received=given,
                     where=f"environment {rows[i]}",
@@ -80,20 +80,20 @@ def check_array(
     is_array = isinstance(value, np.ndarray)
     if not is_array or value.shape != shape or value.dtype != dtype:
         raise ObservationError(
-            f"{what} is not the array that it should be",
+            f"{what} has the wrong shape or dtype",
             expected=f"shape {shape}, dtype {np.dtype(dtype)}",
             received=f"shape {value.shape}, dtype {value.dtype}" if is_array else shorten(value),
         )
 
 
 def _check_form(name: str, mask: Any, wanted: Any, sizes: Ints | None, rows: Ints) -> None:
-    """Check the class of a mask, its buffers and how long they are.
+    """Check the class of a mask, and its buffers and their lengths.
 
     Args:
-        name: The action.
-        mask: What is given.
-        wanted: The mask of no frames.
-        sizes: The number of entities of each frame; None of an action of the player.
+        name: Name of the action.
+        mask: The mask to check.
+        wanted: A valid mask without frames.
+        sizes: The number of entities of each frame; None for a global action.
         rows: The row of each frame.
     """
     if not isinstance(mask, type(wanted)):
@@ -137,17 +137,17 @@ def _check_form(name: str, mask: Any, wanted: Any, sizes: Ints | None, rows: Int
 def _check_names(what: str, value: Any, wanted: Mapping[str, Any]) -> None:
     if not isinstance(value, Mapping) or list(value) != list(wanted):
         raise ObservationError(
-            f"{what} has the wrong names, or another order",
+            f"{what} has wrong names, or names in the wrong order",
             expected=shorten(list(wanted)),
             received=shorten(list(value) if isinstance(value, Mapping) else value),
         )
 
 
 def _check_buffer(what: str, buffer: Any, wanted: Any, count: int) -> None:
-    """Check that a ragged buffer is like ``wanted``, which has no frames, with ``count`` frames."""
+    """Check that a ragged buffer with ``count`` frames is like ``wanted``, which has no frames."""
     if not isinstance(buffer, type(wanted)):
         kind = type(wanted).__name__
-        raise ObservationError(f"{what} is no {kind}", expected=kind, received=shorten(buffer))
+        raise ObservationError(f"{what} is not a {kind}", expected=kind, received=shorten(buffer))
     if buffer.size0() != count or buffer.size2() != wanted.size2():
         raise ObservationError(
             f"{what} has the wrong shape",

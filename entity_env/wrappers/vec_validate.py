@@ -1,4 +1,4 @@
-"""Checks that rows keep the contract of ``VecObs``, for authors of a ``VecEnv``."""
+"""``VecValidate``, which checks the observations of a ``VecEnv`` for its author."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ __all__ = ["VecValidate"]
 
 @named_arguments(SettingError)
 class VecValidate(VecWrapper):
-    """Checks everything that rows show: names, types, shapes, dtypes, ranges, and what must agree.
+    """A wrapper that checks names, types, shapes, dtypes and values of the observations of rows.
 
-    A mistake is an error that names the environment and the step. Values are checked, too: finite
-    features, discrete ones in their range, actors that exist, are visible and have a choice.
-    Actions are checked by every ``VecEnv``.
+    For instance, features must be finite, discrete features within their range, and actors must
+    exist, be visible and have a choice. Errors name the environment and the step. Every ``VecEnv``
+    checks actions.
 
     Args:
         env: The rows.
@@ -62,7 +62,7 @@ class VecValidate(VecWrapper):
             if values.any():
                 raise ObservationError(
                     f"{part} is not {values.dtype.type(0)} at the start",
-                    expected="no rewards and no ends, which belong to a step",
+                    expected="no rewards and no ends before the first step",
                     received=values[np.argmax(values != 0)],
                     where=f"environment {np.argmax(values != 0)}, {what}",
                 )
@@ -79,7 +79,7 @@ class VecValidate(VecWrapper):
     def _check_obs(self, obs: VecObs) -> None:
         rows = len(self)
         if not isinstance(obs, VecObs):
-            raise ObservationError("rows show a VecObs", received=shorten(obs))
+            raise ObservationError("rows did not return a VecObs", received=shorten(obs))
         _check_rows(obs, rows)
         check_frames(obs, self._reader, obs.rows)
         _check_ends(obs, rows)
@@ -87,7 +87,7 @@ class VecValidate(VecWrapper):
         cut_off = np.flatnonzero(obs.truncated)
         if (obs.final is not None) != (len(cut_off) > 0):
             raise ObservationError(
-                "final does not go with truncated",
+                "final does not match truncated",
                 expected="the last observations of the truncated rows, None without such rows",
                 received=f"{len(cut_off)} truncated rows and final={shorten(obs.final, 60)}",
             )
@@ -104,7 +104,7 @@ def _check_rows(obs: VecObs, rows: int) -> None:
     around = np.concatenate([[-1], obs.rows, [rows]])
     if (np.diff(around) < 1).any():
         raise ObservationError(
-            "rows are not rows in ascending order, each once",
+            "rows are not distinct numbers of rows in ascending order",
             expected=f"numbers from 0 to {rows - 1}",
             received=shorten(obs.rows.tolist()),
         )
@@ -125,7 +125,7 @@ def _check_ends(obs: VecObs, rows: int) -> None:
     if wrong.any():
         raise ObservationError(
             "a row is truncated but not done",
-            expected="done=True beside truncated=True",
+            expected="done=True if truncated=True",
             where=f"environment {np.argmax(wrong)}",
         )
 
@@ -133,7 +133,7 @@ def _check_ends(obs: VecObs, rows: int) -> None:
 def _check_metrics(obs: VecObs, rows: int) -> None:
     if not isinstance(obs.metrics, Mapping) or (obs.metrics and not obs.done.any()):
         raise MetricError(
-            "there are metrics though no episode ended",
+            "there are metrics, although no episode ended",
             expected="an empty dict",
             received=shorten(obs.metrics),
         )
@@ -149,6 +149,6 @@ def _check_metrics(obs: VecObs, rows: int) -> None:
         if wrong.any():
             raise MetricError(
                 f"metric {name!r} is {column[np.argmax(wrong)]}",
-                expected="a finite number where an episode ended, NaN in all other rows",
+                expected="a finite number in rows whose episode ended, NaN in all other rows",
                 where=f"environment {np.argmax(wrong)}",
             )

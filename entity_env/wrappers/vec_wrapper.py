@@ -1,4 +1,4 @@
-"""The base of wrappers around rows."""
+"""Base of wrappers of rows."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ __all__ = ["VecWrapper", "act_checked", "check_rows"]
 
 
 class VecWrapper(VecEnv):
-    """Passes everything on to another ``VecEnv``; a subclass changes what it wants to.
+    """Base of wrappers of rows, which passes all calls on to the wrapped rows.
 
-    Most subclasses write ``_show`` alone, which may change what is observed. Actions are checked
-    once: by the rows inside, which may have a quick way to say yes.
+    Most subclasses override ``_show`` only, which may change observations. The wrapped rows check
+    actions, because they may have a faster check.
 
     Args:
-        env: The rows inside.
+        env: The rows to wrap.
 
     Raises:
         SettingError: ``env`` is not a ``VecEnv``.
@@ -33,11 +33,11 @@ class VecWrapper(VecEnv):
 
     def __init__(self, env: VecEnv) -> None:
         self.env = check_rows(type(self).__name__, env)
-        self._inner: VecObs | None = None  # what the rows inside showed last
+        self._inner: VecObs | None = None  # the last observation of the wrapped rows
 
     @property
     def unwrapped(self) -> VecEnv:
-        """The rows inside all wrappers."""
+        """The rows without wrappers."""
         env = self.env
         return env.unwrapped if isinstance(env, VecWrapper) else env
 
@@ -59,11 +59,11 @@ class VecWrapper(VecEnv):
         return self.env.num_seats
 
     def has_state(self) -> bool:
-        """Return True if the rows inside save and restore their state."""
+        """Return True if the wrapped rows save and restore their state."""
         return self.env.has_state()
 
     def _show(self, obs: VecObs) -> VecObs:
-        """Return what to show in place of ``obs``, after any method that observes."""
+        """Return the observation to show in place of ``obs``; called after each step and reset."""
         return obs
 
     def _check(
@@ -87,7 +87,7 @@ class VecWrapper(VecEnv):
         return self._show(self._inner)
 
     def _running(self) -> list[tuple[Hashable, str]]:
-        if self._doing is None or self.unwrapped._running():  # which say it themselves
+        if self._doing is None or self.unwrapped._running():  # they report the call themselves
             return []
         return [(self._calls, f"{self._doing} of {type(self.unwrapped).__name__}")]
 
@@ -108,7 +108,7 @@ def check_rows(owner: str, env: object) -> VecEnv:
     """Return ``env`` if it is a ``VecEnv``, else raise SettingError."""
     if not isinstance(env, VecEnv):
         raise SettingError(
-            f"{owner} goes around rows",
+            f"{owner} needs rows",
             expected="an instance of a subclass of entity_env.VecEnv, such as ListEnv(...)",
             received=shorten(env),
         )
@@ -121,12 +121,12 @@ def act_checked(
     """Play a step of the rows without checking the actions again.
 
     Args:
-        env: Rows inside a wrapper.
+        env: The wrapped rows.
         chosen: One entry for each action, checked against ``shown``.
-        shown: The last observation that the wrapper saw of them.
+        shown: The last observation of the wrapped rows that the wrapper received.
 
     Raises:
-        ResetNeededError: Somebody has played or reset the rows without the wrapper since then.
+        ResetNeededError: The wrapped rows were used without the wrapper since then.
     """
     env._check_open()
     if env._last is not shown or shown is None:

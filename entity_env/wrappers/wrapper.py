@@ -1,4 +1,4 @@
-"""The bases of wrappers around environments and around games of several players."""
+"""Bases of wrappers of environments and of games of several players."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ __all__ = ["SeatWrapper", "Wrapper"]
 
 
 class _PlayableWrapper(Playable):
-    """Passes everything on to the game inside; a subclass changes what it wants to.
+    """Base of wrappers, which passes all calls on to the wrapped game.
 
-    One that has a state of its own writes ``_own_state`` and ``_set_own_state``.
+    Subclasses that have a state define ``_own_state`` and ``_set_own_state``.
     """
 
     _attribute: ClassVar[str]
-    """The attribute that holds what is inside, and its key in saved states."""
+    """The attribute that holds the wrapped game, and its key in saved states."""
     _closed = False
 
     @property
@@ -39,7 +39,7 @@ class _PlayableWrapper(Playable):
 
     @property
     def unwrapped(self) -> Any:
-        """The game inside all wrappers."""
+        """The game without wrappers."""
         inner = self._inner
         return inner.unwrapped if isinstance(inner, _PlayableWrapper) else inner
 
@@ -67,7 +67,7 @@ class _PlayableWrapper(Playable):
 
     @rng.setter
     def rng(self, rng: Any) -> None:
-        """Give the wrapped environment other random numbers."""
+        """Replace the random numbers of the wrapped environment."""
         self._inner.rng = rng
 
     def seed(self, seed: int) -> None:
@@ -80,17 +80,17 @@ class _PlayableWrapper(Playable):
         return inner if own is None else {self._attribute: inner, type(self).__name__: own}
 
     def set_state(self, state: Mapping[str, Any]) -> Any:
-        """Go back to what ``get_state`` returned, and return what is seen at that moment.
+        """Restore a state of ``get_state``, and return its observation.
 
         Raises:
-            StateError: ``state`` is not one of this wrapper, or is damaged.
+            StateError: ``state`` is not a state of this wrapper, or is damaged.
         """
         if self._own_state() is None:
             return self._shown(self._inner.set_state(state))
         name = type(self).__name__
         if not isinstance(state, Mapping) or set(state) != {self._attribute, name}:
             raise StateError(
-                f"the saved state is not one of {name}",
+                f"the saved state is not a state of {name}",
                 expected=f"a dict with the keys {self._attribute} and {name}",
                 received=shorten(state),
             )
@@ -129,7 +129,7 @@ class _PlayableWrapper(Playable):
         return None
 
     def _set_own_state(self, own: Mapping[str, Any]) -> None:
-        """Go back to what ``_own_state`` returned; a damaged state may raise any of ``DAMAGES``."""
+        """Restore a state of ``_own_state``; a damaged state may raise any of ``DAMAGES``."""
 
     def _shown(self, seen: Any) -> Any:
         """Return the observation to show in place of the wrapped environment's."""
@@ -137,13 +137,13 @@ class _PlayableWrapper(Playable):
 
 
 class Wrapper(_PlayableWrapper, Environment):
-    """Passes everything on to another environment; a subclass changes what it wants to.
+    """Base of wrappers of an environment, which passes all calls on to it.
 
-    Most subclasses write ``_show`` alone, which may change what is observed. One that has a state
-    of its own writes ``_own_state`` and ``_set_own_state``, too.
+    Most subclasses override ``_show`` only, which may change observations. Subclasses that have a
+    state also define ``_own_state`` and ``_set_own_state``.
 
     Args:
-        env: The environment inside.
+        env: The environment to wrap.
 
     Raises:
         SettingError: ``env`` is not an environment.
@@ -154,11 +154,11 @@ class Wrapper(_PlayableWrapper, Environment):
     def __init__(self, env: Environment) -> None:
         if not isinstance(env, Environment):
             raise SettingError(
-                f"{type(self).__name__} goes around an environment",
+                f"{type(self).__name__} needs an environment",
                 expected="an instance of a subclass of entity_env.Environment",
                 received=shorten(env),
-                hint=f"a game of several players has wrappers of its own, such as SeatTimeLimit; "
-                f"around its rows, SeatRows({type(env).__name__}, num_envs), go those with Vec"
+                hint=f"for a game of several players, use wrappers such as SeatTimeLimit, or wrap "
+                f"its rows, SeatRows({type(env).__name__}, num_envs), such as in VecTimeLimit"
                 if isinstance(env, MultiPlayerEnvironment)
                 else None,
             )
@@ -173,21 +173,21 @@ class Wrapper(_PlayableWrapper, Environment):
         return self._shown(self.env.act(actions))
 
     def _show(self, observation: Observation) -> Observation:
-        """Return what to show in place of ``observation``, after any method."""
+        """Return the observation to show in place of ``observation``."""
         return observation
 
     def _shown(self, observation: Observation) -> Observation:
-        # Other objects go on to the reader, which raises the error.
+        # The reader raises an error for other objects.
         return self._show(observation) if isinstance(observation, Observation) else observation
 
 
 class SeatWrapper(_PlayableWrapper, MultiPlayerEnvironment):
-    """Passes everything on to another game of several players; a subclass changes what it wants to.
+    """Base of wrappers of a game of several players, which passes all calls on to it.
 
-    One that has a state of its own writes ``_own_state`` and ``_set_own_state``, too.
+    Subclasses that have a state define ``_own_state`` and ``_set_own_state``.
 
     Args:
-        game: The game inside.
+        game: The game to wrap.
 
     Raises:
         SettingError: ``game`` is not a game of several players.
@@ -198,7 +198,7 @@ class SeatWrapper(_PlayableWrapper, MultiPlayerEnvironment):
     def __init__(self, game: MultiPlayerEnvironment) -> None:
         if not isinstance(game, MultiPlayerEnvironment):
             raise SettingError(
-                f"{type(self).__name__} goes around a game of several players",
+                f"{type(self).__name__} needs a game of several players",
                 expected="an instance of a subclass of entity_env.MultiPlayerEnvironment",
                 received=shorten(game),
             )
@@ -213,7 +213,7 @@ class SeatWrapper(_PlayableWrapper, MultiPlayerEnvironment):
         return self.game.teams()
 
     def is_over(self) -> bool | None:
-        """Return the answer of the wrapped game."""
+        """Return ``is_over`` of the wrapped game."""
         return self.game.is_over()
 
     def reset(self) -> SeatObservations:
@@ -221,5 +221,5 @@ class SeatWrapper(_PlayableWrapper, MultiPlayerEnvironment):
         return self.game.reset()
 
     def act(self, actions: SeatActions) -> SeatObservations:
-        """Go on with the game."""
+        """Play one step."""
         return self.game.act(actions)

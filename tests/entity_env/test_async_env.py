@@ -274,7 +274,7 @@ def test_calls_out_of_turn_are_refused_and_change_nothing():
         one, two = env.recv(60), env.recv(60)
         refused(
             lambda: env.recv(5),
-            "wait for ever: it returns 2 rows, and 0 are ready",
+            "never return: it waits for 2 rows, but only 0 are ready",
             "4: [0, 1, 2, 3]",
         )
         a, b = one.rows.tolist()
@@ -289,7 +289,7 @@ def test_calls_out_of_turn_are_refused_and_change_nothing():
         refused(lambda: env.send(go(2), [c, b]), f"rows {c} and {b} come from different calls")
         env.send(go(1), [b])
         refused(lambda: env.send(go(2), [a, b]), f"row {b} does not wait for actions")
-        refused(lambda: env.recv(5), "1 are ready or on their way")
+        refused(lambda: env.recv(5), "1 are ready or running")
         env.send(go(1), [a])
         assert sorted(env.recv(60).rows.tolist()) == sorted([a, b])
 
@@ -394,10 +394,10 @@ def test_rows_need_the_same_spaces(tmp_path):
     for make, words in (
         (lambda: AsyncEnv(Odd, 2, 1, 1), "obs_space differs"),
         (lambda: AsyncEnv(Odd, 2, 2, 1), "obs_space differs"),
-        (lambda: ListEnv(Turned, 2), "obs_space has the names in another order"),
-        (lambda: ParallelEnv(Turned, 2, 2), "obs_space has the names in another order"),
-        (lambda: AsyncEnv(Turned, 2, 1, 1), "obs_space has the names in another order"),
-        (lambda: AsyncEnv(Turned, 2, 2, 1), "obs_space has the names in another order"),
+        (lambda: ListEnv(Turned, 2), "obs_space has its names in another order"),
+        (lambda: ParallelEnv(Turned, 2, 2), "obs_space has its names in another order"),
+        (lambda: AsyncEnv(Turned, 2, 1, 1), "obs_space has its names in another order"),
+        (lambda: AsyncEnv(Turned, 2, 2, 1), "obs_space has its names in another order"),
     ):
         with pytest.raises(errors.SpaceError, match=words) as caught:
             make()

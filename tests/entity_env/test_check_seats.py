@@ -84,7 +84,7 @@ def test_a_seat_that_is_never_asked_is_noted():
             return ["a", "b", "c", "watcher"]
 
     (note,) = check_env(Watched).notes
-    assert "['watcher'] were never asked" in note
+    assert "['watcher'] never had to act" in note
 
 
 def test_a_game_with_one_seat_passes():
@@ -279,15 +279,15 @@ class GoesOnWithIt(Sound):
 
 
 BROKEN = {
-    TakesAll: (errors.SeatError, "takes the actions of seats that it has not asked"),
-    WantsOthers: (errors.SeatError, "wants the actions of seat 'b', which was not asked"),
+    TakesAll: (errors.SeatError, "actions of seats that must not act change the game"),
+    WantsOthers: (errors.SeatError, "reads the actions of seat 'b', which did not have to act"),
     Invents: (errors.SeatError, "observation of seat 'd', which does not exist"),
-    Vanishes: (errors.SeatError, r"\['b'\] vanished: others are out"),
-    LeavesInside: (errors.SeatError, "the game is over, and seats are still in it"),
-    AsksNobody: (errors.SeatError, "the game has asked nobody in 50 steps"),
+    Vanishes: (errors.SeatError, r"seats \['b'\] are still in the game"),
+    LeavesInside: (errors.SeatError, "the game is over, but seats are still in it"),
+    AsksNobody: (errors.SeatError, "no seat had to act in 50 steps"),
     GoesOnAlone: (errors.SeatError, "all seats are out, the game is not over"),
     NotFinite: (errors.RewardError, "finite"),
-    SharesObservation: (errors.SeatError, "'a' and 'b' are given the same observation"),
+    SharesObservation: (errors.SeatError, "'a' and 'b' are given the same Observation object"),
     Forgets: (errors.StateError, "set_state returns another observation: features.Card differs"),
     AsksAnother: (errors.StateError, "set_state returns another observation: rows differs"),
     RestoresNothing: (errors.SeatError, "set_state did not return a dict"),
@@ -295,16 +295,16 @@ BROKEN = {
     TwoTeams: (errors.SeatError, "seat 'b' is in two teams"),
     EmptyTeam: (errors.SeatError, "team 'blue' has no seats"),
     TeamsThatChange: (errors.SeatError, r"teams\(\) is not the same at every call"),
-    TeamsAsList: (errors.SeatError, r"teams\(\) is no dict"),
-    OneName: (errors.SeatError, "the seats of team 'red' are no list"),
+    TeamsAsList: (errors.SeatError, r"teams\(\) is not a dict"),
+    OneName: (errors.SeatError, "the seats of team 'red' are not a list"),
     Unseeded: (errors.DeterminismError, "reset with the same seed plays another game"),
     ResetsToList: (errors.SeatError, "reset did not return a dict"),
     ResetsToNobody: (errors.SeatError, "reset returned no observation"),
     EndsAtOnce: (errors.SeatError, "reset returned an observation of seat 'b' that is done"),
-    EndsTwice: (errors.SeatError, "seat 'c' is done, and was so already"),
+    EndsTwice: (errors.SeatError, "seat 'c' is done, and was done already"),
     SeatsThatChange: (errors.SeatError, r"seats\(\) is not the same at every call"),
     Rewrites: (errors.ObservationError, "changes features.Card of an observation"),
-    GoesOnWithIt: (errors.ObservationError, "goes on with memory that it has returned"),
+    GoesOnWithIt: (errors.ObservationError, "uses memory that it has returned"),
 }
 
 

@@ -134,7 +134,7 @@ def test_a_smaller_space_leaves_out_what_is_not_in_it():
     obs = envs.reset(part)
     assert obs.features["Fruit"].as_array().tolist() == [[7.0]] * 8
     assert envs.act(take(0, 3), part).reward.tolist() == [3.0, 0.0]
-    with pytest.raises(errors.SettingError, match="another space"):
+    with pytest.raises(errors.SettingError, match="the space differs"):
         envs.act(take(0, 0), envs.obs_space())
     assert envs.reset(envs.obs_space()).features["Fruit"].size2() == 2
     env = Basket()
@@ -166,7 +166,7 @@ def test_metrics_are_added_under_the_names_of_then():
     obs = envs.act(take(0, 0), space)
     assert obs.metrics["episodic_reward"] == Metric(1, 6.0, 6.0, 6.0)
     assert obs.metrics["episode_length"] == Metric(1, 4.0, 4.0, 4.0)
-    with pytest.raises(errors.SettingError, match="goes around a VecEnv"):
+    with pytest.raises(errors.SettingError, match="needs a VecEnv"):
         AddMetricsWrapper(Basket())
 
 
@@ -414,7 +414,7 @@ def test_an_agent_that_leaves_out_an_actor_is_named(types):
             return {"Take": SelectEntityAction([], [])}, 0.0
 
     types("", "")
-    with pytest.raises(errors.ActorError, match="leaves out an actor of action 'Take'"):
+    with pytest.raises(errors.ActorError, match="left out an actor of action 'Take'"):
         CliRunner(Basket(), Idle()).run()
 
 

@@ -687,7 +687,7 @@ def test_a_window_beside_the_map_is_an_error():
     rows.reset()
     with pytest.raises(errors.ObservationError, match="window of 'Shop'"):
         take_stones(rows, 2)
-    with pytest.raises(errors.SettingError, match="no window of a map"):
+    with pytest.raises(errors.SettingError, match="does not fit a map"):
         corridor(state={"shops": Field((1, 1)), "at": Field((3,))})
 
 
@@ -890,7 +890,7 @@ def test_a_single_game_goes_on_from_a_saved_state_as_json():
     act = {"Add": CategoricalAction([("Hand", 0)], [1], ["0", "1", "2"])}
     with pytest.raises(errors.UnknownActionError, match="Shout"):
         one.act(act)
-    with pytest.raises(errors.StateError, match="not one of this game"):
+    with pytest.raises(errors.StateError, match="not a state of this game"):
         one.set_state({"die": 3})
     with pytest.raises(errors.ResetNeededError, match="started"):
         Dice().act(act)

@@ -99,8 +99,8 @@ def test_inner_bounds_are_the_outermost_float32_within():
 @pytest.mark.parametrize(
     ("low", "high", "words"),
     [
-        (1, 1, "no room between"),
-        (2, 1, "no room between"),
+        (1, 1, "bounds without numbers"),
+        (2, 1, "bounds without numbers"),
         (1.0, 1.0 + 1e-12, "more than one float32"),
         ([0, 0], [1], "2 and 1"),
         ([], [], "no numbers"),

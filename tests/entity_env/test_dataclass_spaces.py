@@ -241,14 +241,17 @@ def test_what_is_no_feature_is_named_with_what_is_allowed(annotation):
     ("classes", "words"),
     [
         ([Loop], ("field 'inner' of dataclass Loop", "inner: Loop")),
-        ([one_field(Annotated[int, range(1, 4)])], ("this range", "range(n)", "range(1, 4)")),
-        ([one_field(Annotated[int, range(0, 4, 2)])], ("this range", "range(0, 4, 2)")),
-        ([one_field(Annotated[int, range(0)])], ("this range",)),
+        (
+            [one_field(Annotated[int, range(1, 4)])],
+            ("a range that cannot", "range(n)", "range(1, 4)"),
+        ),
+        ([one_field(Annotated[int, range(0, 4, 2)])], ("a range that cannot", "range(0, 4, 2)")),
+        ([one_field(Annotated[int, range(0)])], ("a range that cannot",)),
         (
             [one_field(Annotated[int, Discrete("prat", 3)])],
             ("field 'part'", "another name", "Discrete('part', ...)", "prat"),
         ),
-        ([Mine, Mine], ("two dataclasses are called 'Mine'",)),
+        ([Mine, Mine], ("two dataclasses have the name 'Mine'",)),
         ([int], ("not a dataclass", "<class 'int'>")),
         ([Mine(1, 2)], ("not a dataclass", "Mine(x=1, y=2)")),
         (["Mine"], ("not a dataclass", "@dataclass")),
@@ -296,7 +299,7 @@ class Raises:
         (
             {"Mine": {"a": Mine(1, 1)}},
             errors.ObservationError,
-            ("'Mine' are not a list", "a list of objects", "dict: {'a'", "give the values()"),
+            ("'Mine' are not a list", "a list of objects", "dict: {'a'", "pass the values()"),
         ),
         ({"Mine": "abc"}, errors.ObservationError, ("'Mine' are not a list", "str: 'abc'")),
         ([Mine(1, 1)], errors.ObservationError, ("a dict from entity type",)),

@@ -348,7 +348,7 @@ def test_methods_of_these_names_may_mean_something_else(kind, rows):
 
 def test_a_seed_that_means_something_else_leaves_the_random_numbers_seeded():
     env = Farmer()
-    with pytest.warns(OwnMethodWarning, match=r"Farmer\.seed seeds nothing .*AttributeError"):
+    with pytest.warns(OwnMethodWarning, match=r"Farmer\.seed cannot be used .*AttributeError"):
         seed_environment(env, 5)
     assert env.rng.random() == np.random.default_rng(5).random()
 
@@ -384,5 +384,5 @@ def test_a_state_that_brings_back_no_observation_begins_a_new_episode():
             obs = env.act(policy(obs))
             assert obs.done.tolist() == [step == 4] * 2
         assert obs.metrics["episodic_length"].tolist() == [4.0, 4.0]
-    with pytest.raises(EntityEnvError, match="set_state returns no observation"):
+    with pytest.raises(EntityEnvError, match="set_state does not return an observation"):
         check_state(Forgetful, 1, 0)

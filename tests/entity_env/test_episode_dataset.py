@@ -87,7 +87,7 @@ def test_minibatches_have_each_frame_of_all_files_once(paths, window):
     mixed = batches[0].obs.global_features.tobytes()
     again = next(iter(dataset.minibatches(32, seed=1, window=window)))
     assert mixed == again.obs.global_features.tobytes()
-    with pytest.raises(SettingError, match="whole files"):
+    with pytest.raises(SettingError, match="selected episodes"):
         dataset.split(0.5, seed=1)[0].minibatches(32, seed=1)
 
 
@@ -107,7 +107,7 @@ def test_damage_is_left_out_as_of_one_file(paths, tmp_path):
 
 def test_files_that_do_not_go_together_are_refused(paths, tmp_path):
     record(ListEnv(Truncated, 1), tmp_path / "other", 2)
-    with pytest.raises(RecordingError, match="in other spaces than"):
+    with pytest.raises(RecordingError, match="has other spaces than"):
         EpisodeDataset([paths[0], tmp_path / "other"])
     with pytest.raises(RecordingError, match="no files"):
         EpisodeDataset([])

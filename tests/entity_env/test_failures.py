@@ -526,7 +526,7 @@ def test_a_state_that_cannot_be_sent_is_a_state_error(kind):
     env = ParallelEnv(kind, 2, 2)
     workers = pids(env)
     env.reset()
-    with pytest.raises(errors.StateError, match="what get_state returned cannot be sent") as caught:
+    with pytest.raises(errors.StateError, match="the result of get_state cannot be sent") as caught:
         env.get_state()
     assert "lists and dicts" in caught.value.expected
     assert all(gone(pid) for pid in workers)

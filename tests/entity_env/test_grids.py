@@ -155,7 +155,7 @@ def test_what_is_no_space(make):
 def test_a_grid_has_no_position():
     from entity_env import Position
 
-    with pytest.raises(SpaceError, match="places are those in the grid"):
+    with pytest.raises(SpaceError, match="is its place in the grid"):
         Grid((2, 3), [Position("x", "y")])
 
 

@@ -91,11 +91,11 @@ def test_parts_go_back_in_the_structure_of_the_space(space, names, indices, acti
 @pytest.mark.parametrize(
     ("space", "words"),
     [
-        (spaces.Tuple([]), "nothing to choose"),
-        (spaces.Dict({}), "nothing to choose"),
+        (spaces.Tuple([]), "no choices"),
+        (spaces.Dict({}), "no choices"),
         (
             spaces.Dict({"a/b": spaces.Discrete(2), "a": spaces.Dict({"b": spaces.Discrete(2)})}),
-            "two parts that are called 'a/b'",
+            "two parts with the name 'a/b'",
         ),
         (spaces.Tuple([spaces.Sequence(spaces.Discrete(2))]), "'action/0' is a Sequence"),
     ],
@@ -194,7 +194,7 @@ def test_masks_may_be_one_after_the_other(space, mask, expected):
         (spaces.Tuple([spaces.Discrete(2)] * 2), (int8(1, 0), int8(1)), "'action/1' has the wrong"),
         (spaces.Tuple([spaces.Discrete(2)] * 2), {"0": None}, "a tuple of 2 masks"),
         (TREE, {"arm": None}, "no part 'move'"),
-        (TREE, {"arm": None, "move": None, "mov": None}, "'mov' that is no action"),
+        (TREE, {"arm": None, "move": None, "mov": None}, "'mov' that is not an action"),
         (TREE, {"arm": (int8(1, 0), int8(1)), "move": None}, "of 'arm/1' has the wrong shape"),
         (TREE, int8(1, 0), r"the keys 'arm', 'move', or \(11,\)"),
         (TREE, 5, "wrong shape"),
@@ -207,7 +207,7 @@ def test_masks_of_the_wrong_shape_are_refused(space, mask, words):
 
 @pytest.mark.parametrize("mask", [int8(0, 3), int8(-1, 0), [True, False], [0.0, 1.0]])
 def test_buttons_are_0_1_or_2(mask):
-    with pytest.raises(MaskTypeError, match="or 2 for any"):
+    with pytest.raises(MaskTypeError, match="or 2 if both"):
         ChoiceWriter(spaces.MultiBinary(2)).masks(mask)
 
 

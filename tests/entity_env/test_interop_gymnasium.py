@@ -212,7 +212,7 @@ def test_a_graph_without_edges_and_one_without_features_of_edges():
         (spaces.OneOf([spaces.Discrete(2), spaces.Discrete(3)]), ["is a OneOf"]),
         (
             spaces.Dict({"units": spaces.Sequence(spaces.Sequence(spaces.Discrete(2)))}),
-            ["elements of 'units' hold lists", "two entity types"],
+            ["elements of 'units' contain lists", "two entity types"],
         ),
         (
             spaces.Sequence(spaces.Dict({"bag": spaces.Sequence(spaces.Box(0, 1, (1,)))})),
@@ -220,10 +220,10 @@ def test_a_graph_without_edges_and_one_without_features_of_edges():
         ),
         (
             spaces.Sequence(spaces.Graph(spaces.Box(0, 1, (1,)), None)),
-            ["elements of 'obs' hold lists"],
+            ["elements of 'obs' contain lists"],
         ),
         (spaces.Sequence(spaces.Text(3)), ["'value' is a Text"]),
-        (spaces.Sequence(spaces.Dict({})), ["hold no numbers"]),
+        (spaces.Sequence(spaces.Dict({})), ["have no numbers"]),
         (spaces.Box(0, 255, (210, 160, 3), np.uint8), ["100800 numbers", "picture"]),
         (
             spaces.Dict(
@@ -241,7 +241,7 @@ def test_a_graph_without_edges_and_one_without_features_of_edges():
                     "": spaces.Graph(spaces.Box(0, 1, (1,)), None),
                 }
             ),
-            ["two parts that are called 'nodes'"],
+            ["two parts with the name 'nodes'"],
         ),
     ],
 )
@@ -262,7 +262,7 @@ def test_what_is_no_list_of_features_is_named(space, words):
         (
             spaces.Graph(spaces.Discrete(2), None),
             spaces.GraphInstance(np.array([1]), None, np.array([[0, 1]])),
-            ["one of 1 nodes"],
+            ["one of the 1 nodes"],
         ),
     ],
 )
@@ -402,7 +402,7 @@ def test_a_mask_that_forbids_everything_is_refused_unless_the_episode_is_over():
     ("space", "words"),
     [
         (spaces.Box(1, 1, (1,)), ["a Box with nothing to set"]),
-        (spaces.Text(3), ["is a Text", "wrapper"]),
+        (spaces.Text(3), ["is a Text", "wrap the environment"]),
         (
             spaces.Dict({"arm": spaces.Tuple([spaces.Discrete(2), spaces.Text(3)])}),
             ["of 'arm/1' is a Text", "Box, Discrete, MultiDiscrete or MultiBinary"],
@@ -543,7 +543,7 @@ def test_pictures_need_their_render_mode():
         (None, {}, SettingError, ["env.env=CartPole-v1"]),
         (3, {}, SettingError, ["3"]),
         (dict, {}, SettingError, ["gymnasium.Env"]),
-        (Told(), {"size": 3}, SettingError, ["takes no arguments"]),
+        (Told(), {"size": 3}, SettingError, ["arguments are given"]),
     ],
 )
 def test_wrong_names_and_settings(name, kwargs, error, words):

@@ -196,11 +196,11 @@ def test_more_than_there_is_room_for(sizes, actors, words):
         (
             {"Mine": 3, "Robot": 2},
             None,
-            ["missing for entity type 'Orbital Cannon'", "received: {'Mine': 3, 'Robot': 2}"],
+            ["no number for entity type 'Orbital Cannon'", "received: {'Mine': 3, 'Robot': 2}"],
         ),
         ({**SIZES, "Robto": 1}, None, ["'Robto'", "did you mean 'Robot'"]),
         (SIZES, {"Moove": 1, "Fire Orbital Cannon": 1}, ["'Moove'", "did you mean 'Move'"]),
-        (SIZES, {"Move": 1}, ["missing for action 'Fire Orbital Cannon'"]),
+        (SIZES, {"Move": 1}, ["no number for action 'Fire Orbital Cannon'"]),
         (
             {**SIZES, "Mine": None},
             None,
@@ -211,7 +211,7 @@ def test_more_than_there_is_room_for(sizes, actors, words):
         (True, None, ["True"]),
         (None, None, ["None"]),
         (4, "many", ["'many'"]),
-        (0, None, ["no room for any actor"]),
+        (0, None, ["no slots for actors"]),
     ],
 )
 def test_sizes_that_are_none(sizes, actors, words):

@@ -256,7 +256,9 @@ def test_parts_are_left_out_and_rows_become_entities():
 
 
 def test_entities_that_are_not_there():
-    with pytest.raises(SettingError, match="'chat', which is no table"):
+    with pytest.raises(
+        SettingError, match="'chat' for the rows of entity type 'Unit' is not a table"
+    ):
         PettingZooEnv(Tables(), ignore="chat", entities={"Unit": {"part": "chat"}})
 
 
@@ -374,7 +376,7 @@ def test_games_that_are_over_before_the_first_turn_do_not_count():
     assert not env.reset().done
     resets = [seed for what, seed in inner.log if what == "reset"]
     assert resets == [9, None, None]
-    with pytest.raises(ObservationError, match="'b' gets no turn"):
+    with pytest.raises(ObservationError, match="'b' had no turn"):
         PettingZooEnv(Turns(1), seat="b").reset()
 
 
@@ -436,7 +438,7 @@ def numbered():
         (numbered(), {"seat": "1"}, SettingError, ["agent '1'", "0, 1", "did you mean 1?"]),
         (Together(size=0), {}, SettingError, ["no agents"]),
         (Together(), {"others": 3}, SettingError, ["others is not a function"]),
-        (Together(), {"size": 3}, SettingError, ["takes no arguments"]),
+        (Together(), {"size": 3}, SettingError, ["arguments are given"]),
         (None, {}, SettingError, ["classic/tictactoe"]),
         (dict, {}, SettingError, ["AECEnv or ParallelEnv"]),
         ("no.such.module", {}, UnknownEnvironmentError, ["no.such.module"]),

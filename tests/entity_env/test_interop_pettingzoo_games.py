@@ -180,11 +180,11 @@ def test_a_seat_that_is_cut_off_is_truncated():
 def test_mistakes_are_named():
     env = EntityParallelEnv(TicTacToe(), **TIC)
     env.reset()
-    with pytest.raises(errors.SeatError, match="agent 'X' must choose and has no action"):
+    with pytest.raises(errors.SeatError, match="agent 'X' must act, but has no action"):
         env.step({"O": np.array([1])})
     with pytest.raises(errors.SeatError, match="agent 'Y' does not play"):
         env.step({"X": np.array([1]), "Y": np.array([1])})
-    with pytest.raises(errors.SeatError, match="no dict"):
+    with pytest.raises(errors.SeatError, match="not a dict"):
         env.step(3)
     with pytest.raises(errors.ActionIndexError, match=r"agent 'X': number 0"):
         env.step({"X": np.array([11])})
@@ -392,7 +392,9 @@ def test_a_seat_is_paid_what_last_says_alone_or_among_seats(make, paid):
 def test_they_are_sound_games_and_rows(make):
     create = functools.partial(PettingZooGame, make)
     # Of the three agents of Count the last one has no turn.
-    assert ["never asked" in note for note in check_env(create).notes] == [True] * (make is Count)
+    assert ["never had to act" in note for note in check_env(create).notes] == [True] * (
+        make is Count
+    )
     rows, policy = SeatRows(create, 6, 1), random_policy(0)
     obs = rows.reset()
     for _ in range(50):
@@ -434,7 +436,7 @@ def test_agents_with_different_spaces_are_refused():
     assert "'buyer_0' and 'dealer_0'" in str(error.value)
     assert "roles=True" in str(error.value)
     assert "buyer, dealer" in str(error.value)
-    with pytest.raises(errors.SettingError, match="no PettingZoo environment"):
+    with pytest.raises(errors.SettingError, match="not return a PettingZoo environment"):
         PettingZooGame(dict)
 
 

@@ -183,11 +183,11 @@ def test_a_refusal_names_all_parts_that_cannot_be_read():
 @pytest.mark.parametrize(
     ("ignore", "words"),
     [
-        (["misson"], ["'misson', which is no part", "did you mean 'mission'?", "direction"]),
-        (["image[0]"], ["no part"]),
-        ([3], ["no list of names", 'ignore=["mission"]']),
-        (3, ["no list of names"]),
-        ({"mission": True}, ["no list of names"]),
+        (["misson"], ["'misson', which is not a part", "did you mean 'mission'?", "direction"]),
+        (["image[0]"], ["not a part"]),
+        ([3], ["not a list of names", 'ignore=["mission"]']),
+        (3, ["not a list of names"]),
+        ({"mission": True}, ["not a list of names"]),
     ],
 )
 def test_what_cannot_be_ignored(ignore, words):
@@ -372,7 +372,7 @@ TWO = spaces.Dict({"a": TABLE, "b": TABLE, "c": spaces.Box(0, 1, (2,))})
 @pytest.mark.parametrize(
     ("space", "entities", "words"),
     [
-        (TABLE, ["Thing"], ["no mapping", 'Rows("presence")', "env.entities="]),
+        (TABLE, ["Thing"], ["not a mapping", 'Rows("presence")', "env.entities="]),
         (TABLE, {3: Rows()}, ["has no name"]),
         (TABLE, {"Thing": [0]}, ["'Thing' has no rows"]),
         (TABLE, {"Thing": 1.5}, ["'Thing' has no rows"]),
@@ -383,20 +383,24 @@ TWO = spaces.Dict({"a": TABLE, "b": TABLE, "c": spaces.Box(0, 1, (2,))})
         (TABLE, {"Thing": {"rows": 3}}, ["rows of Rows is wrong"]),
         (TABLE, {"Thing": {"part": 3}}, ["part of Rows is wrong"]),
         (TABLE, {"Thing": {"zeros_absent": "yes"}}, ["zeros_absent of Rows is wrong"]),
-        (TABLE, {"Thing": "here"}, ["no column 'here'", "have no names", "features=[...]"]),
+        (
+            TABLE,
+            {"Thing": "here"},
+            ["no presence column 'here'", "have no names", "features=[...]"],
+        ),
         (
             TABLE,
             {"Thing": Rows("her", features=NAMES)},
-            ["no column 'her'", "did you mean 'here'?"],
+            ["no presence column 'her'", "did you mean 'here'?"],
         ),
-        (TABLE, {"Thing": 3}, ["no column 3", "from 0 to 2"]),
-        (TABLE, {"Thing": -4}, ["no column -4"]),
+        (TABLE, {"Thing": 3}, ["no presence column 3", "from 0 to 2"]),
+        (TABLE, {"Thing": -4}, ["no presence column -4"]),
         (TABLE, {"Thing": Rows(features=["x", "y"])}, ["have 3 columns", "3 names"]),
         (TABLE, {"Thing": Rows(rows=(0, 5))}, ["at most 4"]),
-        (TWO, {"Thing": 0}, ["in no table", "'a', 'b'", "part=..."]),
-        (TWO, {"Thing": Rows(part="d")}, ["'d', which is no table"]),
-        (TWO, {"c": 0}, ["'c', which is no table", "Box(0.0, 1.0, (2,)"]),
-        (spaces.Box(0, 1, (2, 2, 2)), {"Thing": 0}, ["in no table"]),
+        (TWO, {"Thing": 0}, ["there is no table", "'a', 'b'", "part=..."]),
+        (TWO, {"Thing": Rows(part="d")}, ["'d' for the rows of entity type"]),
+        (TWO, {"c": 0}, ["'c' for the rows of entity type", "Box(0.0, 1.0, (2,)"]),
+        (spaces.Box(0, 1, (2, 2, 2)), {"Thing": 0}, ["there is no table"]),
     ],
 )
 def test_wrong_rows_are_named(space, entities, words):
@@ -427,13 +431,13 @@ def test_a_table_that_is_ignored_is_none():
 )
 def test_a_table_within_what_is_ignored_is_none_either(space, ignore, part):
     entities = {"Thing": Rows(part=part)}
-    assert "no table" in refusal(SettingError, space, ignore=ignore, entities=entities)
+    assert "not a table" in refusal(SettingError, space, ignore=ignore, entities=entities)
 
 
 def test_names_that_are_taken_are_refused():
     space = spaces.Dict({"units": spaces.Sequence(spaces.Discrete(2)), "cars": TABLE})
     message = refusal(SpaceError, space, entities={"units": Rows(part="cars")})
-    assert "two parts that are called 'units'" in message
+    assert "two parts with the name 'units'" in message
 
 
 def test_settings_come_from_a_command_line():

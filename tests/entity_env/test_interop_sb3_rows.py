@@ -187,7 +187,7 @@ def test_pictures_of_different_boards_are_made_equally_large():
 
 
 def test_what_can_be_wrong():
-    with pytest.raises(SettingError, match="no rows to pad"):
+    with pytest.raises(SettingError, match="not a VecEnv"):
         StableBaselinesVecEnv(MineSweeper(), 2)
     with pytest.raises(SettingError, match="unknown render mode"):
         compiled(render_mode="human")

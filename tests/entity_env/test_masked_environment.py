@@ -171,8 +171,8 @@ def test_it_is_a_sound_environment():
     ("given", "error", "words"),
     [
         ({"seat": "Y"}, errors.SeatError, "there is no seat 'Y'"),
-        ({"opponents": [left]}, errors.SettingError, "not that of the other seats"),
-        ({"opponents": 3}, errors.SettingError, "cannot play"),
+        ({"opponents": [left]}, errors.SettingError, "differs from the number of the other seats"),
+        ({"opponents": 3}, errors.SettingError, "is not valid"),
         ({"game": dict}, errors.SettingError, "no seats"),
     ],
 )

@@ -99,7 +99,7 @@ def test_hidden_entities_are_left_out_and_counted_no_more():
 def test_a_missing_action_of_the_player_is_an_error():
     quiet = seen([[1, 2]], [[5]], [True])
     del quiet.actions["Call"]
-    with pytest.raises(EntityEnvError, match="'Call' of the player"):
+    with pytest.raises(EntityEnvError, match="action 'Call' is missing"):
         onnx_inputs([FIRST, quiet], SPACE, ACTIONS)
 
 

@@ -497,7 +497,7 @@ NOTES = [
     ({"log_probs": {"Go": [1.0, 2.0]}}, "log_probs of action 'Mode' have the wrong shape"),
     ({"log_probs": {"Go": [1.0], "Mode": [1.0, 2.0]}}, "expected: +\\(2,\\)"),
     ({"log_probs": {"Go": [[1.0], [2.0]], "Mode": [1.0, 2.0]}}, "received: +\\(2, 1\\)"),
-    ({"log_probs": {"Go": ["a", "b"], "Mode": [1.0, 2.0]}}, "are not numbers .*\n.*\\(2,\\)"),
+    ({"log_probs": {"Go": ["a", "b"], "Mode": [1.0, 2.0]}}, "array of numbers.*\n.*\\(2,\\)"),
     ({"log_probs": {"Go": None, "Mode": [1.0, 2.0]}}, "wrong shape"),
     ({"logits": {"Go": np.zeros((2, 3)), "Mode": np.zeros((2, 3))}}, "expected: +\\(2, 2\\)"),
     ({"logits": {"Go": np.zeros(4), "Mode": np.zeros((2, 3))}}, "received: +\\(4,\\)"),
@@ -523,7 +523,7 @@ def test_a_tensor_with_a_gradient_is_to_be_detached(tmp_path):
         obs = env.reset()
         with pytest.raises(RecordingError, match=r"log_probs of action 'Go' .*") as caught:
             env.act(random_policy(0)(obs), log_probs=values)
-        assert caught.value.hint == "give tensors as tensor.detach().float().cpu()"
+        assert caught.value.hint == "convert tensors by tensor.detach().float().cpu()"
         detached = {name: value.detach().float().cpu() for name, value in values.items()}
         env.act(random_policy(0)(obs), log_probs=detached)
 
@@ -568,17 +568,17 @@ def test_what_is_given_once_is_given_always(first, then, appends, tmp_path):
 
 
 BROKEN_RECORDERS = [
-    (lambda env, path: RecordEpisodes(Chain(), path), SettingError, "goes around rows"),
+    (lambda env, path: RecordEpisodes(Chain(), path), SettingError, "needs rows"),
     (lambda env, path: RecordEpisodes(env, 3), RecordingError, "path"),
     (lambda env, path: RecordEpisodes(env, path / "no" / "a"), RecordingError, "No such file"),
-    (lambda env, path: RecordEpisodes(env, path), RecordingError, "append goes on with it"),
+    (lambda env, path: RecordEpisodes(env, path), RecordingError, "--append in the terminal"),
     (lambda env, path: RecordEpisodes(env, path, overwrite=True), RecordingError, "a folder"),
     (lambda env, path: RecordEpisodes(env, path / "b", chunk_steps=0), SettingError, "chunk"),
     (lambda env, path: RecordEpisodes(env, path / "b", chunk_steps=2.0), SettingError, "chunk"),
     (
         lambda env, path: RecordEpisodes(env, path / "b", append=True, overwrite=True),
         RecordingError,
-        "exclude each other",
+        "cannot be combined",
     ),
     (lambda env, path: RecordEpisodes(env, path / "a"), RecordingError, "exists"),
     (

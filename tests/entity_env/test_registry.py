@@ -61,13 +61,13 @@ def test_what_says_that_it_makes_environments_is_one(name):
         ("os.system", "'system'", None),
         ("pathlib.Path", "class 'Path'", None),
         ("builtins.exec", "'exec'", None),
-        (f"{__name__}.unsaid", "does not say", "def unsaid(...) -> Environment"),
+        (f"{__name__}.unsaid", "without a return annotation", "def unsaid(...) -> Environment"),
         (f"{__name__}.wrong", "VecEnv | None", "def wrong(...) -> Environment"),
-        (f"{__name__}.lambda_env", "does not say", "def make() -> Environment"),
+        (f"{__name__}.lambda_env", "without a return annotation", "def make() -> Environment"),
     ],
 )
 def test_what_does_not_say_so_is_refused_and_told_how(path, received, hint):
-    with pytest.raises(errors.UnknownEnvironmentError, match="is no environment") as caught:
+    with pytest.raises(errors.UnknownEnvironmentError, match="is not an environment") as caught:
         resolve(path)
     assert received in caught.value.received
     assert (hint is None) == (caught.value.hint is None)
@@ -103,7 +103,7 @@ def test_registering_imports_nothing():
 
 def test_a_name_may_be_registered_again_for_the_same_path_only():
     register("chain", "support.tiny_envs.Chain")
-    with pytest.raises(errors.UnknownEnvironmentError, match="'chain' is taken"):
+    with pytest.raises(errors.UnknownEnvironmentError, match="'chain' is already registered"):
         register("chain", "support.tiny_envs.Farm")
 
 
@@ -208,7 +208,7 @@ def test_a_module_that_fails_to_import_says_why(tmp_path, monkeypatch, code, mes
 
 
 def test_a_module_that_is_not_there_has_a_hint():
-    with pytest.raises(errors.UnknownEnvironmentError, match="where you start"):
+    with pytest.raises(errors.UnknownEnvironmentError, match="in which you start"):
         resolve("no_such_module.MyEnv")
 
 

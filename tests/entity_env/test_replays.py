@@ -91,7 +91,7 @@ def test_another_game_is_noticed(tmp_path):
     lines = path.read_text().splitlines()
     head = json.loads(lines[0])
     path.write_text("\n".join([json.dumps({**head, "seed": 6}), *lines[1:]]) + "\n")
-    with pytest.raises(RecordingError, match="differs at the beginning"):
+    with pytest.raises(RecordingError, match="recorded one at the beginning"):
         list(Replay.read(path).play())
     last = json.loads(lines[-1])
     path.write_text("\n".join([*lines[:-1], json.dumps({**last, "seen": 1})]) + "\n")
@@ -106,24 +106,24 @@ def change(lines, at, **values):
 
 DAMAGES = {
     "is empty": lambda lines: [],
-    "is no replay": lambda lines: ['{"a": 1}', *lines[1:]],
-    "has another version": lambda lines: change(lines, 0, version=3),
+    "is not a replay": lambda lines: ['{"a": 1}', *lines[1:]],
+    "has an unknown version": lambda lines: change(lines, 0, version=3),
     "damaged at line 1": lambda lines: change(lines, 0, rows="two"),
     "the saved states of 2 rows": lambda lines: change(lines, 0, version=2),
-    "cannot be begun": lambda lines: [
+    "cannot be started": lambda lines: [
         *change(lines, 0, version=2)[:1],
         '{"saved": 1}',
         '{"saved": {}}',
         *lines[1:],
     ],
-    "rows, of which 2 ever decide": lambda lines: change(lines, 0, rows=10**13),
+    "rows, of which only 2 ever act": lambda lines: change(lines, 0, rows=10**13),
     "damaged at line 2": lambda lines: [lines[0], "{", *lines[2:]],
     "expected: step 0": lambda lines: change(lines, 1, step=3),
     "a JSON object": lambda lines: [lines[0], "[1]", *lines[2:]],
     '"row" with': lambda lines: change(lines, 1, row="first"),
-    "other rows act at step 0": lambda lines: change(lines, 1, row=1),
-    "do not fit at step 0": lambda lines: change(lines, 1, actions={"Put": [0]}),
-    "cannot be done at step 0": lambda lines: change(lines, 1, actions={"Mark": [10**6]}),
+    "other rows act in the replay at step 0": lambda lines: change(lines, 1, row=1),
+    "a wrong number of choices at step 0": lambda lines: change(lines, 1, actions={"Put": [0]}),
+    "not possible at step 0": lambda lines: change(lines, 1, actions={"Mark": [10**6]}),
 }
 
 
@@ -181,7 +181,7 @@ def test_rows_that_go_on_from_a_saved_state_or_another_seed_are_played_again(tmp
             seen.append(begin(rows))
             for _ in range(12):
                 seen.append(rows.act(policy(seen[-1])))
-            with pytest.raises(RecordingError, match="begin once, and set_state"):
+            with pytest.raises(RecordingError, match="cannot be restarted by set_state"):
                 rows.set_state(state)
         moments = list(Replay.read(path).play(trust=True))
         assert len(moments) == 13
@@ -192,11 +192,11 @@ def test_rows_that_go_on_from_a_saved_state_or_another_seed_are_played_again(tmp
 def test_what_cannot_be_recorded(tmp_path):
     path = tmp_path / "games.replay"
     rows = make_rows(resolve("minesweeper"), {}, 1, 0)
-    with pytest.raises(SettingError, match="settings as JSON"):
+    with pytest.raises(SettingError, match="the settings of a replay are not JSON"):
         RecordReplay(rows, path, "minesweeper", {"width": object()}, 0)
     with RecordReplay(rows, path, "minesweeper", {}, 0) as played:
         played.reset()
-        with pytest.raises(RecordingError, match="begin once"):
+        with pytest.raises(RecordingError, match="cannot be restarted"):
             played.reset(3)
     with pytest.raises(RecordingError, match="already"):
         RecordReplay(make_rows(resolve("minesweeper"), {}, 1, 0), path, "minesweeper")
@@ -209,7 +209,7 @@ def test_strangers_code_is_not_imported(tmp_path):
     record(path, "minesweeper", 1, {}, steps=1)
     lines = path.read_text().splitlines()
     path.write_text("\n".join(change(lines, 0, env="no_such.module.Env")) + "\n")
-    with pytest.raises(UnknownEnvironmentError, match="nobody has registered"):
+    with pytest.raises(UnknownEnvironmentError, match="is not registered"):
         list(Replay.read(path).play())
     named = change(lines, 0, env="job_shop", settings={"instance": "/etc/passwd"})
     path.write_text("\n".join(named) + "\n")

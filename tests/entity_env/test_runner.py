@@ -441,7 +441,7 @@ def test_a_step_in_which_nobody_acts_waits_for_enter(typed, capsys):
 
     typed("", "n")
     play_in_terminal(make, seed=0)
-    assert "nobody can act in this step [Enter to go on]" in capsys.readouterr().out
+    assert "nobody can act in this step [Enter to continue]" in capsys.readouterr().out
     play_in_terminal(make, seed=0, auto=True)
     assert "nobody" not in capsys.readouterr().out
 
@@ -489,7 +489,7 @@ def test_an_agent_shows_its_probabilities_and_enter_takes_its_choice(typed, caps
     assert received["Walk"].indices.tolist() == [2, 0]
     assert received["Chase"].actees == [("Cat", 1)]
     out = capsys.readouterr().out
-    assert "the agent expects a return of 0.875 from here on" in out
+    assert "the agent expects a return of 0.875 from this step on" in out
     assert "Walk, Dog rex:\n  0 left 25%   1 right 25%   2 run 50%\n  [run] > \n  -> run\n" in out
     assert "Walk, Dog ben:\n  0 left 12%   2 run 88%\n  [run] > left\n  -> left\n" in out
     assert "  0 Dog rex 25%   3 Cat 1 75%\n  [Cat 1] > \n" in out
@@ -546,7 +546,7 @@ def test_an_agent_plays_where_it_does_not_know_everything(typed, capsys, sure):
         (
             OBS_SPACE,
             {**ACTION_SPACE, "Walk": CategoricalActionSpace(["left", "up"])},
-            ("action 'Walk' is another one", "'up'", "'right'"),
+            ("action 'Walk' differs", "'up'", "'right'"),
         ),
     ],
 )
@@ -592,7 +592,9 @@ def test_agents_are_loaded_by_the_first_that_can(monkeypatch):
     with pytest.raises(errors.StateError, match="there is not mine"):
         load_agent("there", 0)
     monkeypatch.setattr(entity_env.agent, "load_plugins", lambda group: [])
-    with pytest.raises(errors.EntityEnvError, match=r"nothing is installed that loads .* 'there'"):
+    with pytest.raises(
+        errors.EntityEnvError, match=r"no installed package can load the agent 'there'"
+    ):
         load_agent("there", 0)
 
 
@@ -714,7 +716,7 @@ def test_an_environment_that_fails_says_where(how, words, capsys):
 
 
 def test_only_environments_are_played():
-    with pytest.raises(errors.ObservationError, match="makes no environment"):
+    with pytest.raises(errors.ObservationError, match="did not return an environment"):
         play_in_terminal(dict, seed=0)
     with pytest.raises(errors.EnvironmentFailedError, match="no parts left"):
         play_in_terminal(BrokenAtBirth, seed=0)

@@ -71,7 +71,7 @@ def test_the_command_names_seats(capsys, typed):
     assert main(["tic_tac_toe", "--seats", "Y", "--auto"]) == 1
     assert "there is no seat 'Y'" in capsys.readouterr().err
     assert main(["minesweeper_python", "--seats", "all", "--auto"]) == 1
-    assert "no game of several players" in capsys.readouterr().err
+    assert "not return a game of several players" in capsys.readouterr().err
     typed("q")
     assert main(["tic_tac_toe", "--seats", "X", "--seed", "1"]) == 0
     assert "Thank you for playing" in capsys.readouterr().out
@@ -145,7 +145,7 @@ def test_scripts_are_agents_by_their_dotted_paths(capsys):
 @pytest.mark.parametrize(
     ("agent", "words"),
     [
-        (f"{__name__}.Counting", "is no scripted player"),
+        (f"{__name__}.Counting", "is not a scripted player"),
         (f"{__name__}.countin", "did you mean 'counting'?"),
         (f"{__name__}.fails", "the script fails failed: KeyError: 'Robot'"),
         ("no_such_module.player", "cannot be imported: ModuleNotFoundError"),
@@ -176,5 +176,5 @@ def test_an_agent_of_another_game_is_refused(game):
         play_in_terminal(game, Elsewhere(), seed=0, auto=True)
     known = SpacedAgent(ObsSpace(), TicTacToe().action_space())
     if game is TicTacToe:
-        with pytest.raises(errors.SpaceError, match="knows less than the game shows"):
+        with pytest.raises(errors.SpaceError, match="does not know all entities and features"):
             play_in_terminal(game, known, seed=0, auto=True)

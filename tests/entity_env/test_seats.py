@@ -203,12 +203,12 @@ BROKEN = {
     "an unknown seat": ([{"d": asked()}], errors.SeatError, "seat 'd', which does not exist"),
     "no dict": ([[asked()]], errors.SeatError, "did not return a dict"),
     "one observation": ([asked()], errors.SeatError, "did not return a dict"),
-    "no observation": ([{"a": {"Card": []}}], errors.SeatError, "something else than an obs"),
+    "no observation": ([{"a": {"Card": []}}], errors.SeatError, "did not return an Observation"),
     "nobody": ([{}], errors.SeatError, "returned no observation"),
     "done at once": ([{"a": told(done=True)}], errors.SeatError, "'a' that is done"),
     "a second end": (
         [{"a": asked(), "b": asked()}, {"a": told(done=True), "b": asked()},
-         {"a": told(done=True)}], errors.SeatError, "'a' is done, and was so already",
+         {"a": told(done=True)}], errors.SeatError, "'a' is done, and was done already",
     ),
     "an entity type": (
         [{"a": Observation(features={"Dog": [[1.0]]})}], errors.UnknownEntityTypeError, "Dog",
@@ -237,10 +237,10 @@ def test_broken_games_are_told_apart(case):
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"seats": []}, "no list of seats"),
-        ({"seats": "abc"}, "no list of seats"),
+        ({"seats": []}, "is not a list"),
+        ({"seats": "abc"}, "is not a list"),
         ({"seats": ["a", "b", "a"]}, "names a seat twice"),
-        ({"seats": [["a"], "b"]}, "cannot be looked up"),
+        ({"seats": [["a"], "b"]}, "cannot be hashed"),
         ({"teams": {"red": ["a", "x"]}}, "team 'red' has a seat that does not exist"),
         ({"teams": {"red": ["a"], "blue": ["b", "a"]}}, "'a' is in two teams"),
     ],
@@ -283,7 +283,7 @@ def test_a_game_that_asks_nobody_any_more_is_an_error(monkeypatch):
     for _ in range(4):
         obs = env.act({})
     assert obs.num_frames == 0
-    with pytest.raises(errors.SeatError, match="asked nobody in 5 steps"):
+    with pytest.raises(errors.SeatError, match="no seat had to act in 5 steps"):
         env.act({})
 
 

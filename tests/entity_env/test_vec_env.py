@@ -361,7 +361,7 @@ def test_render_returns_one_picture_a_row(kind):
 def test_an_environment_that_does_not_draw_says_so(kind):
     with make_vec(kind, Chain, 2) as env:
         env.reset()
-        with pytest.raises(errors.EnvironmentFailedError, match="Chain does not draw itself"):
+        with pytest.raises(errors.EnvironmentFailedError, match="Chain has no render method"):
             env.render()
 
 
@@ -431,7 +431,11 @@ def test_an_environment_that_raises_is_named_with_its_step_and_traceback(kind, s
     ("how", "error", "words"),
     [
         ("bad", errors.FeatureValueError, "'Walker', row 0: feature 'time' is not finite"),
-        ("object", errors.ObservationError, "reset, act and set_state return an Observation"),
+        (
+            "object",
+            errors.ObservationError,
+            "reset, act or set_state did not return an Observation",
+        ),
     ],
 )
 def test_a_bad_observation_is_named_with_its_row_and_step(kind, how, error, words):

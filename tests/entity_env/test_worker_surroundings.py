@@ -114,7 +114,7 @@ def test_environments_are_closed_though_this_process_has_been_forked(tmp_path):
 
 
 def use_and_close(env):
-    with pytest.raises(errors.ClosedError, match="belong to the process that made them"):
+    with pytest.raises(errors.ClosedError, match="used by the process that made them"):
         first_step(env)
     env.close()
 
@@ -240,6 +240,6 @@ def test_what_render_is_given_may_be_a_lambda_and_what_cannot_be_sent_changes_no
     with ParallelEnv(Painter, 2, 2) as env:
         env.reset()
         assert env.render(draw=lambda: 7) == [7, 7]
-        with pytest.raises(errors.EnvironmentFailedError, match="what render was given cannot be"):
+        with pytest.raises(errors.EnvironmentFailedError, match="the argument of render cannot be"):
             env.render(draw=threading.Lock())
         assert env.render(draw=lambda: 8) == [8, 8]

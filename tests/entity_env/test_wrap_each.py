@@ -240,7 +240,7 @@ def test_compiled_rows_say_so_before_anything_changes():
 
 def test_rewards_are_not_clipped_before_they_are_added_up():
     clipped = VecRewardScale(ListEnv(lambda: Chain(5), 1), low=-1, high=2)
-    with pytest.raises(SettingError, match="VecRewardScale clips the rewards of single steps"):
+    with pytest.raises(SettingError, match="a VecRewardScale that clips rewards cannot be wrapped"):
         VecFrameSkip(clipped, 3)
     env = VecRewardScale(VecFrameSkip(ListEnv(lambda: Chain(5), 1), 3), low=-1, high=2)
     env.reset()

@@ -484,10 +484,10 @@ def test_a_part_of_a_space_by_what_goes():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({}, "by keep or by drop"),
-        ({"keep": ["Mine"], "drop": ["Rock"]}, "by keep or by drop"),
+        ({}, "needs either keep or drop"),
+        ({"keep": ["Mine"], "drop": ["Rock"]}, "needs either keep or drop"),
         ({"keep": ["Mines"]}, "did you mean 'Mine'?"),
-        ({"keep": "Mine"}, "such as keep={'Mine': ['x', 'y']}"),
+        ({"keep": "Mine"}, "such as {'Mine': ['x', 'y']}"),
         ({"drop": {"Mine": "x"}}, "expected: a list of names"),
         ({"drop": {"Robot": ["knid"]}}, "did you mean 'kind'?"),
         ({"keep": {"Robot": ["x", "x"]}}, "given twice"),
@@ -514,7 +514,7 @@ def test_a_part_that_is_none_is_refused(arguments, words):
         (ObsSpace([Continuous("phase")]), "is of another kind"),
         (ObsSpace([Continuous("time", 1, 2)]), "is of another kind"),
         (ObsSpace(entities={"Robot": Entity(["kind"])}), "is of another kind"),
-        ({"Mine": ["x"]}, "no observation space\n  expected: an ObsSpace"),
+        ({"Mine": ["x"]}, "not an observation space\n  expected: an ObsSpace"),
     ],
 )
 @pytest.mark.parametrize("kind", [FeatureFilter, VecFeatureFilter])

@@ -62,7 +62,7 @@ def test_wrappers_of_one_player_name_those_of_several(wrapper, arguments):
 
 def test_a_frame_skip_for_rows_is_refused_and_changes_nothing():
     with SeatRows(TicTacToe, 4) as rows:
-        with pytest.raises(errors.SettingError, match="rows that play alone"):
+        with pytest.raises(errors.SettingError, match="cannot repeat the actions of games"):
             VecFrameSkip(rows, 2)
         assert rows.reset().rows.tolist() == [0, 2]
 
@@ -141,14 +141,14 @@ def test_a_wrapper_of_games_goes_around_each_of_them():
         assert rows.reset().features["Card"].as_array().ravel().tolist() == [7.0] * 4
         with pytest.raises(errors.ObservationError, match="game of several players"):
             rows.wrap_each(lambda game: 3)
-        with pytest.raises(errors.SeatError, match="other seats"):
+        with pytest.raises(errors.SeatError, match="differ in their seats"):
             rows.wrap_each(lambda game: Secrets(3))
         assert rows.reset().num_frames == 4
 
 
 def test_a_wrapper_goes_around_a_game():
     for wrapper in (SeatWrapper, SeatValidate, lambda game: SeatTimeLimit(game, 3)):
-        with pytest.raises(errors.SettingError, match="goes around a game of several players"):
+        with pytest.raises(errors.SettingError, match="needs a game of several players"):
             wrapper(3)
     with pytest.raises(errors.SettingError, match="max_steps of SeatTimeLimit"):
         SeatTimeLimit(TicTacToe(), 0)
@@ -172,7 +172,7 @@ def test_who_acts_out_of_turn_is_refused():
         game.act({"O": mark(0)})
     with pytest.raises(errors.SeatError, match="seat 'O' acts out of turn"):
         game.act({"X": mark(0), "O": mark(1)})
-    with pytest.raises(errors.SeatError, match="seat 'X' was asked and does not act"):
+    with pytest.raises(errors.SeatError, match="seat 'X' must act, but has no actions"):
         game.act({})
     with pytest.raises(errors.SeatError, match="seat 'Y' does not exist"):
         game.act({"X": mark(0), "Y": mark(1)})
@@ -256,7 +256,7 @@ def test_ready_games_say_whose_rewards_they_bring():
         # Its two seats may be answered apart; the game goes on when both have acted.
         actions = random_policy(0)(ready.obs)
         rows.send({name: own[np.array([1])] for name, own in actions.items()}, [1])
-        with pytest.raises(errors.RowsError, match="for ever"):
+        with pytest.raises(errors.RowsError, match="never return"):
             rows.recv()
         rows.send({name: own[np.array([0])] for name, own in actions.items()}, [0])
         ready = rows.recv()

@@ -351,12 +351,12 @@ def floats(*values):
 TWO_ONE = [[[1, 1, 1], [1, 1, 1]], [[1, 1, 1]]]
 NOT_A_MASK = VecSelectEntityActionMask(indices([], []), indices([], []))
 MISTAKES = [
-    (lambda obs: {"Mine": 1}, "ObservationError", "rows show a VecObs"),
-    (without("features", "Rock"), "ObservationError", "features has the wrong names"),
+    (lambda obs: {"Mine": 1}, "ObservationError", "did not return a VecObs"),
+    (without("features", "Rock"), "ObservationError", "features has wrong names"),
     (
         lambda obs: replace(obs, features=dict(reversed(obs.features.items()))),
         "ObservationError",
-        "or another order",
+        "or names in the wrong order",
     ),
     (set_to(features=None), "ObservationError", "received: None"),
     (change_features("Mine", [[[1, 2]]], 2), "ObservationError", "(1 rows, any number, 2)"),
@@ -364,7 +364,7 @@ MISTAKES = [
     (
         lambda obs: replace(obs, features={**obs.features, "Mine": np.zeros((2, 1, 2))}),
         "ObservationError",
-        "is no RaggedBufferF32",
+        "is not a RaggedBufferF32",
     ),
     (
         change_features("Robot", [[[5, 1, 6]], [[np.nan, 0, 0]]], 3),
@@ -382,7 +382,7 @@ MISTAKES = [
     (set_to(visible={"Mines": bools([1], [])}), "UnknownEntityTypeError", "'Mines'"),
     (set_to(visible=None), "VisibilityError", "not a mapping"),
     (set_to(visible={"Mine": bools([True], [])}), "MaskShapeError", "environment 0"),
-    (set_to(visible={"Mine": indices([1, 1], [])}), "ObservationError", "no RaggedBufferBool"),
+    (set_to(visible={"Mine": indices([1, 1], [])}), "ObservationError", "not a RaggedBufferBool"),
     (
         set_to(visible={"Robot": bools([True], [False])}),
         "VisibilityError",
@@ -393,7 +393,7 @@ MISTAKES = [
         "VisibilityError",
         "actee ('Mine', 1) is hidden",
     ),
-    (without("action_masks", "Mode"), "ObservationError", "action_masks has the wrong names"),
+    (without("action_masks", "Mode"), "ObservationError", "action_masks has wrong names"),
     (
         lambda obs: replace(obs, action_masks={**obs.action_masks, "Move": NOT_A_MASK}),
         "ActionMaskError",
@@ -451,8 +451,8 @@ MISTAKES = [
         "MetricError",
         "no episode ended",
     ),
-    (set_to(final=None), "ObservationError", "final does not go with truncated"),
-    (set_to(truncated=np.zeros(2, bool)), "ObservationError", "final does not go with truncated"),
+    (set_to(final=None), "ObservationError", "final does not match truncated"),
+    (set_to(truncated=np.zeros(2, bool)), "ObservationError", "final does not match truncated"),
     (
         lambda obs: replace(obs, final=change_features("Robot", [[], []], 3)(obs.final)),
         "ObservationError",

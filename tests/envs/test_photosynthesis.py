@@ -344,7 +344,7 @@ def test_it_is_an_environment_like_any_other_and_goes_on_elsewhere(monkeypatch):
             other.set_state(
                 {"rows": [{**state["rows"][0], "env": {**saved, name: value}}, *state["rows"][1:]]}
             )
-    with pytest.raises(errors.StateError, match="not one of this game"):
+    with pytest.raises(errors.StateError, match="not a state of this game"):
         other.set_state({"size": None})
 
 

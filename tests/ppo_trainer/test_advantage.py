@@ -188,7 +188,7 @@ def test_rows_without_the_final_observations_of_truncated_ones_are_an_error():
     net = network(Truncated(), config)
     with WithoutFinal(ListEnv(Truncated, 2)) as vec_env:
         generator = torch.Generator().manual_seed(0)
-        with pytest.raises(ObservationError, match="other final observations than those"):
+        with pytest.raises(ObservationError, match="the final observations are not those"):
             collect_with(net, vec_env, vec_env.reset(), config, generator)
 
 

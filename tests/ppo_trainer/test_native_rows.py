@@ -136,7 +136,7 @@ class NamedWalkRows(WalkRows):
 
 
 def scripted(observation):
-    raise AssertionError("never asked")
+    raise AssertionError("never had to act")
 
 
 def run_of(tmp_path, kind, **changes):
@@ -181,7 +181,7 @@ def test_rows_without_an_environment_say_what_is_missing_for_watching(tmp_path):
 
 def test_a_script_needs_the_environment_before_the_training_starts(tmp_path):
     script = EvalConfig(episodes=2, scripted=f"{__name__}.scripted")
-    with pytest.raises(errors.UnknownEnvironmentError, match="names no environment"):
+    with pytest.raises(errors.UnknownEnvironmentError, match="does not name an environment"):
         run_of(tmp_path, WalkRows, eval=script)
     assert list(tmp_path.iterdir()) == []
 

@@ -132,7 +132,7 @@ def test_the_command_says_what_it_wrote(run, tmp_path, capsys):
     printed = capsys.readouterr().out
     assert "6 episodes of mean reward" in printed
     assert "30 frames" in printed
-    with pytest.raises(EntityEnvError, match="append goes on with it"):
+    with pytest.raises(EntityEnvError, match="--append in the terminal"):
         main([str(run), path])
     main([str(run), path, "--episodes", "3", "--rows", "3", "--append", "--logits"])
     assert Recording(path).num_frames == 45

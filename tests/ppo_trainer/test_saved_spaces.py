@@ -238,7 +238,7 @@ class Upward(SavedForaging):
         (Stepwise, "Discrete(name='step', n=9), as in the environment"),
         (Idle, "the environment has no action 'Pick'"),
         (Jumping, "the agent has no action 'Jump'"),
-        (Upward, "action 'Move' is another one"),
+        (Upward, "action 'Move' differs"),
     ],
 )
 def test_what_the_network_knows_and_the_environment_lacks_is_named(config, run, env, words):

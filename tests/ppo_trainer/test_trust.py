@@ -139,7 +139,7 @@ def test_a_downloaded_run_runs_nothing(own, stranger, door, env, signed):
 @pytest.mark.parametrize("env", [*HOSTILE[:2], HOSTILE[4]], ids=lambda env: env["_target_"])
 def test_consent_calls_nothing_that_makes_no_environments(own, stranger, door, env):
     run = download(own, stranger, **env)
-    with pytest.raises(UnknownEnvironmentError, match="is no environment"):
+    with pytest.raises(UnknownEnvironmentError, match="is not an environment"):
         door(run, trust=True)
     assert not {"called", "pwned"} & set(harm(stranger))
 
@@ -218,7 +218,7 @@ def test_a_scripted_player_needs_consent(own, stranger, door, path):
 
 def test_what_passes_no_observation_on_is_no_scripted_player(own, stranger):
     for path in ("os.system", "stranger.Env", "stranger.unsaid"):
-        with pytest.raises(ConfigError, match="is no scripted player"):
+        with pytest.raises(ConfigError, match="is not a scripted player"):
             evaluate.evaluate_run(download(own, stranger, scripted=path), episodes=1, trust=True)
         shutil.rmtree(stranger / "downloaded")
     assert "called" not in harm(stranger)
@@ -394,7 +394,7 @@ def test_a_command_line_that_names_the_environment_consents_to_it(own, stranger)
     run = download(own, stranger, **HOSTILE[0])
     config = from_command_line(f"resume={run}", "env._target_=stranger.Env")
     assert config.env["_target_"] == "stranger.Env"
-    with pytest.raises(UnknownEnvironmentError, match="is no environment"):
+    with pytest.raises(UnknownEnvironmentError, match="is not an environment"):
         from_command_line(f"resume={run}", "env._target_=stranger.unsaid")
     assert "called" not in harm(stranger)
 
@@ -462,7 +462,7 @@ def test_the_agent_of_any_run_is_loaded_without_importing_anything(own, stranger
 def test_what_is_typed_is_imported_but_only_environments_are_called(stranger, program, capsys):
     for words in (["os.system", "command=touch pwned"], ["stranger.unsaid"]):
         assert program.main(words) == 1
-        assert "is no environment" in capsys.readouterr().err
+        assert "is not an environment" in capsys.readouterr().err
     assert harm(stranger) == ["imported"]
 
 

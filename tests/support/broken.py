@@ -284,12 +284,12 @@ OBSERVATIONS = [
     _mask("an all-false global mask", E.EmptyMaskError, ("'Mode'", "leaves the player without", "leave the action out"), "Mode", GlobalCategoricalActionMask([F, F])),
     # What is not an observation.
     Case("a dict for an observation", E.ObservationError, ("entity_env.Observation", "{'Mine': []}"), lambda: FrameReader(OBS_SPACE, ACTION_SPACE).read({"Mine": []})),  # type: ignore[arg-type]
-    Case("None for an observation", E.ObservationError, ("reset, act and set_state", "None"), lambda: FrameReader(OBS_SPACE, ACTION_SPACE).read(None)),  # type: ignore[arg-type]
+    Case("None for an observation", E.ObservationError, ("reset, act or set_state", "None"), lambda: FrameReader(OBS_SPACE, ACTION_SPACE).read(None)),  # type: ignore[arg-type]
     _mask("actors that are an array without dimensions", E.ActionMaskError, ("'Move'", "not a list", "array(1)"), "Move", CategoricalActionMask(actor_ids=np.array(1))),  # type: ignore[arg-type]
     Case("actors without ids named by id", E.IdError, ("'Move'", "no ids", "actor_types"), lambda: read({**valid_parts(), "ids": None, "actions": {"Move": _move(actor_ids=[R0])}})),
     Case("entities given twice", E.ObservationError, ("twice", "both"), lambda: Observation(features={}, entities={})),
     Case("entities that are a list", E.ObservationError, ("Observation.entities", "a dict"), lambda: Observation(entities=[[1]])),  # type: ignore[arg-type]
-    Case("an entity as a triple", E.ObservationError, ("'Mine'", "tuple of 3", "(rows, ids)"), lambda: Observation(entities={"Mine": ([[1, 2]], [0], True)})),
+    Case("an entity as a triple", E.ObservationError, ("'Mine'", "tuple of length 3", "(rows, ids)"), lambda: Observation(entities={"Mine": ([[1, 2]], [0], True)})),
     Case("actors by id and by type", E.ActionMaskError, ("actor_ids and actor_types", "one of them"), lambda: _move(actor_ids=[R0], actor_types=["Robot"])),
     Case("actees by id and by type", E.ActionMaskError, ("actee_ids and actee_types",), lambda: _fire(actee_ids=["m0"], actee_types=["Mine"])),
 ]
@@ -445,7 +445,7 @@ CALLS = [
     Case("act before reset", E.ResetNeededError, ("act", "reset()"), lambda: ListEnv(Chain, 1).act({})),
     Case("a call on a closed environment", E.ClosedError, ("closed",), _after_close),
     Case("a worker that is killed", E.WorkerDiedError, ("environment 1, step 0", "signal 9"), lambda: _row_0_fails("kill")),
-    Case("rows that nobody has given any actions", E.RowsError, ("wait for ever", "returns 2 rows", "0 are ready", "2: [0, 1]"), lambda: _recv_again(1)),
+    Case("rows that nobody has given any actions", E.RowsError, ("never return", "waits for 2 rows", "only 0 are ready", "2: [0, 1]"), lambda: _recv_again(1)),
     Case("a timeout that is over", E.NotReadyError, ("the time for recv is over", "1 rows that are ready", "0 rows"), _recv_at_once),
     Case("a negative timeout", E.TimeoutValueError, ("timeout", ">= 0", "-1"), lambda: _recv_again(-1)),
     Case("an unknown environment", E.UnknownEnvironmentError, ("'minesweper'", "did you mean"), lambda: make("minesweper")),

@@ -1,3 +1,3 @@
-"""The common parts of environments of other packages that are played here."""
+"""Common parts of the adapters of other packages' environments."""
 
 __all__: list[str] = []

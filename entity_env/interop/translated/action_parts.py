@@ -1,4 +1,4 @@
-"""The parts of a Gymnasium action space: what is chosen or set in each, and what masks allow."""
+"""The parts of a Gymnasium action space, with their actions and masks."""
 
 from __future__ import annotations
 
@@ -40,8 +40,7 @@ class ActionPart(ABC):
 
     Args:
         name: The part; "" for the whole of an action.
-        counts: How many values there are to choose from in each of its actions, by name; 0 where
-            numbers are set.
+        counts: Number of choices of each of its actions, by name; 0 for continuous actions.
     """
 
     def __init__(self, name: str, counts: dict[ActionName, int]) -> None:
@@ -54,22 +53,22 @@ class ActionPart(ABC):
 
     @abstractmethod
     def write(self, chosen: Mapping[ActionName, Any]) -> Any:
-        """Return the value of the part: an index or numbers are chosen in each action."""
+        """Return the value of the part for the index or the numbers chosen in each action."""
 
     @abstractmethod
     def read(self, value: Any) -> dict[ActionName, Any]:
-        """Return what is chosen in each action where the part has this value."""
+        """Return the index or the numbers of each action for a value of the part."""
 
     def split(self, mask: Any) -> Masks:
         """Return the mask of each action.
 
         Args:
-            mask: As the ``sample`` of the part's space takes it, or with the masks of all choices
-                one after the other; None allows everything.
+            mask: The mask in the format of ``sample`` of the part's space, or the masks of all
+                choices one after the other; None allows everything.
 
         Raises:
             MaskShapeError: The mask does not fit the part.
-            MaskTypeError: A mask of a ``MultiBinary`` part that is neither 0, 1 nor 2.
+            MaskTypeError: A number in the mask of a ``MultiBinary`` part is not 0, 1 or 2.
         """
         if mask is None:
             return dict.fromkeys(self.counts)
@@ -88,7 +87,7 @@ class ActionPart(ABC):
 
     @abstractmethod
     def _structured(self, mask: Any) -> Masks | None:
-        """Return the masks that ``sample`` would read; None where it would refuse them."""
+        """Return masks in the format of ``sample``, or None if they have another format."""
 
     def _expected(self) -> str:
         return f"({sum(self.counts.values())},)"
@@ -131,11 +130,11 @@ class _Choices(ActionPart):
         return dict(zip(self.counts, parts, strict=True)) if fit else None
 
     def _buttons(self, fixed: Array) -> list[Array]:
-        """Return the masks of numbers that must be 0, must be 1, or may be both, which is 2."""
+        """Return the masks of buttons that must be 0, must be 1, or may be both (2)."""
         if fixed.dtype.kind not in "iu" or ((fixed < 0) | (fixed > 2)).any():
             raise MaskTypeError(
-                f"the action mask {self._of}is none of a MultiBinary space",
-                expected="for each button the whole number 0 or 1 that it has to be, or 2 for any",
+                f"the action mask {self._of}is not a mask of a MultiBinary space",
+                expected="for each button its required value, 0 or 1, or 2 if both are allowed",
                 received=shorten(fixed),
             )
         return list(np.stack([fixed != 1, fixed != 0], axis=1))
@@ -152,14 +151,14 @@ class _Choices(ActionPart):
 class _Numbers(ActionPart):
     """A ``Box``: one continuous action of the player as a whole.
 
-    A number between two bounds stays as it is. One without a bound on a side, or with one beyond
-    1e30, is not limited there, and a warning says so: an agent draws it around 0, or around a place
-    1 inside of its only bound, with a deviation that it learns, beginning at 0.5. ``RescaleAction``
-    of Gymnasium is no help where there is no bound; ``TransformAction`` gives such numbers bounds.
-    A number whose bounds are equal is not asked for. Boxes of whole numbers get them rounded.
+    A number without a bound on a side, or with one beyond 1e30, is not limited there, and a warning
+    says so: an agent samples it around 0, or around a point 1 inside its only bound, with a
+    standard deviation that is learned, starting at 0.5. ``TransformAction`` of Gymnasium can add
+    bounds; ``RescaleAction`` cannot. A number with equal bounds is not part of the action. Numbers
+    of boxes of integers are rounded.
 
     Raises:
-        SpaceError: There is nothing to set.
+        SpaceError: There is no number to set.
     """
 
     def __init__(self, space: spaces.Box, name: ActionName) -> None:
@@ -177,9 +176,9 @@ class _Numbers(ActionPart):
         if endless:
             warnings.warn(
                 f"action {name!r}: {endless} of {len(low)} numbers have no bound on a side. They "
-                "are drawn around 0, or 1 inside of the only bound, with a learned deviation that "
-                "begins at 0.5, and are not clipped there. gymnasium.wrappers.TransformAction "
-                "gives them bounds.",
+                "are sampled around 0, or 1 inside their only bound, with a learned standard "
+                "deviation that starts at 0.5, and are not clipped on that side. "
+                "gymnasium.wrappers.TransformAction can add bounds.",
                 stacklevel=2,
             )
 
@@ -200,7 +199,7 @@ class _Numbers(ActionPart):
         return {self._name: np.clip(numbers, *self._bounds())}
 
     def _structured(self, mask: Any) -> None:
-        return None  # only nothing at all is a mask
+        return None  # numbers have no mask
 
     def _expected(self) -> str:
         return "None: numbers have no mask"
@@ -220,7 +219,7 @@ class _Group(ActionPart):
         for part in parts.values():
             for action, count in part.counts.items():
                 if action in self.counts:
-                    raise SpaceError(f"the action space has two parts that are called {action!r}")
+                    raise SpaceError(f"the action space has two parts with the name {action!r}")
                 self.counts[action] = count
 
     def actions(self) -> Iterator[tuple[ActionName, ActionSpace]]:
@@ -255,12 +254,12 @@ class _Group(ActionPart):
             if key not in mask:
                 raise MaskShapeError(
                     f"the action mask {self._of}has no part {key!r}",
-                    expected="a mask for each part, or None where everything is allowed",
+                    expected="a mask for each part, or None if everything is allowed",
                     received=shorten(list(mask)),
                 )
         check_known(
             MaskShapeError,
-            f"the action mask {self._of}has a part {{}} that is no action",
+            f"the action mask {self._of}has a part {{}} that is not an action",
             mask,
             self._parts,
         )
@@ -272,15 +271,15 @@ class _Group(ActionPart):
 
 
 def part_of(space: spaces.Space[Any], name: str, root: str) -> ActionPart:
-    """Return a space as what is chosen in it.
+    """Return the part for a space.
 
     Args:
         space: The space.
-        name: Its name, or "" for the whole of an action.
-        root: What stands for "" in the names of actions.
+        name: Its name, or "" for the complete action.
+        root: The name used for "" in the names of actions.
 
     Raises:
-        SpaceError: A part that is neither a list of choices nor numbers.
+        SpaceError: A part is neither a list of choices nor numbers.
     """
     where = name or root
     if isinstance(space, spaces.Dict | spaces.Tuple):
@@ -296,13 +295,13 @@ def part_of(space: spaces.Space[Any], name: str, root: str) -> ActionPart:
             f"the action space {own}is a {type(space).__name__}",
             expected="Box, Discrete, MultiDiscrete or MultiBinary, or a Dict or Tuple of them",
             received=shorten(space),
-            hint="put a wrapper around the environment that offers a list of choices",
+            hint="wrap the environment so that its actions are a list of choices",
         )
     return _Choices(space, name, where, counted)
 
 
 def _nested(mask: Any, shape: tuple[int, ...]) -> list[Array]:
-    """Return the masks in lists of lists as deep as ``shape``; none where it is something else."""
+    """Return the masks in nested lists of this ``shape``, or no masks for another structure."""
     if not shape:
         part = _array(mask)
         return [] if part.ndim != 1 else [part]
@@ -315,7 +314,7 @@ def _nested(mask: Any, shape: tuple[int, ...]) -> list[Array]:
 
 
 def _is_list(mask: Any) -> bool:
-    """Return True if this is a list of masks, and not a mask."""
+    """Return True for a list of masks, False for a mask."""
     return isinstance(mask, tuple | list) and not all(np.isscalar(part) for part in mask)
 
 
@@ -324,7 +323,7 @@ def _shape(mask: Any) -> tuple[int, ...] | None:
 
 
 def _array(mask: Any) -> Array:
-    """Return a copy as an array, which is empty where ``mask`` cannot be one."""
+    """Return a copy as an array, which is empty if ``mask`` cannot be converted."""
     try:
         return np.array(mask)
     except ValueError:  # rows of different lengths

@@ -1,7 +1,7 @@
-"""Gymnasium action spaces as actions of the player as a whole, and back.
+"""Conversion between Gymnasium action spaces and global actions.
 
 =================  ================================================================================
-``Discrete``       one action; its labels are the values that the environment gets
+``Discrete``       one action; its labels are the values passed to the environment
 ``MultiDiscrete``  an action for each number: ``action[0]``, ``action[0,1]``
 ``MultiBinary``    the same, with the labels 0 and 1
 ``Box``            one continuous action for all its numbers; see ``action_parts.py``
@@ -9,8 +9,8 @@
 ``Tuple``          its parts, named after their places: ``action/0``
 =================  ================================================================================
 
-Masks are read as the ``sample`` of these spaces reads them, or with all choices one after the
-other, as ``sb3_contrib`` does.
+Masks have the format of ``sample`` of these spaces, or all choices one after the other, as in
+``sb3_contrib``.
 """
 
 from __future__ import annotations
@@ -34,43 +34,42 @@ __all__ = ["ChoiceWriter"]
 
 
 class ChoiceWriter:
-    """Choices and numbers as actions of a Gymnasium space.
+    """Conversion of choices and numbers to actions of a Gymnasium space, and back.
 
     Args:
         space: The space.
 
     Raises:
-        SpaceError: A part of the space that is neither a list of choices nor numbers, with its
-            name.
+        SpaceError: A part of the space is neither a list of choices nor numbers.
     """
 
     def __init__(self, space: spaces.Space[Any]) -> None:
         self._root = part_of(space, "", "action")
         self.action_space: dict[ActionName, ActionSpace] = dict(self._root.actions())
         if not self.action_space:
-            raise SpaceError("the action space holds nothing to choose", received=shorten(space))
+            raise SpaceError("the action space has no choices", received=shorten(space))
         self._everything: dict[ActionName, ActionMask] = {
             name: self._mask(name, None) for name in self.action_space
         }
         self._unasked: set[ActionName] = set()
 
     def write(self, actions: Mapping[ActionName, Action]) -> Any:
-        """Return the action of the space; where the last mask left nothing, the first value."""
+        """Return the action of the space, with the first value where the last mask allowed none."""
         return self._root.write({name: self._answer(name, actions) for name in self.action_space})
 
     def read(self, value: Any) -> dict[ActionName, Any]:
-        """Return what is chosen in each action where somebody else's action is ``value``."""
+        """Return the index or the numbers of each action for an action of the space."""
         return self._root.read(value)
 
     def masks(self, mask: Any) -> dict[ActionName, ActionMask]:
         """Return the mask of each action; None allows everything.
 
-        A part whose choices are all forbidden, while another one has some, has nothing to decide:
-        its action is left out, and its value is the first, as in Gymnasium's ``sample``.
+        If all choices of a part are forbidden, but not those of another part, its action is left
+        out, and it gets its first value, as in Gymnasium's ``sample``.
 
         Raises:
-            MaskShapeError: A mask that does not fit the space.
-            MaskTypeError: A mask of a ``MultiBinary`` space that is neither 0, 1 nor 2.
+            MaskShapeError: The mask does not fit the space.
+            MaskTypeError: A number in the mask of a ``MultiBinary`` space is not 0, 1 or 2.
         """
         if mask is None:
             self._unasked = set()

@@ -1,4 +1,4 @@
-"""PettingZoo environments, made and played: what each agent is told, at once or in turn."""
+"""Construction and play of PettingZoo environments, parallel or turn-based."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from entity_env.interop.translated.translated_env import make_or_take
 __all__ = ["AgentsPlay", "News", "make_pettingzoo", "play_of"]
 
 KINDS = (AECEnv, ParallelEnv)
-"""Agents take turns, or all act at once."""
+"""Classes of turn-based and parallel environments."""
 
 
 def make_pettingzoo(env: Any, kwargs: dict[str, Any]) -> Any:
-    """Return the environment of an id, of a module's path or of a function, or the given one.
+    """Make the environment of an id, a module's path or a function, or return a given one.
 
     Raises:
-        UnknownEnvironmentError: An id or a path that leads nowhere.
-        SettingError: Something else, or arguments for an environment that is there already.
+        UnknownEnvironmentError: The id or the path does not exist.
+        SettingError: ``env`` is something else, or arguments are given for an existing environment.
     """
     return make_or_take(env, kwargs, "PettingZoo", "classic/tictactoe", _by_name, KINDS)
 
@@ -34,11 +34,11 @@ class News(NamedTuple):
     """The news for an agent that must act now, or whose game is over.
 
     Args:
-        observation: The observation, as the environment gives it.
+        observation: The observation of the environment.
         info: The agent's info.
-        reward: The sum since the agent's last action.
-        terminated: Whether the game is over for the agent.
-        truncated: Whether a limit ended it.
+        reward: The sum of rewards since the agent's last action.
+        terminated: True if the game is over for the agent.
+        truncated: True if a limit ended it.
     """
 
     observation: Any
@@ -58,10 +58,10 @@ class AgentsPlay(ABC):
 
     Args:
         env: The environment.
-        only: The agent with whose end the game is left as it is; None plays to the end of all.
+        only: The agent at whose end the game is stopped; None plays until all agents are out.
 
     Attributes:
-        inside: The last observation of each agent that is in the game and has had a turn.
+        inside: The last observation of each agent in the game that has had a turn.
     """
 
     def __init__(self, env: Any, only: Any = None) -> None:
@@ -74,7 +74,7 @@ class AgentsPlay(ABC):
         return self._noted(self._begin(seed))
 
     def step(self, actions: Mapping[Any, Any]) -> dict[Any, News]:
-        """Play on with the actions of all agents that must act, and return what that led to."""
+        """Play with the actions of all agents that must act, and return the resulting news."""
         return self._noted(self._go_on(actions))
 
     @abstractmethod
@@ -84,7 +84,7 @@ class AgentsPlay(ABC):
     def _go_on(self, actions: Mapping[Any, Any]) -> dict[Any, News]: ...
 
     def _gone(self, agent: Any, reward: float, truncated: bool = False) -> News:
-        """Return the end of an agent that left without another observation."""
+        """Return the news of an agent that left without another observation."""
         return News(self.inside[agent], {}, reward, not truncated, truncated)
 
     def _noted(self, told: dict[Any, News]) -> dict[Any, News]:
@@ -110,7 +110,7 @@ class _AtOnce(AgentsPlay):
             reward = float(rewards.get(agent, 0.0))
             over = bool(terminated.get(agent, False)), bool(truncated.get(agent, False))
             if agent in seen and (agent in self.env.agents or any(over)):
-                if agent in self.inside or not any(over):  # else it is out already, but listed
+                if agent in self.inside or not any(over):  # others are listed, but already out
                     told[agent] = News(seen[agent], infos.get(agent, {}), reward, *over)
             elif agent in self.inside:
                 told[agent] = self._gone(agent, reward, over[1])
@@ -120,8 +120,8 @@ class _AtOnce(AgentsPlay):
 class _InTurn(AgentsPlay):
     """Agents of an ``AECEnv``.
 
-    At its turn an agent is paid what ``last()`` returns. One that leaves without another turn is
-    paid what ``last()`` would have returned, and what the step in which it left paid it.
+    An agent's reward at its turn is that of ``last()``. An agent that leaves without another turn
+    gets the reward that ``last()`` would have returned, and that of the step in which it left.
     """
 
     def _begin(self, seed: int | None) -> dict[Any, News]:
@@ -139,7 +139,7 @@ class _InTurn(AgentsPlay):
     def _until_asked(self) -> dict[Any, News]:
         """Step the agents that are out, and return their news and those of the acting agent."""
         env, told = self.env, dict[Any, News]()
-        while there := env.agents:  # read seldom, as each wrapper around it looks for it
+        while there := env.agents:  # read rarely, because each wrapper looks it up
             agent = env.agent_selection
             observation, reward, terminated, truncated, info = env.last()
             over = bool(terminated), bool(truncated)
@@ -177,16 +177,16 @@ def _by_name(name: str, kwargs: dict[str, Any]) -> Any:
         module = importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is not None and not name.startswith(error.name):
-            raise MissingPackageError(f"environment {name!r} needs more: {error}") from error
+            raise MissingPackageError(f"environment {name!r} needs a package: {error}") from error
         raise UnknownEnvironmentError(
-            f"there is no module {name!r}",
+            f"module {name!r} does not exist",
             expected="an id such as classic/tictactoe, or the path of a module such as "
             "pettingzoo.classic.tictactoe_v3",
         ) from error
     make = getattr(module, "parallel_env", None) or getattr(module, "env", None)
     if make is None:
         raise UnknownEnvironmentError(
-            f"module {name!r} holds no environment", expected="a function parallel_env or env"
+            f"module {name!r} has no environment", expected="a function parallel_env or env"
         )
     return make(**kwargs)
 

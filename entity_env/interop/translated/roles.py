@@ -1,4 +1,4 @@
-"""Agents of a game whose spaces differ: each role is an entity type and has actions of its own."""
+"""Agents with different spaces, as roles with their own entity type and actions."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ __all__ = ["alike_or_refused", "roles_of", "translations_of_roles"]
 class _RoleTranslation(SpaceTranslation):
     """The translation of the agents of one role.
 
-    What is a global feature of one agent becomes the features of one entity, whose type is the
-    role. Every other name begins with the role: ``adversary/action``.
+    The global features of an agent become the features of one entity, whose type is the role. All
+    other names begin with the role: ``adversary/action``.
     """
 
     def __init__(self, role: str, *arguments: Any) -> None:
@@ -41,7 +41,7 @@ class _RoleTranslation(SpaceTranslation):
         )
 
     def act(self, actions: Mapping[ActionName, Action]) -> Any:
-        """Return the action as the environment wants it."""
+        """Return the action in the format of the environment."""
         return super().act({name[len(self._role) + 1 :]: own for name, own in actions.items()})
 
     def _renamed(self, parts: Mapping[str, Any]) -> dict[str, Any]:
@@ -51,7 +51,7 @@ class _RoleTranslation(SpaceTranslation):
 def roles_of(spaces: Mapping[Any, tuple[Any, Any]]) -> dict[Any, str]:
     """Return the role of each agent: its name without the number at its end.
 
-    Agents of one such name with different spaces are roles of their own.
+    Agents with the same such name and different spaces have separate roles.
 
     Args:
         spaces: The observation space and the action space of each agent.
@@ -74,7 +74,7 @@ def translations_of_roles(
         *arguments: Further arguments of ``SpaceTranslation``.
 
     Raises:
-        SettingError, SpaceError: As ``SpaceTranslation``, with the role.
+        SettingError, SpaceError: See ``SpaceTranslation``; the message names the role.
     """
     roles, made = roles_of(spaces), dict[str, SpaceTranslation]()
     for agent, role in roles.items():
@@ -88,10 +88,10 @@ def translations_of_roles(
 
 
 def alike_or_refused(spaces: Mapping[Any, tuple[Any, Any]]) -> tuple[Any, Any]:
-    """Return the observation space and the action space that all agents have.
+    """Return the common observation space and action space of all agents.
 
     Raises:
-        SpaceError: Agents have different spaces.
+        SpaceError: The agents have different spaces.
     """
     agents: Sequence[Any] = list(spaces)
     common = spaces[agents[0]]

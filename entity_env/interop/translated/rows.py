@@ -26,24 +26,24 @@ SYNTAX = 'entities={"Vehicle": Rows("presence")}'
 @named_arguments(SettingError)
 @dataclass(frozen=True)
 class Rows:
-    """A two-dimensional part of the observation with one object in each row.
+    """A table, a two-dimensional part of the observation with one object in each row.
 
-    The rows become entities of one type, which inform and do not act: the action stays one of the
-    player as a whole. An array may have more or fewer rows than its space says.
+    The rows become entities of one type. These entities do not act: the action is global. An
+    observation may have more or fewer rows than its space.
 
     Args:
-        presence: The column, by its name or index, that is 0 in rows which hold no object. Those
-            rows are left out, and so is the column, which would be the same for all that remain.
-            None: every row holds an object.
-        features: The names of all columns, the presence column included. None takes the names that
-            highway-env's observations know; otherwise the columns are called ``value[0]``, ...
-        part: The name of the part that is meant, such as ``vehicles`` or ``obs/0``. None takes the
-            part that is called as the entity type is, or else the only one with two dimensions.
-        rows: From which row to before which, such as (1, 6), where a table holds several types.
-        zeros_absent: Whether rows of nothing but zeros are left out, too.
+        presence: The column, by name or index, that is 0 in rows without an object. These rows are
+            left out, and the column, too. None: every row has an object.
+        features: The names of all columns, including the presence column. None uses the names in
+            observations of highway-env, or ``value[0]``, ... for others.
+        part: The name of the part with the table, such as ``vehicles`` or ``obs/0``. None uses the
+            part with the name of the entity type, or else the only part with two dimensions.
+        rows: The first row and the row after the last one, such as (1, 6), for a table with several
+            types.
+        zeros_absent: True to leave out rows of zeros, too.
 
     Raises:
-        SettingError: An argument of the wrong type.
+        SettingError: An argument has the wrong type.
     """
 
     presence: int | str | None = None
@@ -53,7 +53,7 @@ class Rows:
     zeros_absent: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse arguments of the wrong type."""
+        """Check the types of the arguments."""
         named = isinstance(self.presence, str | int | np.integer)
         if self.presence is not None and (not named or isinstance(self.presence, bool)):
             raise _wrong("presence", "the name or index of a column, or None", self.presence)
@@ -72,20 +72,20 @@ class Rows:
 
 
 Entities: TypeAlias = Mapping[EntityName, Rows | str | int | Mapping[str, Any] | None]
-"""For each new entity type its rows; a name or an index alone is the presence column."""
+"""The rows of each new entity type; a name or an index alone is the presence column."""
 
 
 def read_entities(entities: Any) -> dict[EntityName, Rows]:
-    """Return the setting ``entities`` as a user or a command line gives it.
+    """Return the setting ``entities``, given in Python or on the command line, as ``Rows``.
 
     Raises:
-        SettingError: It is no mapping, or has a value that is no ``Rows``.
+        SettingError: The setting is not a mapping, or a value is not valid.
     """
     if entities is None:
         return {}
     if not isinstance(entities, Mapping):
         raise SettingError(
-            "entities is no mapping from entity types to rows",
+            "entities is not a mapping from entity types to rows",
             expected=f"{SYNTAX}, or env.entities={{Vehicle: presence}} on the command line",
             received=shorten(entities),
         )
@@ -98,10 +98,10 @@ def read_entities(entities: Any) -> dict[EntityName, Rows]:
 
 
 def read_ignore(ignore: Any) -> tuple[str, ...]:
-    """Return the setting ``ignore``: names of parts; one alone may stand without a list.
+    """Return the setting ``ignore``, a name or a list of names of parts, as a tuple.
 
     Raises:
-        SettingError: Something else.
+        SettingError: The setting is something else.
     """
     if ignore is None:
         return ()
@@ -111,7 +111,7 @@ def read_ignore(ignore: Any) -> tuple[str, ...]:
     names = tuple(names)
     if not all(isinstance(name, str) for name in names):
         raise SettingError(
-            "ignore is no list of names",
+            "ignore is not a list of names",
             expected='the parts of the observation to leave out, such as ignore=["mission"]',
             received=shorten(ignore),
         )

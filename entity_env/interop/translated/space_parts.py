@@ -1,4 +1,4 @@
-"""The parts of a Gymnasium space: their names, such as ``arm/speed[0]``, and what they count."""
+"""The parts of a Gymnasium space: their names, such as ``arm/speed[0]``, and numbers of values."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def named_parts(
 
     Args:
         space: The space.
-        name: Its name, or "" for the whole of an observation or action.
-        root: What stands for "" before the places of a ``Tuple``.
+        name: Its name, or "" for the complete observation or action.
+        root: The name used for "" before the places of a ``Tuple``.
 
     Yields:
         The key or place, the space and the name of each part.
@@ -43,7 +43,7 @@ def named_parts(
 def counts_of(
     space: spaces.Space[Any],
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | None:
-    """Return how many values each number of a discrete space has, and the first of them.
+    """Return the number of values of each number of a discrete space, and the first value.
 
     Returns:
         Two arrays of the shape of the space; None for a space that is not discrete.

@@ -1,6 +1,6 @@
 """Gymnasium observation spaces, read as global features and entity types.
 
-What has a fixed size becomes global features, what has any number of parts becomes entities:
+Parts of a fixed size become global features, lists of any length become entities:
 
 ==================  ===============================================================================
 ``Box``             continuous features, one for each number: ``speed``, ``speed[0]``, ``map[0,1]``
@@ -13,12 +13,12 @@ What has a fixed size becomes global features, what has any number of parts beco
 ``Graph``           the entity types ``nodes`` and ``edges``
 ==================  ===============================================================================
 
-Parts that are named in ``ignore`` are left out, tables that are named in ``entities`` become
+Parts that are named in ``ignore`` are left out; tables that are named in ``entities`` become
 entities, one for each row (see ``Rows``).
 
 A node also has its ``index``. An edge has its own features, the indices ``from`` and ``to`` of its
-two nodes, and the features of both (``from/value[0]``): a network that attends to entities knows no
-positions in a list, and so finds the ends of an edge in the edge itself.
+two nodes, and the features of both nodes (``from/value[0]``), because a network that attends to
+entities does not know their positions in a list.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ __all__ = ["ObservationReader"]
 
 SUPPORTED = "Box, Discrete, MultiDiscrete, MultiBinary, Dict, Tuple, Sequence and Graph"
 MOST_NUMBERS = 65536
-"""Larger boxes are no lists of features; the boards of Go and chess have 6,137 and 7,104."""
+"""The largest size of a box that is read as features; Go has 6,137 and chess 7,104 numbers."""
 KINDS = (
     spaces.Box,
     spaces.Discrete,
@@ -60,23 +60,23 @@ KINDS = (
     spaces.Graph,
 )
 PICTURE = 64
-"""Boxes of bytes that are as high and as wide are pictures; MiniGrid's boards are not."""
+"""The least height and width of a box of bytes that is a picture; MiniGrid's boards are smaller."""
 Path = tuple[Any, ...]
 Array = npt.NDArray[Any]
 
 
 class ObservationReader:
-    """Reads the observations of one Gymnasium space.
+    """A reader of the observations of one Gymnasium space.
 
     Args:
         space: The space.
-        ignore: The names of parts that are left out, whatever they are.
-        tables: For each new entity type which rows of which table it has.
-        columns: The names of a table's columns, for tables of this width that name none.
+        ignore: The names of parts to leave out.
+        tables: The rows of a table for each new entity type.
+        columns: The names of a table's columns, for tables of this width without names.
 
     Raises:
-        SpaceError: A part of the space that is no list of features, with its name.
-        SettingError: ``ignore`` or ``tables`` name something that is not there.
+        SpaceError: A part of the space cannot be read as features.
+        SettingError: ``ignore`` or ``tables`` name a part that does not exist.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class ObservationReader:
         self.space = space
         every = dict(_named(space, "", "obs"))
         check_known(
-            SettingError, "ignore names {}, which is no part of the observation", ignore, every
+            SettingError, "ignore names {}, which is not a part of the observation", ignore, every
         )
         found = _tables(every, ignore, tables or {}, columns)
         unread = [name for name, part in every.items() if not isinstance(part, KINDS)]
@@ -101,7 +101,7 @@ class ObservationReader:
         for part in self._lists:
             for name, features in part.types().items():
                 if name in entities:
-                    raise SpaceError(f"the space has two parts that are called {name!r}")
+                    raise SpaceError(f"the space has two parts with the name {name!r}")
                 entities[name] = Entity(features)
         self.obs_space = ObsSpace([f for leaf in self._leaves for f in leaf.features], entities)
 
@@ -123,14 +123,14 @@ class ObservationReader:
 
 @dataclass(frozen=True)
 class _Leaf:
-    """Numbers at one place: ``path`` leads there, ``start`` is what their counting begins with."""
+    """Numbers at a ``path`` of the observation; ``start`` is the first value of discrete ones."""
 
     path: Path
     features: list[Feature]
     start: Array | None = None
 
     def values(self, given: Any) -> Array:
-        """Return the numbers, counted from 0 where they are discrete."""
+        """Return the numbers; discrete ones are counted from 0."""
         array = np.asarray(given)
         return array if self.start is None else array - self.start
 
@@ -185,7 +185,7 @@ class _Nodes:
         given = graph.edge_links
         links = np.zeros((0, 2), np.int64) if given is None else np.asarray(given).reshape(-1, 2)
         if ((links < 0) | (links >= len(nodes))).any():
-            raise IndexError(f"an edge leads to one of {len(nodes)} nodes that is not there")
+            raise IndexError(f"an edge leads to a node that is not one of the {len(nodes)} nodes")
         parts = [links, nodes[links[:, 0]], nodes[links[:, 1]]]
         if self.edge is not None:
             own = np.zeros(0) if graph.edges is None else graph.edges
@@ -217,9 +217,9 @@ class _Asked:
     """The requests of a user.
 
     Args:
-        base: What the names of the parts begin with.
-        ignore: The parts that are left out.
-        tables: For each part that is a table what becomes of it.
+        base: Prefix of the names of the parts.
+        ignore: The parts to leave out.
+        tables: The entity types of each part that is a table.
         unread: The parts that cannot be read, for messages.
     """
 
@@ -232,7 +232,7 @@ class _Asked:
 def _parts(
     space: spaces.Space[Any], path: Path, name: str, root: str, asked: _Asked
 ) -> Iterator[_Leaf | _Elements | _Nodes | _Rows]:
-    """Return the parts of a space, in order. ``root`` stands for the name of what has none."""
+    """Yield the parts of a space, in order; ``root`` is the name of a part without one."""
     where = name or root
     if asked.base + where in asked.ignore:
         return
@@ -256,15 +256,14 @@ def _parts(
             f"observation {where!r} is a {type(space).__name__}",
             expected=SUPPORTED,
             received=shorten(space),
-            hint=_leave_out(*asked.unread)
-            + "put a wrapper around the environment that makes numbers of it",
+            hint=_leave_out(*asked.unread) + "wrap the environment so that it returns numbers",
         )
 
 
 def _named(
     space: spaces.Space[Any], name: str, root: str
 ) -> Iterator[tuple[str, spaces.Space[Any]]]:
-    """Yield every part with its name, those that hold other parts included."""
+    """Yield all parts with their names, including those that hold other parts."""
     where = name or root
     yield where, space
     if isinstance(space, spaces.Dict | spaces.Tuple):
@@ -281,16 +280,16 @@ def _tables(
     wanted: Mapping[EntityName, Rows],
     columns: Sequence[str] | None,
 ) -> dict[str, dict[EntityName, RowTable]]:
-    """Return the tables that become entities, by the name of the part that they are."""
+    """Return the tables that become entities, by the name of the part."""
     tables = [n for n, space in every.items() if is_table(space) and not _within(n, ignore)]
     found: dict[str, dict[EntityName, RowTable]] = {}
     for entity, rows in wanted.items():
         part = rows.part or (entity if entity in every or len(tables) != 1 else tables[0])
         if part not in tables:
             raise SettingError(
-                f"the rows of entity type {entity!r} are in no table"
+                f"there is no table for the rows of entity type {entity!r}"
                 if rows.part is None and part not in every
-                else f"the rows of entity type {entity!r} are to be in {part!r}, which is no table",
+                else f"the part {part!r} for the rows of entity type {entity!r} is not a table",
                 expected="part=... with the name of a part that has two dimensions, a row for each "
                 "entity",
                 received=shorten(every[part]) if part in every else None,
@@ -308,16 +307,16 @@ def _element(space: spaces.Space[Any], where: str, asked: _Asked) -> list[_Leaf]
         if not isinstance(part, _Leaf):
             inner = "/".join(map(str, part.path))
             raise SpaceError(
-                f"the elements of {where!r} hold lists themselves"
+                f"the elements of {where!r} contain lists"
                 + (f", in their part {inner!r}" if inner else ""),
                 expected="a Sequence whose elements have a fixed size",
                 received=shorten(space),
                 hint=_leave_out(asked.base + (inner or "value"))
-                + "make two entity types of them, where the inner one names its outer one",
+                + "use two entity types, where the inner one has the index of its outer one",
             )
         leaves.append(part)
     if not leaves:
-        raise SpaceError(f"the elements of {where!r} hold no numbers", received=shorten(space))
+        raise SpaceError(f"the elements of {where!r} have no numbers", received=shorten(space))
     return leaves
 
 
@@ -336,17 +335,17 @@ def _leaf(space: spaces.Space[Any], path: Path, name: str, base: str = "") -> _L
         rows = f'entities={{"Row": Rows(part="{base + name}")}} makes an entity of each row, '
         raise SpaceError(
             f"observation {name!r} is a Box of {size} numbers" + ", a picture" * picture,
-            expected=f"at most {MOST_NUMBERS}, and no picture",
+            expected=f"at most {MOST_NUMBERS}, and not a picture",
             received=shorten(space),
             hint=(rows if is_table(space) and not picture else "")
             + _leave_out(base + name)
-            + "put a wrapper around the environment that says what is in it",
+            + "wrap the environment so that it returns the objects in it",
         )
     return _Leaf(path, list(names_of(name, space.shape)))
 
 
 def _is_picture(space: spaces.Box) -> bool:
-    """Return True if this is an array of bytes with all their values, high and wide."""
+    """Return True for a high and wide array of bytes with all their values."""
     large = sum(side >= PICTURE for side in space.shape) >= 2
     return large and bool(space.dtype == np.uint8 and np.all(space.high == 255))
 

@@ -1,4 +1,4 @@
-"""Reads a table of an observation: the rows that hold an object, without the presence column."""
+"""Conversion of a table of an observation to entities."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class RowTable:
     """The conversion of the rows of a table to entities.
 
     Args:
-        features: What the entities have.
-        kept: The column of each of them. Shape: (F,).
+        features: The features of the entities.
+        kept: The column of each feature. Shape: (F,).
         width: The number of columns.
-        starts: What the counting of each discrete column begins with. Shape: (width,).
-        rows: Which of the table's rows are meant.
-        presence: The column that is 0 where there is no object.
-        zeros_absent: Whether there is none either where all is 0.
+        starts: The first value of each discrete column. Shape: (width,).
+        rows: The slice of the table's rows to read.
+        presence: The column that is 0 in rows without an object.
+        zeros_absent: True if rows of zeros have no object, too.
     """
 
     features: list[Feature]
@@ -43,7 +43,7 @@ class RowTable:
     zeros_absent: bool
 
     def read(self, given: Any) -> Array:
-        """Return the features of the objects that are there; a copy. Shape: (N, F)."""
+        """Return a copy of the features of the objects. Shape: (N, F)."""
         table = np.asarray(given)
         if table.ndim != 2 or table.shape[1] != self.width:
             raise ValueError(f"a table of {self.width} columns has the shape {table.shape}")
@@ -72,17 +72,17 @@ def table_of(
     asked: Rows,
     columns: Sequence[str] | None,
 ) -> RowTable:
-    """Return the table that a user asked for.
+    """Return the table for an entity type.
 
     Args:
-        space: Its space, which ``is_table``.
-        entity: The entity type that its rows become.
-        asked: Which rows and columns.
-        columns: Names of the columns that the environment knows, which count if they fit.
+        space: The space of the table, for which ``is_table`` is True.
+        entity: The entity type of its rows.
+        asked: The settings of rows and columns.
+        columns: Names of the columns from the environment, used if their number is right.
 
     Raises:
-        SettingError: A column that is not there, or too many or too few names.
-        SpaceError: Discrete columns that differ from row to row.
+        SettingError: A column does not exist, or the number of names is wrong.
+        SpaceError: The values of a discrete column differ from row to row.
     """
     assert space.shape is not None
     width = int(space.shape[1])
@@ -105,7 +105,7 @@ def table_of(
     rows = slice(None) if asked.rows is None else slice(*asked.rows)
     if asked.rows is not None and asked.rows[1] > space.shape[0]:
         raise SettingError(
-            f"the rows of entity type {entity!r} end behind the table",
+            f"the rows of entity type {entity!r} end after the table",
             expected=f"rows=(first, end) with an end of at most {space.shape[0]}",
             received=asked.rows,
         )
@@ -124,7 +124,7 @@ def _column(
         if names is not None and presence in names:
             return list(names).index(presence)
         raise SettingError(
-            f"entity type {entity!r} has no column {presence!r} to say what is present"
+            f"entity type {entity!r} has no presence column {presence!r}"
             + (": its columns have no names" if names is None else ""),
             expected=f"a column from 0 to {width - 1}, or features=[...] with the names of all"
             if names is None
@@ -134,7 +134,7 @@ def _column(
         )
     if not -width <= presence < width:
         raise SettingError(
-            f"entity type {entity!r} has no column {presence} to say what is present",
+            f"entity type {entity!r} has no presence column {presence}",
             expected=f"from 0 to {width - 1}",
             received=presence,
         )

@@ -1,4 +1,4 @@
-"""The common part of environments of other packages."""
+"""Bases of adapters of other packages' environments."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ __all__ = ["TranslatedEnv", "TranslatedPlay", "make_or_take"]
 
 
 class TranslatedPlay(Playable):
-    """An environment of another package: its seeds, episodes, pictures and end.
+    """Base of adapters of other packages' environments, with their seeds, episodes and pictures.
 
     Args:
-        env: The environment; it has ``render_mode``, ``render`` and ``close``.
+        env: The environment, with ``render_mode``, ``render`` and ``close``.
     """
 
     consent_settings: ClassVar = {"env": None, "**": None}
-    """An environment that is named is imported, and gets all arguments that are not our own."""
+    """Settings that need consent: ``env`` is imported, and gets all unknown settings."""
 
     def __init__(self, env: Any) -> None:
         self.env = env
@@ -34,7 +34,7 @@ class TranslatedPlay(Playable):
         self._playing = False
         self._closed = False
         if getattr(env, "render_mode", None) == "rgb_array":
-            # On the object, as the class itself must look like one that does not draw itself.
+            # Set on the object, because the class must look like one without render.
             self.render = self._draw  # type: ignore[method-assign]
 
     def seed(self, seed: int) -> None:
@@ -52,7 +52,7 @@ class TranslatedPlay(Playable):
     def act(self, actions: Mapping[Any, Any]) -> Any:
         """Play one step."""
         if not self._playing:
-            raise ResetNeededError("there is no episode to play", hint="call reset() first")
+            raise ResetNeededError("no episode is running", hint="call reset() first")
         seen = self._step(actions)
         self._playing = not self._is_over(seen)
         return seen
@@ -65,7 +65,7 @@ class TranslatedPlay(Playable):
 
     @abstractmethod
     def _begin(self, seed: int | None) -> Any:
-        """Reset the environment, which is seeded unless ``seed`` is None."""
+        """Reset the environment, and seed it unless ``seed`` is None."""
 
     @abstractmethod
     def _step(self, actions: Mapping[Any, Any]) -> Any:
@@ -73,7 +73,7 @@ class TranslatedPlay(Playable):
 
     @abstractmethod
     def _is_over(self, seen: Any) -> bool:
-        """Return True if there is nothing to play after ``seen``."""
+        """Return True if the episode is over after ``seen``."""
 
     def _draw(self, **kwargs: Any) -> npt.NDArray[np.uint8]:
         return np.asarray(self.env.render(**kwargs), np.uint8)
@@ -84,7 +84,7 @@ class TranslatedEnv(TranslatedPlay, Environment):
 
     Args:
         env: The environment.
-        translation: Between its spaces and ours.
+        translation: The translation between its spaces and ours.
     """
 
     def __init__(self, env: Any, translation: SpaceTranslation) -> None:
@@ -111,37 +111,37 @@ def make_or_take(
     by_name: Callable[[str, dict[str, Any]], Any],
     kinds: tuple[type, ...],
 ) -> Any:
-    """Return the environment of an id or of a function, or the given environment.
+    """Make the environment of an id or a function, or return a given environment.
 
     Args:
-        env: What the user gave.
-        kwargs: Arguments for what makes it.
-        package: For messages: the package it comes from.
-        example: For messages: an id.
-        by_name: Makes the environment of an id.
+        env: The id, the function or the environment.
+        kwargs: Arguments of the environment.
+        package: Name of the package, for messages.
+        example: An id, for messages.
+        by_name: Function that makes the environment of an id.
         kinds: The classes of the package's environments.
 
     Raises:
-        SettingError: Nothing of the three, or arguments for an environment that is there already.
+        SettingError: ``env`` is something else, or arguments are given for an existing environment.
     """
     if isinstance(env, kinds):
         if kwargs:
             raise SettingError(
-                "an environment that is there already takes no arguments",
-                expected="its id, or what makes it",
+                "arguments are given for an environment that exists already",
+                expected="the id of the environment, or a function that makes it",
                 received=shorten(kwargs),
             )
         return env
     if not isinstance(env, str) and not callable(env):
         raise SettingError(
-            f"no {package} environment is named",
-            expected=f"an id, such as env.env={example}, or what makes an environment",
+            f"no {package} environment is given",
+            expected=f"an id, such as env.env={example}, or a function that makes an environment",
             received=shorten(env),
         )
     made = by_name(env, kwargs) if isinstance(env, str) else env(**kwargs)
     if not isinstance(made, kinds):
         raise SettingError(
-            f"what was made is no {package} environment",
+            f"the function did not return a {package} environment",
             expected=f"{package.lower()}.{' or '.join(kind.__name__ for kind in kinds)}",
             received=shorten(made),
         )

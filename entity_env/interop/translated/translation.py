@@ -1,4 +1,4 @@
-"""One player of a Gymnasium-like environment: spaces, observations, masks and actions."""
+"""Translation of one player's spaces, observations, masks and actions."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class SpaceTranslation:
     """The translation of one player's spaces, observations and actions.
 
     Args:
-        observation_space: Its observations. A ``Dict`` with the key ``action_mask`` gives the mask
-            beside the observation, as PettingZoo's games do.
-        action_space: Its actions.
-        ignore: Parts of the observation that are left out. Of ``action_mask`` the mask, too.
+        observation_space: The observation space. The key ``action_mask`` of a ``Dict`` is the mask,
+            as in PettingZoo's games.
+        action_space: The action space.
+        ignore: Parts of the observation to leave out; ``action_mask`` leaves out the mask, too.
         entities: Tables in the observation that become entities; see ``Rows``.
-        columns: The names of a table's columns, where the environment knows them.
+        columns: The names of a table's columns, if the environment has them.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class SpaceTranslation:
         terminated: bool = False,
         truncated: bool = False,
     ) -> Observation:
-        """Return the observation with its masks, given or in ``info``."""
+        """Return the observation with the given masks, or those in ``info``."""
         if type(info) is not dict and not isinstance(info, Mapping):
             raise ObservationError("info is not a dict", received=shorten(info))
         mask = info.get(MASK)
@@ -79,16 +79,16 @@ class SpaceTranslation:
         )
 
     def act(self, actions: Mapping[ActionName, Action]) -> Any:
-        """Return the action as the environment wants it."""
+        """Return the action in the format of the environment."""
         return self._actions.write(actions)
 
     def chosen(self, action: Any) -> dict[ActionName, Any]:
-        """Return for each action the index, or the numbers, that an action of theirs stands for."""
+        """Return the index or the numbers of each action for an action of the environment."""
         return self._actions.read(action)
 
 
 def split_mask(observation: Any, info: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Return an observation without its action mask, and the mask, or None where there is none."""
+    """Return an observation without its action mask, and the mask, or None without one."""
     if not isinstance(observation, Mapping) or MASK not in observation:
         return observation, info.get(MASK)
     rest = {key: value for key, value in observation.items() if key != MASK}
