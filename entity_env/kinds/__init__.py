@@ -1,3 +1,3 @@
-"""Kinds of actions: what tells one from the others, a file for each that has been gathered."""
+"""Kinds of actions, each of which is defined in one file."""
 
 __all__: list[str] = []

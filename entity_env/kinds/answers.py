@@ -1,4 +1,4 @@
-"""Forms of answers to an action: whole or real numbers, and how many."""
+"""Forms of an actor's choice: integers or real numbers, and their number."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["INDEX", "AnswerForm", "answers_of_frames", "flat_answers"]
 
 @dataclass(frozen=True)
 class AnswerForm:
-    """The form of an actor's answer.
+    """The form of an actor's choice.
 
     Args:
-        is_real: Whether these are real numbers, float32; else they are int64.
-        width: How many of them.
+        is_real: True for real numbers, float32; False for int64.
+        width: Number of numbers.
     """
 
     is_real: bool = False
@@ -32,7 +32,7 @@ class AnswerForm:
         return np.float32 if self.is_real else np.int64
 
     def buffer(self, values: npt.NDArray[Any], lengths: npt.NDArray[np.int64]) -> ActionBuffer:
-        """Return answers as a ``VecEnv`` takes them.
+        """Return choices in the format of ``VecEnv.act``.
 
         Args:
             values: The numbers of all actors, (A * width,) or (A, width), of any numeric type.
@@ -44,7 +44,7 @@ class AnswerForm:
 
 
 def flat_answers(buffer: ActionBuffer, form: AnswerForm) -> npt.NDArray[Any]:
-    """Return the answers (A,) if each is one whole number, else (A, width)."""
+    """Return the choices (A,) if each is one integer, else (A, width)."""
     values: npt.NDArray[Any] = buffer.as_array()
     return values if form.is_real or form.width != 1 else values[:, 0]
 
@@ -52,12 +52,12 @@ def flat_answers(buffer: ActionBuffer, form: AnswerForm) -> npt.NDArray[Any]:
 def answers_of_frames(
     actions: Mapping[str, ActionBuffer], masks: Mapping[str, Any], forms: Mapping[str, AnswerForm]
 ) -> list[dict[str, npt.NDArray[Any]]]:
-    """Return the answers of each frame: for each action one for each of its actors.
+    """Return the choices of each frame: for each action one for each of its actors.
 
     Args:
-        actions: For each action the answers of all frames.
-        masks: For each action who could take it in each frame.
-        forms: The forms of the answers.
+        actions: For each action the choices in all frames.
+        masks: For each action its actors in each frame.
+        forms: The forms of the choices.
     """
     parts = {}
     for name, form in forms.items():

@@ -1,4 +1,4 @@
-"""Categorical actions: actors, or the player as a whole, pick one of a list of choices."""
+"""Categorical actions, in which actors or the player pick one of a list of choices."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class VecCategoricalActionMask(VecMask):
     def check(self, name: str, values: npt.NDArray[Any], where: Callable[[int], str]) -> None:
         """Check that each choice exists and is allowed."""
         flat, allowed, choices = values[:, 0], self.mask.as_array(), self.mask.size2()
-        inside = flat.view(np.uint64) < choices  # what is negative is huge there
+        inside = flat.view(np.uint64) < choices  # negative numbers become large
         if not every(inside):
             first = int(np.argmin(inside))
             raise ActionIndexError(
@@ -103,7 +103,7 @@ class VecCategoricalActionMask(VecMask):
 
 
 class CategoricalKind(Kind):
-    """Each of several actors picks a choice."""
+    """The kind of actions in which each of several actors picks a choice."""
 
     name = "categorical"
     space: type[Any] = CategoricalActionSpace
@@ -215,7 +215,7 @@ class CategoricalKind(Kind):
 
 
 class GlobalCategoricalKind(CategoricalKind):
-    """The player as a whole picks a choice: its actor stands after the entities of the frame."""
+    """The kind of actions in which the player picks a choice, as an actor after all entities."""
 
     name = "global_categorical"
     space = GlobalCategoricalActionSpace
@@ -272,7 +272,7 @@ def _choices(masks: Sequence[Any], actors: int, lengths: Ints, choices: int) -> 
     if 0 in counts:
         masks = [mask for mask in masks if len(mask)]
     allowed = boolean_table(masks, kinds, choices)
-    # Across the rows NumPy looks for a choice twice as fast as along each of them.
+    # NumPy searches across the rows twice as fast as along each of them.
     if not every(np.logical_or.reduce(np.ascontiguousarray(allowed.T))):
         raise UnusualError
     return allowed

@@ -1,4 +1,4 @@
-"""Continuous actions: each of several actors, or the player as a whole, sets numbers."""
+"""Continuous actions, in which actors or the player set numbers."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ Floats = npt.NDArray[np.float32]
 @quick_arguments(ObservationError)
 @dataclass(frozen=True)
 class VecContinuousActionMask(VecMask):
-    """The actors of a continuous action in each frame, and between which bounds they set numbers.
+    """The actors of a continuous action in each frame, and the bounds of their numbers.
 
     A global action has one actor in each frame where it is available; its index is the number of
     entities of that frame.
 
     Args:
         actors: Entity indices within the frame. Shape: (B, A, 1).
-        low: The least value of each number, -inf where there is none. Shape: (K,), float32.
-        high: The greatest value of each number. Shape: (K,), float32.
+        low: Lower bound of each number, -inf for no bound. Shape: (K,), float32.
+        high: Upper bound of each number, inf for no bound. Shape: (K,), float32.
     """
 
     low: Floats
@@ -70,7 +70,7 @@ class VecContinuousActionMask(VecMask):
 
     @property
     def logits_shape(self) -> tuple[int, ...]:
-        """(A, 2 * K): means and deviations."""
+        """The shape (A, 2 * K) of means and standard deviations."""
         return int(self.actors.items()), 2 * len(self.low)
 
 
@@ -85,8 +85,8 @@ def bounds_of(space: ContinuousActionSpace | GlobalContinuousActionSpace) -> tup
 def random_numbers(count: int, low: Floats, high: Floats, rng: np.random.Generator) -> Floats:
     """Return random numbers for ``count`` actors between bounds (K,). Shape: (A, K), float32.
 
-    Evenly between two bounds, exponentially beyond one, and normally without any, as ``Box.sample``
-    of Gymnasium draws them.
+    The distribution is uniform between two bounds, exponential beyond one bound, and normal without
+    bounds, as in ``Box.sample`` of Gymnasium.
     """
     shape = count, len(low)
     has_low, has_high = np.isfinite(low), np.isfinite(high)
@@ -121,7 +121,7 @@ def as_numbers(name: str, values: Any, count: int, width: int) -> Floats:
     """Return the given numbers of ``count`` actors as an array (count, width).
 
     Raises:
-        ActionShapeError: Not as many numbers, or none.
+        ActionShapeError: The values are not numbers, or their number is wrong.
     """
     try:
         array = np.asarray(values, np.float32)
@@ -137,7 +137,7 @@ def as_numbers(name: str, values: Any, count: int, width: int) -> Floats:
 
 
 class ContinuousKind(Kind):
-    """Each of several actors sets numbers."""
+    """The kind of actions in which each of several actors sets numbers."""
 
     name = "continuous"
     space: type[Any] = ContinuousActionSpace
@@ -189,7 +189,7 @@ class ContinuousKind(Kind):
                 raise numbers_error(name, own, low, high, actor_name(frame, who.actors[i]))
 
     def allows(self, given: Any, who: Any, frame: Frame) -> bool:
-        """Return True: numbers can always be set again."""
+        """Return True, because numbers can always be set again."""
         return True
 
     def task(self, space: Any) -> str:
@@ -211,7 +211,7 @@ class ContinuousKind(Kind):
 
 
 class GlobalContinuousKind(ContinuousKind):
-    """The player as a whole sets numbers."""
+    """The kind of actions in which the player as a whole sets numbers."""
 
     name = "global_continuous"
     space = GlobalContinuousActionSpace

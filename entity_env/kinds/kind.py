@@ -1,7 +1,4 @@
-"""The interface of a kind of action to the other folders.
-
-``table.py`` lists the kinds. Nothing else tells one from another.
-"""
+"""Interface of a kind of action; ``table.py`` lists the kinds."""
 
 from __future__ import annotations
 
@@ -42,7 +39,7 @@ class VecMask(ABC):
         return replace(self, actors=self.actors[frames])
 
     def of_frame(self) -> FrameActors | None:
-        """Return the actors of the only frame of a batch, None where nobody can act."""
+        """Return the actors of the only frame of a batch, or None without actors."""
         return self._of_frame(self.actors.as_array()[:, 0]) if self.actors.items() else None
 
     def _of_frame(self, actors: Ints) -> FrameActors:
@@ -50,25 +47,25 @@ class VecMask(ABC):
 
     @abstractmethod
     def draw(self, rng: np.random.Generator) -> ActionBuffer:
-        """Return an answer of each actor, evenly among those that are allowed."""
+        """Return a choice of each actor, drawn uniformly among those that are allowed."""
 
     @abstractmethod
     def check(self, name: str, values: npt.NDArray[Any], where: Callable[[int], str]) -> None:
-        """Check the answers of all actors, of which there is at least one.
+        """Check the choices of all actors, of which there is at least one.
 
         Args:
             name: The action.
-            values: Of the right type and width. Shape: (A, width).
-            where: Called with the place of an actor among all; says where it is.
+            values: Choices of the right type and width. Shape: (A, width).
+            where: Function that returns the place of an actor, given its number among all.
 
         Raises:
-            ActionIndexError, MaskedActionError: What an actor cannot answer.
+            ActionIndexError, MaskedActionError: A choice does not exist, or is not allowed.
         """
 
     @property
     @abstractmethod
     def logits_shape(self) -> tuple[int, ...]:
-        """The shape of the logits of all choices, as they are recorded."""
+        """The shape of recorded logits of all choices."""
 
 
 @dataclass(slots=True)
@@ -76,10 +73,10 @@ class Asked:
     """The actors of an action in each of B frames.
 
     Args:
-        actors: The ids of the actors of all frames; empty where the player acts. Shape: (A,).
+        actors: The ids of the actors of all frames; empty for a global action. Shape: (A,).
         lengths: The number of actors of each frame. Shape: (B,).
         ids: The ids of the entities of all frames.
-        first: Where the entities of each actor's frame begin among ``ids``. Shape: (A,).
+        first: Index in ``ids`` of the first entity of each actor's frame. Shape: (A,).
     """
 
     actors: Sequence[EntityID]
@@ -97,8 +94,8 @@ class Asked:
             actors: These indices.
             lengths: The number of actors of each frame. Shape: (B,).
             ids: The ids of the entities of all frames.
-            first: Where those of each frame begin. Shape: (B,).
-            is_global: Whether the player acts, who has no id.
+            first: Index in ``ids`` of the first entity of each frame. Shape: (B,).
+            is_global: True for a global action, whose actor has no id.
         """
         asked = cls([], lengths, ids, first.repeat(lengths))
         if not is_global:
@@ -110,7 +107,7 @@ class Asked:
         return list(map(self.ids.__getitem__, (entities + self.first).tolist()))
 
     def parts(self, frames: Sequence[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], int, int]]:
-        """Return for each frame its part of ``frames``, and where its actors begin and end."""
+        """Yield for each frame its part of ``frames``, and the range of its actors."""
         ends = self.lengths.cumsum().tolist()
         return zip(frames, [0, *ends], ends, strict=False)
 
@@ -123,12 +120,12 @@ class Kind(ABC):
         space: The class of its spaces.
         mask: The class of its masks in an observation.
         action: The class of the actions that an environment receives.
-        answer: The field of ``action`` that holds the answers, or that of the player.
+        answer: The field of ``action`` that holds the choices, or that of the player.
         vec_mask: The class of its masks in a batch.
-        nobody: The mask that stands for a frame without one.
-        is_global: Whether the player as a whole acts.
-        selects: Whether entities are selected.
-        keys: What ``to_json`` gives, in the order of the arguments of a space.
+        nobody: The mask used for a frame without one.
+        is_global: True if the player as a whole acts.
+        selects: True if entities are selected.
+        keys: The keys of ``to_json``, in the order of the arguments of a space.
     """
 
     name: str
@@ -143,24 +140,24 @@ class Kind(ABC):
     keys: tuple[str, ...] = ()
 
     def form(self, space: Any) -> AnswerForm:
-        """Return the form of an answer: by default the index of a choice or of an entity."""
+        """Return the form of a choice: by default the index of a label or of an entity."""
         return INDEX
 
     @abstractmethod
     def read(self, reader: MaskReader, name: str, mask: Any, space: Any) -> FrameActors | None:
-        """Return the actors that a mask of one frame names; None where nobody can act."""
+        """Return the actors that a mask of one frame names, or None without actors."""
 
     @abstractmethod
     def read_rows(self, given: Given, name: str, space: Any, layout: RowLayout) -> Any:
-        """Return the same for many frames at once.
+        """Return the actors in many frames at once.
 
         Raises:
-            UnusualError: A mask that only ``read`` reads, or that is wrong.
+            UnusualError: A mask needs ``read``, or is not valid.
         """
 
     @abstractmethod
     def pack(self, parts: Sequence[Any], space: Any) -> Any:
-        """Return the actors of many frames as one batch; None stands for a frame without any."""
+        """Return the actors of many frames as one batch; parts are None without actors."""
 
     @abstractmethod
     def build(
@@ -170,7 +167,7 @@ class Kind(ABC):
         mask: Any | None = None,
         actees: RaggedBufferI64 | None = None,
     ) -> Any:
-        """Return a batch of masks from the parts that it has in memory, or in a file."""
+        """Return a batch of masks from its parts."""
 
     def act(
         self,
@@ -180,13 +177,13 @@ class Kind(ABC):
         values: npt.NDArray[Any],
         asked: Asked,
     ) -> None:
-        """Add an action to those of each frame, as its environment receives them.
+        """Add an action to those of each frame, in the format of ``Environment.act``.
 
         Args:
             frames: The actions of B frames so far.
             name: The action.
             space: Its space.
-            values: What the actors of all frames answer, checked. Shape: (A, width).
+            values: The checked choices of the actors of all frames. Shape: (A, width).
             asked: The actors.
         """
         answers, *rest = self.answers(space, values, asked)
@@ -199,28 +196,28 @@ class Kind(ABC):
 
     @abstractmethod
     def answers(self, space: Any, values: npt.NDArray[Any], asked: Asked) -> Sequence[Any]:
-        """Return the arguments of the class ``action`` that ``values`` (A, width) stand for.
+        """Return the arguments of the class ``action`` for ``values`` (A, width).
 
         Returns:
-            The answers of all actors, and what follows those of each frame. Where the player acts
-            there is nothing to follow, and an answer is a tuple of all arguments.
+            The choices of all actors, and the further arguments of each frame. For a global action,
+            the choices are tuples of all arguments.
         """
 
     def check_action(self, name: str, space: Any, action: Any, who: Any, frame: Frame) -> None:
-        """Check what an environment is given, of the right class and the right actors.
+        """Check an action for an environment, which has the right class and the right actors.
 
         Args:
             name: The action.
             space: Its space.
-            action: What is given.
-            who: The actors, as ``read`` has read them; None if there are none.
+            action: The given action.
+            who: The actors, as returned by ``read``; None if there are none.
             frame: Their frame.
         """
         self.check_given(name, space, self.given(action), who, frame)
 
     @abstractmethod
     def check_given(self, name: str, space: Any, given: Any, who: Any, frame: Frame) -> None:
-        """Check the answers of all actors, in the arguments of ``check_action``."""
+        """Check the choices of all actors; see ``check_action`` for the arguments."""
 
     def repeatable(self, action: Any, who: Any, frame: Frame) -> bool:
         """Return True if the same actors may repeat the action in ``frame``."""
@@ -230,7 +227,7 @@ class Kind(ABC):
 
     @abstractmethod
     def allows(self, given: Any, who: Any, frame: Frame) -> bool:
-        """Return True if the actors, of whom there are some, may answer ``given`` in ``frame``."""
+        """Return True if the actors, at least one, may choose ``given`` in ``frame``."""
 
     @abstractmethod
     def task(self, space: Any) -> str:
@@ -240,16 +237,16 @@ class Kind(ABC):
     def told(
         self, space: Any, answer: Any, name_of: Callable[[int], str]
     ) -> tuple[str, int | None]:
-        """Return an actor's answer as text, and the entity that it is about, if any.
+        """Return an actor's choice as text, and the selected entity, if any.
 
         Args:
             space: Its space.
-            answer: A number, or a list of them where the width is not 1.
-            name_of: What an entity, given by its index, is called.
+            answer: A number, or a list of numbers if the width is not 1.
+            name_of: Function that returns the name of an entity, given by its index.
         """
 
     def selected(self, space: Any, given: Any, index_of: Callable[[Any], int]) -> list[Any]:
-        """Return the indices of the selected entities: a row of the answers for each actor.
+        """Return the indices of the selected entities, in the form of a choice for each actor.
 
         Args:
             space: Its space.
@@ -263,7 +260,7 @@ class Kind(ABC):
         return {key: getattr(space, key) for key in self.keys}
 
     def actors(self, reader: MaskReader, name: str, mask: Any) -> list[int]:
-        """Return the actors that a mask of one frame names; the player after all entities."""
+        """Return the actors that a mask of one frame names; the player has the last index."""
         if self.is_global:
             return [len(reader.ids)]
         return reader.entities(name, "actor", mask.actor_ids, mask.actor_types)
@@ -271,7 +268,7 @@ class Kind(ABC):
     def actors_of_rows(
         self, given: Given, name: str, layout: RowLayout
     ) -> tuple[list[Any], Ints, Ints]:
-        """Return the masks of many frames, their actors (A,), and how many each has, (B,)."""
+        """Return the masks of many frames, their actors (A,), and the number in each frame (B,)."""
         masks = picked(given, name, self.nobody, self.mask)
         if self.is_global:
             return masks, *layout.players(masks, self.nobody)
@@ -279,7 +276,7 @@ class Kind(ABC):
         return masks, *layout.entities(ids, types)
 
     def given(self, action: Any) -> Any:
-        """Return the answers of all actors that an action holds."""
+        """Return the choices of all actors in an action."""
         given = getattr(action, self.answer)
         return [given] if self.is_global else given
 
@@ -303,5 +300,5 @@ def actor_name(frame: Frame, index: int) -> str:
 
 
 def as_list(ids: Any) -> list[EntityID] | None:
-    """Return ``ids`` as a list, or None if they are something else."""
+    """Return ``ids`` as a list, or None for other objects."""
     return list(ids) if is_listed(ids) else None

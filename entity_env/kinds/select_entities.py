@@ -1,7 +1,6 @@
-"""Select-entities actions: each of several actors selects a set of entities, one after the other.
+"""Select-entities actions, in which each actor selects a set of entities, one after the other.
 
-What an actor answers is a row of ``at_most`` entity indices in the order in which they were
-selected, and -1 where it has stopped.
+A choice is a row of ``at_most`` entity indices in the order of their selection, padded with -1.
 """
 
 from __future__ import annotations
@@ -40,19 +39,19 @@ __all__ = ["SelectEntitiesKind", "VecSelectEntitiesActionMask"]
 @quick_arguments(ObservationError)
 @dataclass(frozen=True)
 class VecSelectEntitiesActionMask(VecSelectEntityActionMask):
-    """The actors of a select-entities action in each frame, and whom they can select.
+    """The actors of a select-entities action in each frame, and their actees.
 
     Args:
-        actors: As for a select-entity action.
-        actees: The same.
-        mask: The same.
-        at_most: How many entities an actor can select.
+        actors: See ``VecSelectEntityActionMask``.
+        actees: See there.
+        mask: See there.
+        at_most: Largest number of entities that an actor can select.
     """
 
     at_most: int = 1
 
     def draw(self, rng: np.random.Generator) -> RaggedBufferI64:
-        """Draw a set for each actor: sizes evenly, then sets of the size evenly."""
+        """Draw a set for each actor: uniformly a size, then uniformly a set of this size."""
         chosen = np.full((int(self.actors.items()), self.at_most), -1)
         for row, options in zip(chosen, self.options(), strict=True):
             size = int(rng.integers(min(self.at_most, len(options)) + 1))
@@ -60,7 +59,7 @@ class VecSelectEntitiesActionMask(VecSelectEntityActionMask):
         return RaggedBufferI64.from_flattened(chosen, self.actors.size1())
 
     def check(self, name: str, values: npt.NDArray[Any], where: Callable[[int], str]) -> None:
-        """Check that each selected entity is an actee that is allowed, and is selected once."""
+        """Check that each selected entity is an allowed actee and is selected once."""
         stopped = values == -1
         late = (stopped[:, :-1] & ~stopped[:, 1:]).any(axis=1)
         if late.any():
@@ -92,7 +91,7 @@ class VecSelectEntitiesActionMask(VecSelectEntityActionMask):
 
 
 class SelectEntitiesKind(SelectEntityKind):
-    """Each of several actors selects a set of entities."""
+    """The kind of actions in which each actor selects a set of entities."""
 
     name = "select_entities"
     space = SelectEntitiesActionSpace
@@ -101,7 +100,7 @@ class SelectEntitiesKind(SelectEntityKind):
     keys = ("at_most",)
 
     def form(self, space: Any) -> AnswerForm:
-        """Return a form of as many indices as a set can have."""
+        """Return a form of ``at_most`` indices."""
         return AnswerForm(width=space.at_most)
 
     def answers(self, space: Any, values: npt.NDArray[Any], asked: Asked) -> Sequence[Any]:
@@ -114,10 +113,10 @@ class SelectEntitiesKind(SelectEntityKind):
         return (sets,)
 
     def selected(self, space: Any, given: Any, index_of: Callable[[Any], int]) -> list[Any]:
-        """Return the indices of each set, and -1 behind them.
+        """Return the indices of each set, padded with -1.
 
         Raises:
-            ActionIndexError: A set with too many entities.
+            ActionIndexError: A set has too many entities.
         """
         if any(len(own) > space.at_most for own in given):
             raise ActionIndexError(

@@ -1,4 +1,4 @@
-"""Select-entity actions: each of several actors selects one of the entities in its frame."""
+"""Select-entity actions, in which each actor selects one of the entities in its frame."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ __all__ = ["FrameSelectActors", "SelectEntityKind", "VecSelectEntityActionMask"]
 class FrameSelectActors(FrameActors):
     """The ``actors`` (A,) and ``actees`` (E,), int64 entity indices.
 
-    ``mask`` is (A, E) bool, or None where every actor can select every actee.
+    ``mask`` is (A, E) bool, or None if every actor can select every actee.
     """
 
     actees: Ints
@@ -60,13 +60,13 @@ class FrameSelectActors(FrameActors):
 @quick_arguments(ObservationError)
 @dataclass(frozen=True)
 class VecSelectEntityActionMask(VecMask):
-    """The actors of a select-entity action in each frame, and whom they can select.
+    """The actors of a select-entity action in each frame, and their actees.
 
     Args:
         actors: Entity indices within the frame. Shape: (B, A, 1).
         actees: Entity indices within the frame. Shape: (B, E, 1).
-        mask: For each frame its A * E pairs, actor by actor. Shape: (B, A * E, 1). None where
-            every actor can select every actee.
+        mask: For each frame its A * E pairs, actor by actor. Shape: (B, A * E, 1). None if every
+            actor can select every actee.
     """
 
     actees: RaggedBufferI64
@@ -87,19 +87,19 @@ class VecSelectEntityActionMask(VecMask):
         return FrameSelectActors(actors, actees, mask)
 
     def draw(self, rng: np.random.Generator) -> RaggedBufferI64:
-        """Return an actee of each actor, evenly among those that it can select."""
+        """Return an actee of each actor, drawn uniformly among those that it can select."""
         options = list(self.options())
         if empty := [actor for actor, own in enumerate(options) if not len(own)]:
             raise ObservationError(
                 f"actor {empty[0]} of a batch has nothing to select",
-                expected="actors only where there is an entity that they can select",
+                expected="only actors that can select an entity",
                 received=f"{len(options)} actors, {len(empty)} of them without a choice",
             )
         chosen = np.array([int(rng.choice(own)) for own in options], np.int64)
         return RaggedBufferI64.from_flattened(chosen[:, None], self.actors.size1())
 
     def options(self) -> Iterable[Ints]:
-        """Yield for each actor of all frames the entities that it can select."""
+        """Yield the entities that each actor of all frames can select."""
         actees = self.actees.as_array()[:, 0]
         pairs = None if self.mask is None else self.mask.as_array()[:, 0]
         first_actee = first_pair = 0
@@ -144,12 +144,12 @@ class VecSelectEntityActionMask(VecMask):
 
     @property
     def logits_shape(self) -> tuple[int, ...]:
-        """(P,), the pairs of actors and actees."""
+        """The shape (P,) of the pairs of actors and actees."""
         return (int((self.actors.size1() * self.actees.size1()).sum()),)
 
 
 class SelectEntityKind(Kind):
-    """Each of several actors selects an entity."""
+    """The kind of actions in which each actor selects an entity."""
 
     name = "select_entity"
     space: type[Any] = SelectEntityActionSpace
@@ -177,7 +177,7 @@ class SelectEntityKind(Kind):
         actees, actee_lengths = layout.entities(
             [mask.actee_ids for mask in masks], [mask.actee_types for mask in masks]
         )
-        # Where there is nothing to select, nobody acts; where nobody acts, nothing is selected.
+        # Frames without actees have no actors, and frames without actors have no actees.
         both = (lengths > 0) & (actee_lengths > 0)
         if not every(both):
             actors = actors[both.repeat(lengths)]
@@ -241,7 +241,7 @@ class SelectEntityKind(Kind):
             check_selected(name, i, actee, who, frame)
 
     def allows(self, given: Any, who: Any, frame: Frame) -> bool:
-        """Return True if they can select these entities."""
+        """Return True if the actors can select these entities."""
         return all(
             actee is not None and has_id(who.options(frame, actor)[1], actee)
             for actor, actee in enumerate(given)
@@ -271,7 +271,7 @@ def check_selected(name: str, actor: int, actee: Any, who: FrameSelectActors, fr
 
 
 def _pairs(masks: Sequence[Any], actors: Ints, actees: Ints) -> Bools | None:
-    """Return the masks of all pairs, (P,); each leaves its actor an actee."""
+    """Return the masks of all pairs, (P,); check that each actor has an actee."""
     if not are_given(masks):
         return None
     if any(map(is_masked, masks)):

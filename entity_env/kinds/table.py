@@ -1,4 +1,4 @@
-"""The kinds of actions that there are, by the class of their spaces."""
+"""All kinds of actions, by the class of their spaces."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def kind_of(space: ActionSpace) -> Kind:
 
 
 def answer_forms(action_space: Mapping[ActionName, ActionSpace]) -> dict[ActionName, AnswerForm]:
-    """Return the form of the answers to each action of a space."""
+    """Return the form of the choices of each action of a space."""
     return {name: kind_of(space).form(space) for name, space in action_space.items()}
 
 
@@ -49,10 +49,10 @@ def typed_actions(
     chosen: Mapping[ActionName, npt.NDArray[Any]],
     action_space: Mapping[ActionName, ActionSpace],
 ) -> dict[ActionName, Action]:
-    """Return the actions of one frame as its environment receives them.
+    """Return the actions of one frame in the format of ``Environment.act``.
 
     Args:
-        frame: The frame that the actions answer.
+        frame: The frame of the actions.
         chosen: For each action one number for each actor: the index of the choice, or for a
             select-entity action the index of the entity. Shape: (A,). For a continuous action its
             numbers, (A, K). Already checked.

@@ -171,7 +171,7 @@ def kernel_text(game: CompiledGame, resets: bool = True) -> str:
         counts: The numbers of entities of types with a constant number, and the heights and widths
             of windows; read.
         returns, taken: Of running episodes: rewards, float64, and decisions, int32. Shape: (R,).
-        reward, done, truncated: As in ``VecObs``. Shape: (R,).
+        reward, done, truncated: See ``VecObs``. Shape: (R,).
         metrics: Those of ``KernelPlan``, NaN where no episode ended. Shape: (M, R).
         chosen: The choices of all actors for each action, int64, (A, 1); read.
         shown: A copy of ``lengths`` for users.

@@ -23,7 +23,7 @@ def to_message(answer: Any) -> bytes:
     the type, the shape, and where behind the JSON the numbers begin; all is little-endian.
 
     Args:
-        answer: What JSON has, with arrays in it.
+        answer: A JSON value that may contain arrays.
 
     Raises:
         ValueError: A number outside of arrays is not finite.

@@ -157,13 +157,13 @@ def live_source(
 
     Args:
         game: The game.
-        title: What it is called.
+        title: Title of the page.
         agent: See ``open_source``.
         people: See ``open_source``.
         seed: See ``open_source``.
         trust: See ``open_source``.
         renew: Called before each episode but the first; returns a newer agent, or None.
-        metrics: What the training of the agent has logged.
+        metrics: The metrics of the training of the agent.
     """
     seed = secrets.randbelow(10**6) if seed is None else check_seed(seed)
     spaces = (
