@@ -25,11 +25,11 @@ class Space(NamedTuple):
     """A space of a board.
 
     Args:
-        x: Where its middle is, from left to right, in spaces.
+        x: Horizontal position of its middle, in spaces.
         y: The same from top to bottom.
         owner: The number of the player whose piece lies there; -1 for none.
-        size: How much of the space the piece fills, above 0 and up to 1.
-        text: What is written on it.
+        size: Part of the space that the piece fills, above 0 and up to 1.
+        text: Text on the piece.
     """
 
     x: float

@@ -70,11 +70,11 @@ def read_choices(
     """Return the choice of each actor, as an index.
 
     Args:
-        actions: What ``act`` received.
+        actions: The argument of ``act``.
         name: The action to read; all of ``actors`` must take it.
         actors: Ids, in the order of the result.
         labels: The choices.
-        mask: What each actor may choose, True = allowed; None allows everything.
+        mask: The choices of each actor, True = allowed; None allows everything.
 
     Raises:
         EntityEnvError: The subclass for what is wrong with the action.

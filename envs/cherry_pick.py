@@ -47,7 +47,7 @@ class CherryPick(SmallGame):
 
     Args:
         num_cherries: Cherries at the start, at most 10,000.
-        num_picks: How many of them are picked.
+        num_picks: Number of cherries to pick.
 
     Raises:
         EnvConfigError: A parameter of the wrong type or range.

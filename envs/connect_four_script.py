@@ -39,7 +39,7 @@ class Minimax:
     and none of the other, and it counts k * k.
 
     Args:
-        depth: How many moves it looks ahead, its own and the other's counted, 1 to 10.
+        depth: Number of moves of both players to look ahead, 1 to 10.
         seed: Seeds its choice among moves that are equally good.
     """
 
@@ -77,7 +77,7 @@ def move_values(discs: npt.NDArray[np.int64], depth: int) -> npt.NDArray[np.int6
     Args:
         discs: 0 for an empty space, 1 for a disc of who moves and 2 for one of the other. Shape:
             (7, 6), column by column, the lowest first.
-        depth: How many moves are looked at, this one counted.
+        depth: Number of moves to look at, including this one.
 
     Returns:
         Negative for moves that lose; -2,000 for full columns. Shape: (7,), int64.

@@ -53,7 +53,7 @@ def read_given(setting: str, named: Any, names: Collection[str] = ()) -> GivenTe
         setting: The name of the setting.
         named: The path of a file, or what ``keep_files`` makes of it: a mapping with ``file``, the
             path, and either ``text`` or ``sha256``, the digest of the bytes of the file.
-        names: What the setting takes beside files, for messages.
+        names: Further values of the setting, for messages.
 
     Raises:
         EnvConfigError: There is no such file, it is no text, or another one than it was.
@@ -93,10 +93,10 @@ def keep_files(setting: str, named: Any, names: Collection[str] = ()) -> Any:
     Args:
         setting: The name of the setting.
         named: Its value: a path, the name of something else, or a list of them.
-        names: What the setting takes beside files.
+        names: Further values of the setting.
 
     Raises:
-        EnvConfigError: As for ``read_given``.
+        EnvConfigError: See ``read_given``.
     """
     room, marks = _MOST_KEPT, _MOST_MARKS
     kept: list[Any] = []

@@ -47,8 +47,8 @@ def equilibrium(state: InfoState, bluff: float = 1 / 3) -> npt.NDArray[np.float6
     """Return a perfect player (Kuhn 1950): the probabilities of Fold, Call and Raise.
 
     Args:
-        state: What the player knows.
-        bluff: How often the one who begins bets with a jack, 0 to 1/3.
+        state: State known to the player.
+        bluff: Probability that the first player bets with a jack, 0 to 1/3.
     """
     jack, queen, king = (state.card == rank for rank in range(3))
     (done,) = state.bets

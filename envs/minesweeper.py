@@ -89,7 +89,7 @@ class MineSweeper(SmallGame):
         nmines: Mines at the start, as robots and cannons at most 10,000; on a board that is too
             small for the most of a pair, drawn from as many as fit beside the robots.
         nrobots: Robots at the start.
-        orbital_cannon: Whether there is a cannon, or the number of cannons.
+        orbital_cannon: True for one cannon, or the number of cannons.
         cooldown_period: Steps that a cannon waits after a shot, and at the start, at most 10^7.
         max_steps: Steps until the episode is cut off, at most 10^9.
 

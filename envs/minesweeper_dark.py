@@ -36,7 +36,7 @@ class MineSweeperDark(MineSweeper):
         ``MineSweeper``.
 
     Args:
-        width: As for ``MineSweeper``, and so are all but the last.
+        width: See ``MineSweeper``, also for all others except the last.
         height: See there.
         nmines: See there.
         nrobots: See there.

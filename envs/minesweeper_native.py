@@ -50,7 +50,7 @@ class MineSweeperVec(CompiledRows):
     Args:
         num_envs: The number of rows R.
         seed: Seeds all rows.
-        threads: How many threads share the rows.
+        threads: Number of threads that share the rows.
         settings: The arguments of ``MineSweeper``.
 
     Raises:

@@ -68,7 +68,7 @@ class MultiSnake(SmallGame):
         board_size: Tiles from left to right and from bottom to top, at most 1000.
         max_length: The length of a full-grown snake, 2 to 10,000.
         max_steps: Steps until the episode is cut off, at most 10^9.
-        relative: Whether each snake has its own view of bodies, food and other heads.
+        relative: True if each snake has its own view of bodies, food and other heads.
 
     Raises:
         EnvConfigError: A parameter of the wrong type or range, or a board too small for all snakes

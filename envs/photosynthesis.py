@@ -515,9 +515,9 @@ class PhotosynthesisRows(CompiledRows):
     Args:
         num_envs: The number of rows R, a multiple of the players.
         seed: Seeds nothing but what every compiled game has.
-        players: As in ``Photosynthesis``.
-        rounds: As in ``Photosynthesis``.
-        reward: As in ``Photosynthesis``.
+        players: See ``Photosynthesis``.
+        rounds: See ``Photosynthesis``.
+        reward: See ``Photosynthesis``.
     """
 
     def __init__(

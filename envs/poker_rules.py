@@ -17,8 +17,8 @@ class InfoState:
 
     Args:
         card: The rank of their own card, from 0.
-        public: That of the card on the table; None as long as there is none.
-        bets: What has been done in each round, as indices of ``ACTIONS``. It says whose turn it is.
+        public: Rank of the card on the table; None before there is one.
+        bets: Actions of each round, as indices of ``ACTIONS``, which determine whose turn it is.
     """
 
     card: int
@@ -36,8 +36,8 @@ class PokerRules:
     the card on the table wins, else the higher card; equal cards share.
 
     Args:
-        ranks: How many different cards there are.
-        suits: How many of each.
+        ranks: Number of ranks.
+        suits: Number of cards of each rank.
         bets: The chips of a raise in each round; there are one or two.
         raises: The most raises in a round.
     """

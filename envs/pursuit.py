@@ -67,8 +67,8 @@ class Pursuit(SeatGame):
         hunters: At least 1, at most 20.
         runners: At least 1, at most 20.
         board_size: Tiles from left to right and from bottom to top, 4 to 100.
-        walls: How many tiles are walls.
-        sight: How far all see, at least 1.
+        walls: Number of walls.
+        sight: Distance that all agents see, at least 1.
         rejoin: Steps that a runner is out.
         max_steps: Steps of a game, at most 10^6.
 

@@ -58,7 +58,7 @@ class RepeatAfterK(SmallGame):
 
     Args:
         k: Steps from the symbol to the question, 1 to 10,000.
-        symbols: How many there are, 2 to 1,000.
+        symbols: Number of symbols, 2 to 1,000.
 
     Raises:
         EnvConfigError: A parameter of the wrong type or range.

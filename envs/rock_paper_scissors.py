@@ -62,7 +62,7 @@ class RockPaperScissors(OneStepGame):
         After an Entity Gym example (github.com/entity-neural-network/entity-gym).
 
     Args:
-        cheat: Whether the policy sees the opponent's throw, too.
+        cheat: True if the policy sees the opponent's throw, too.
 
     Raises:
         EnvConfigError: A parameter of the wrong type.

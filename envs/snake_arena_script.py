@@ -22,8 +22,8 @@ def crawl_safely(observation: Observation, board_size: int = 8) -> dict[str, Act
     most tiles. The script does not foresee how bodies move.
 
     Args:
-        observation: What the seat sees.
-        board_size: That of the game: it is not to be seen.
+        observation: The observation of the seat.
+        board_size: Size of the board, which is not in the observation.
     """
     features: Any = observation.features
     masks: Any = observation.actions

@@ -63,9 +63,9 @@ class TreasureHunt(SmallGame):
     Args:
         traps: Traps, at most 100.
         treasures: Treasures that are there at any time, 1 to 100.
-        trap_ends: Whether a trap ends the episode.
+        trap_ends: True if a trap ends the episode.
         max_steps: Steps until the episode is cut off, at most 10^9.
-        relative: Whether traps and treasures are relative to the hunter.
+        relative: True if traps and treasures are relative to the hunter.
 
     Raises:
         EnvConfigError: A parameter of the wrong type or range.

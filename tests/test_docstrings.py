@@ -1,31 +1,42 @@
 """Docstrings begin with a verb or a noun, as those of NumPy, PyTorch and Gymnasium do.
 
-Ruff's D401 asks functions for a verb; here classes, modules and properties are checked, too.
+Ruff's D401 checks the verbs of functions. These tests check classes, modules, properties, and the
+entries of ``Args``, ``Attributes`` and other sections, too.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ["entity_env", "envs", "ppo_trainer", "ragged_net"]
+WITH_ENTRIES = ["entity_env", "envs"]
+"""The packages whose entries are checked, too."""
 RIDDLES = {
     *("As", "How", "If", "Only", "That", "What", "When", "Where"),
-    *("Whether", "Which", "Who", "Whose", "Why"),
+    *("Whether", "Which", "Who", "Whom", "Whose", "Why"),
 }
+ENTRY = re.compile(rf" +[\w*][\w*, ]*: ({'|'.join(sorted(RIDDLES))})\b")
+"""An entry such as ``seed: Where the numbers begin.``"""
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_docstrings_begin_with_a_verb_or_a_noun(package):
+def test_docstrings_and_their_entries_begin_with_a_verb_or_a_noun(package):
     found = []
     for path in sorted((ROOT / package).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             # Strings that stand alone: docstrings, those of attributes among them.
             if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-                first = f"{node.value.value} -".split()[0].strip(",.:;")
-                if first in RIDDLES:
-                    found.append(f"{path.relative_to(ROOT)}:{node.lineno}: {first}")
-    assert not found, found
+                lines = f"{node.value.value} -".splitlines()
+                wrong = {0} if lines[0].split()[0].strip(",.:;") in RIDDLES else set()
+                if package in WITH_ENTRIES:
+                    wrong |= {number for number, line in enumerate(lines) if ENTRY.match(line)}
+                found += [
+                    f"{path.relative_to(ROOT)}:{node.lineno + number}: {lines[number].strip()}"
+                    for number in sorted(wrong)
+                ]
+    assert not found, "\n".join(found)

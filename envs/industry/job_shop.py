@@ -49,7 +49,7 @@ class JobShopRows(CompiledRows):
         seed: Seeds all rows.
         copies: So many rows, one after the other, get the same instances, for baselines that
             compare several solutions of one.
-        threads: How many threads share the rows.
+        threads: Number of threads that share the rows.
         jobs, machines, instance, arrivals, load, tightness, breakdowns, repair, setups, families,
             flexible, labels, waiting: See ``JobShop``.
 
@@ -105,7 +105,7 @@ class JobShopRows(CompiledRows):
 
         Args:
             row: The number of the row.
-            number: That of the instance; behind the last one they begin again.
+            number: Number of the instance; after the last one they begin again.
         """
         if self._given:
             number %= len(self._given)
@@ -121,9 +121,9 @@ class JobShopRows(CompiledRows):
 
         Args:
             now: The time.
-            op: How many operations of each job have been started. Shape: (jobs,).
-            job_free: When the next operation of each job can start. Shape: (jobs,).
-            machine_free: When each machine is free. Shape: (machines,).
+            op: Number of started operations of each job. Shape: (jobs,).
+            job_free: Earliest start of the next operation of each job. Shape: (jobs,).
+            machine_free: Time at which each machine is free. Shape: (machines,).
 
         Raises:
             EnvConfigError: The rows have been made without ``instance``.
@@ -456,7 +456,7 @@ class JobShop(CompiledEnvironment):
         Taillard, "Benchmarks for basic scheduling problems", EJOR 64, 1993.
 
     Args:
-        jobs: How many; or the least and the most, from which each episode draws.
+        jobs: Number of jobs; or the smallest and largest number, of which each episode draws one.
         machines: The same. Jobs that are drawn visit each machine once.
         instance: ``ta01`` to ``ta80``, a file, or a list of them, played in turn. A file is text in
             the usual format or Taillard's, or a ``.csv`` with the columns job, machine, duration
@@ -468,9 +468,9 @@ class JobShop(CompiledEnvironment):
             arrival; two numbers are the least and the most.
         breakdowns: The share of the time that a machine is down, from 0 to 0.9. What it works on
             then waits for the repair, and goes on.
-        repair: How long repairs take on average, in mean durations; exponential, as are the times
+        repair: Mean duration of repairs, in mean durations; exponential, as are the times
             between them.
-        setups: How long set-ups take on average, in mean durations, from half to one and a half
+        setups: Mean duration of set-ups, in mean durations, from half to one and a half
             times as long. A machine is set up before a job of another family than the last one;
             each pair of families has its own time.
         families: Of jobs, where there are set-ups.

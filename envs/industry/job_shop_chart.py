@@ -44,7 +44,7 @@ def draw_chart(
         jobs: The names of the jobs.
         machines: The names of the machines.
         now: The time, at which there is a red line.
-        due: When each job is due; empty: there are no due dates.
+        due: Due date of each job; empty without due dates.
         width: Of the picture, in pixels.
         row: The height of a row, in pixels; of many machines less.
 

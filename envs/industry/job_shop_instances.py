@@ -51,14 +51,14 @@ class Instance:
             (jobs, most operations), int32.
         machines: On which machine each operation is done, -1 behind the last one. Shape: as
             ``durations``, int32.
-        num_machines: How many machines there are.
+        num_machines: Number of machines.
         best: The least makespan that is known, where one is.
-        jobs: What the jobs are called; empty: by their numbers.
-        machine_names: What the machines are called; empty: by their numbers.
-        release: When each job can start at the earliest; empty: at 0.
-        due: When each job is due; empty: there are no due dates.
-        weight: How much each job's tardiness counts; empty: 1 for each that is due.
-        times: How long each operation takes on each machine, -1 where it cannot be done; then
+        jobs: Names of the jobs; empty: their numbers.
+        machine_names: Names of the machines; empty: their numbers.
+        release: Earliest start of each job; empty: 0.
+        due: Due date of each job; empty without due dates.
+        weight: Weight of each job's tardiness; empty: 1 for each job with a due date.
+        times: Duration of each operation on each machine, -1 if it cannot be done there; then
             ``durations`` and ``machines`` hold the least one. None: on no other machine. Shape:
             (jobs, most operations, machines), int32.
     """

@@ -95,9 +95,9 @@ def best_schedule(
     draws finds more.
 
     Args:
-        agent: Who decides.
+        agent: Agent that decides.
         instance: ``ta01`` to ``ta80``, a file, or an ``Instance``.
-        tries: How many schedules are compared.
+        tries: Number of schedules to compare.
         begin: The moment from which on operations are scheduled: the arguments of
             ``JobShopRows.begin_at``.
         rules: ``waiting`` and ``labels``, where the agent was trained with others than usual.

@@ -44,19 +44,19 @@ class RoutingInstance:
     """A depot and N customers.
 
     Args:
-        name: What the instance is called.
-        names: What the depot and the customers are called, in their order.
-        depot: Where it is. Shape: (2,).
-        places: Where customers are. Shape: (N, 2).
+        name: Name of the instance.
+        names: Names of the depot and the customers, in order.
+        depot: Position of the depot. Shape: (2,).
+        places: Positions of the customers. Shape: (N, 2).
         demand: Shape: (N,), int64.
         capacity: Of a vehicle.
-        windows: When service begins at the earliest and at the latest. Shape: (N, 2).
-        service: How long each customer is served. Shape: (N,).
-        has_windows: Whether there are windows at all.
-        vehicles: How many there are.
-        day: How long the day is.
+        windows: Earliest and latest beginning of service. Shape: (N, 2).
+        service: Duration of service of each customer. Shape: (N,).
+        has_windows: True if there are time windows.
+        vehicles: Number of vehicles.
+        day: Length of the day.
         parts: Distances are multiples of 1 / parts; 0: they are not rounded.
-        half: What is added before rounding down: 0.5 rounds to the nearest.
+        half: Number added before rounding down; 0.5 rounds to the nearest.
         ways: Distances, where the file lists them. Shape: (N + 1, N + 1), the depot first.
     """
 

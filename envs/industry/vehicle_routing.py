@@ -79,7 +79,7 @@ class VehicleRoutingRows(CompiledRows):
         num_envs: The number of rows R; None: 1.
         seed: Seeds all rows.
         copies: So many rows, one after the other, get the same instances.
-        threads: How many threads share the rows.
+        threads: Number of threads that share the rows.
         customers, vehicles, capacity, windows, requests, day, instance, starts: See
             ``VehicleRouting``.
 
@@ -178,10 +178,10 @@ class VehicleRoutingRows(CompiledRows):
             places: Of customers. Shape: (R, customers, 2).
             demands: Shape: (R, customers).
             depots: Shape: (R, 2).
-            known: When each customer becomes known. Shape: (R, customers), or a number for all.
-            windows: When service begins at the earliest and at the latest. Shape: (R, customers,
+            known: Time at which customers become known. Shape: (R, customers), or a number for all.
+            windows: Earliest and latest beginning of service. Shape: (R, customers,
                 2), or a pair for all.
-            service: How long each customer is served. Shape: (R, customers), or a number for all.
+            service: Duration of service. Shape: (R, customers), or a number for all.
         """
         count = places.shape[1]
         times = np.minimum(np.broadcast_to(windows, places.shape), _NEVER)
@@ -716,11 +716,12 @@ class VehicleRouting(CompiledEnvironment):
         Kool, van Hoof and Welling, arXiv:1803.08475 (instances with one vehicle, no windows).
 
     Args:
-        customers: How many; or the least and the most, from which each episode draws.
+        customers: Number of customers; or the smallest and largest number, of which each episode
+            draws one.
         vehicles: The same. A vehicle may drive any number of tours. None: as many as the file of an
             instance says, else 1.
         capacity: Of a vehicle. None: 30, 40, 50 for 20, 50, 100 customers, and between.
-        windows: Whether each customer must be served within a time window.
+        windows: True if each customer must be served within a time window.
         requests: The share of the customers that become known during the day, from 0 to 1.
         day: The length of the day, for windows and requests, in units of distance.
         instance: A file with an instance, which every episode plays: ``.vrp`` of CVRPLIB, text as

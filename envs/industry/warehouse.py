@@ -43,7 +43,7 @@ class WarehouseRows(CompiledRows):
         seed: Seeds all rows.
         copies: So many rows, one after the other, get the same orders, as long as they take the
             same decisions.
-        threads: How many threads share the rows.
+        threads: Number of threads that share the rows.
         robots, aisles, shelves, stations, chargers, room, waiting, lines, battery, charge, ticks:
             See ``Warehouse``.
 
@@ -578,10 +578,11 @@ class Warehouse(CompiledEnvironment):
         Our own.
 
     Args:
-        robots: How many; or the least and the most, from which each episode draws.
+        robots: Number of robots; or the smallest and largest number, of which each episode draws
+            one.
         aisles: Between shelves, one way up and down by turns.
         shelves: The length of an aisle.
-        stations: Where items are handed over, below.
+        stations: Number of stations below the shelves, for handing items over.
         chargers: Above.
         room: Items that a robot carries.
         waiting: Orders that wait at any time.

@@ -81,7 +81,7 @@ def make_floor_plan(aisles: int, shelves: int, stations: int, chargers: int) -> 
     """Aisles from bottom to top between shelves, one way up and down by turns, and two ways across.
 
     Args:
-        aisles: How many, at least 2: one way only would have no way back.
+        aisles: Number of aisles, at least 2, because each is one-way.
         shelves: The length of an aisle in cells.
         stations: Along the lower edge, from the left.
         chargers: Along the upper edge, from the left.

@@ -42,24 +42,24 @@ class Combat:
     Damage is ``least + gain * level / top_gain``, rounded down.
 
     Args:
-        combat: Whether agents attack.
+        combat: True if agents attack.
         melee_reach: The greatest Chebyshev distance of a target.
-        range_reach: That of range.
-        mage_reach: That of mage.
+        range_reach: The same for range.
+        mage_reach: The same for mage.
         melee_least: The damage of a hit before levels.
-        range_least: That of range.
-        mage_least: That of mage.
-        melee_gain: What levels add to it.
-        range_gain: That of range.
-        mage_gain: That of mage.
+        range_least: The same for range.
+        mage_least: The same for mage.
+        melee_gain: Damage of melee added by levels.
+        range_gain: Damage of range added by levels.
+        mage_gain: Damage of mage added by levels.
         top_gain: The level that adds all of it.
         hit_chance: The probability of a hit between equals.
         hit_levels: So many levels of the attacker's style above the target's defence add 1 to it.
-        pilfering: Whether a hit takes food and water.
+        pilfering: True if a hit takes food and water.
         freezing: The freeze that a hit of mage sets; all but the last tick of it lose a move.
         style_experience: The attacker's experience of the style for each point of damage.
         defence_experience: The target's.
-        constitution_experience: That of both.
+        constitution_experience: The experience of constitution of both.
     """
 
     combat: bool = setting(True)

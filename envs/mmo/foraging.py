@@ -40,15 +40,15 @@ class Foraging:
     """The settings of this system.
 
     Args:
-        foraging: Whether agents eat, drink, heal and starve.
+        foraging: True if agents eat, drink, heal and starve.
         thirst: The water that a tick takes.
         hunger: The food that a tick takes.
         gathered: The share of a skill's level that is drunk or eaten at once.
         healed: The share of the level of constitution that a tick heals.
         starved: The health that a tick without food, or without water, takes.
         regrowth: The probability that a harvested forest has grown again after a tick.
-        forage_experience: That of each unit that is drunk or eaten.
-        random_order: Whether drinking, eating and healing come in a new random order each time, as
+        forage_experience: Experience for each unit that is drunk or eaten.
+        random_order: True if drinking, eating and healing come in a new random order each time, as
             in version 1.3; otherwise in this one.
     """
 

@@ -62,7 +62,7 @@ class Observing:
 
     Args:
         radius: The tiles that they see to each side.
-        death_reward: What the death of an agent is worth to it.
+        death_reward: Reward of an agent for its death.
     """
 
     radius: int = setting(7, 1, 64)

@@ -71,7 +71,7 @@ def with_visits(picture: Picture, visits: npt.ArrayLike) -> Picture:
 
     Args:
         picture: Of a map, as ``draw_map`` makes it.
-        visits: How often each population was on each tile. Shape: (populations, height, width).
+        visits: Visits of each population to each tile. Shape: (populations, height, width).
     """
     total = np.asarray(visits, np.float64).sum(0)
     return with_heat(picture, np.where(total > 0, np.log1p(total), np.nan))
@@ -82,7 +82,7 @@ def with_populations(picture: Picture, visits: npt.ArrayLike) -> Picture:
 
     Args:
         picture: Of a map, as ``draw_map`` makes it.
-        visits: How often each population was on each tile. Shape: (populations, height, width).
+        visits: Visits of each population to each tile. Shape: (populations, height, width).
     """
     own = np.asarray(visits, np.float64)
     total = own.sum(0)
@@ -99,7 +99,7 @@ def values_over_map(
     Args:
         rows: ``MmoRows``; the map is that of its first world as it is. All worlds are changed.
         value: Returns the value of each frame.
-        seat: Whose view it is, and so of which population.
+        seat: Seat whose view is drawn, which determines the population.
 
     Returns:
         NaN elsewhere. Shape: (height, width).

@@ -30,9 +30,9 @@ class Progression:
     """The settings of this system.
 
     Args:
-        progression: Whether skills grow.
+        progression: True if skills grow.
         forager_level: The level of fishing, hunting and constitution at birth.
-        fighter_level: That of melee, range, mage and defence.
+        fighter_level: First level of melee, range, mage and defence.
     """
 
     progression: bool = setting(True)

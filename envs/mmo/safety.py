@@ -23,7 +23,7 @@ class Safety:
 
     Args:
         immunity: So many updates protect a newcomer from all attacks.
-        wilderness: Whether attacks need levels that differ at most by the smaller wilderness of
+        wilderness: True if attacks need levels that differ at most by the smaller wilderness of
             the two, as on the large map.
         safe_distance: The wilderness is -1 so near to its centre.
         wilderness_step: It grows by 1 in so many tiles.

@@ -35,7 +35,7 @@ class Spawning:
     """The settings of this system.
 
     Args:
-        agents: How many can live at once: the seats of the world.
+        agents: Largest number of agents that live at once, the seats of the world.
         populations: Into so many populations seats are divided: seat i is of population i modulo
             this number.
     """

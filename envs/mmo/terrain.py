@@ -49,12 +49,12 @@ class Terrain:
         map: ``small``: agents come in at the edge and forage inwards; ``large``: they come in at
             the centre, and outwards there is more to find.
         first_map: The first map of those that worlds draw theirs from, 0 to 23.
-        maps: How many maps these are.
+        maps: Number of maps.
         size: The side of a map with its lava; 0: 80 of a small one, 144 of a large one.
         border: The lava on each side.
         tiles: A map of one's own instead. Shape: (height, width), of the numbers of ``TILES``; at
             least ``radius`` + 1 tiles of lava, water or stone on each side.
-        spawns: Where newcomers come in, as (row, column) pairs. None: on the ring just within the
+        spawns: Places of newcomers, as (row, column) pairs. None: on the ring just within the
             lava, or at the centre of the large map.
     """
 
@@ -115,7 +115,7 @@ def make_map(number: int, size: int = 80, border: int = 9, is_large: bool = Fals
         number: 0 to 23.
         size: The side, with the lava.
         border: The lava on each side.
-        is_large: Whether it has more to find outwards.
+        is_large: True if there is more to find further out.
 
     Raises:
         EnvConfigError: The package opensimplex is missing.

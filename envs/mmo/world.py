@@ -219,7 +219,7 @@ class MmoRows(CompiledRows):
     Args:
         num_envs: The number of rows R, a multiple of ``agents``; None: those of one world.
         seed: Seeds all worlds.
-        threads: As in ``CompiledRows``.
+        threads: See ``CompiledRows``.
         settings: Those of ``settings_type``.
 
     Attributes:

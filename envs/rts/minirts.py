@@ -440,7 +440,7 @@ def attacker_of(w: Any, player: int) -> int:
 
 @copied
 def _intruder(w: Any, player: int, base: int, resource: int) -> int:
-    """Whom to defend against: who has done damage, else who is near; or -1."""
+    """Return the enemy to defend against: one that has done damage, or one that is near, or -1."""
     p = w.places
     enemy = attacker_of(w, player)
     if enemy < 0:

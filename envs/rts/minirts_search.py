@@ -189,13 +189,13 @@ class MiniRtsSearch:
 
     Args:
         rows: The rows that it plays, which it looks into.
-        visits: How often each tree is walked through for a decision.
+        visits: Number of visits of each tree for a decision.
         trees: So many trees are grown for each decision, and their counts are added up (root
             parallelization); the action with the most visits is taken.
-        threads: How many threads share the trees.
-        opponent: Who is thought to play the other side: ``random``, ``simple``, ``hit_n_run``;
+        threads: Number of threads that share the trees.
+        opponent: Assumed player of the other side: ``random``, ``simple``, ``hit_n_run``;
             None: whoever does.
-        playout: Who plays this side from a leaf on: one of the same.
+        playout: Player of this side after a leaf, one of the same.
         horizon: After so many ticks of a playout its value is the share of material; None: games
             are played to their end.
         exploration: The constant of UCB1.
@@ -203,7 +203,7 @@ class MiniRtsSearch:
 
     Attributes:
         seconds: Spent in all decisions so far.
-        decisions: How many there have been.
+        decisions: Number of decisions so far.
 
     Raises:
         EnvConfigError: Numbers or players that there are not.

@@ -37,23 +37,23 @@ class UnitKind:
     """The numbers of one kind of unit.
 
     Args:
-        name: What it is called.
-        cost: What its player pays for it.
+        name: Name of the type.
+        cost: Price for its player.
         hp: Hit points at first.
-        defence: What is taken off each damage.
+        defence: Number subtracted from each damage.
         speed: Cells per tick.
         attack: Damage of a hit, before defence.
         range: Of its weapon, in cells; more than 1 shoots bullets.
-        vision: How many cells it sees, counted along the axes.
+        vision: Number of cells that it sees, counted along the axes.
         attack_ticks: Ticks from one shot to the next.
         gather_ticks: Ticks to take a load off a resource.
         build_ticks: Ticks to build anything.
-        commands: What it may be told to do.
+        commands: Commands that it accepts.
         builds: The kinds that it can build.
-        is_building: Whether it finishes one command before it takes another.
-        is_resource: Whether loads are gathered from it.
-        is_store: Whether its player's loads are brought to it.
-        is_known: Whether the enemy knows from the beginning where it stands.
+        is_building: True if it finishes one command before it takes another.
+        is_resource: True if loads are gathered from it.
+        is_store: True if its player's loads are brought to it.
+        is_known: True if the enemy knows its place from the beginning.
     """
 
     name: str
@@ -82,10 +82,10 @@ class Rules:
     Args:
         kinds: Its kinds of units; their order is that of the numbers that stand for them.
         size: Cells from left to right and from top to bottom.
-        max_tick: When the game ends, whatever has happened.
+        max_tick: Time at which the game ends in any case.
         resource: The money of each player at first.
         most_units: The most units that each player can have at a time.
-        has_walls: Whether the map has walls, between which plans count near bodies only.
+        has_walls: True if the map has walls, between which plans count near bodies only.
         extra_commands: Names of durative commands that only this game has.
 
     Raises:

@@ -233,9 +233,9 @@ def play_on(
         game: The number of the game.
         reward: Filled with the reward of each seat.
         obey: ``(g, game, w, seat)`` does what an asked seat has chosen.
-        act: As in ``begin_match``.
-        tick: As in ``begin_match``.
-        note: As in ``begin_match``.
+        act: See ``begin_match``.
+        tick: See ``begin_match``.
+        note: See ``begin_match``.
         asks: ``(g, game, seat)`` returns True if a seat must decide now.
         mark: ``(w, player, marks)`` notes at most three numbers before the step.
         gain: ``(g, w, player, marks)`` returns the reward of the step, without that of the end.
@@ -343,9 +343,9 @@ def seating(
 
     Args:
         kinds: The table of kinds.
-        lists: As in ``note_units``.
-        order: As ``ordering`` returns it.
-        is_possible: As ``ordering`` returns it. The first order does nothing, and always is.
+        lists: See ``note_units``.
+        order: Result of ``ordering``.
+        is_possible: Result of ``ordering``. The first order does nothing, and is always possible.
     """
 
     @called
@@ -421,7 +421,7 @@ def orders_game(
             order of the lists; or all that the kit needs of it.
         reset: A function that calls ``begin_match``.
         resolve: A function that calls ``play_on``.
-        global_features: As in ``CompiledGame``.
+        global_features: See ``CompiledGame``.
         orders: The names of the orders, the first of which does nothing; none: ``more`` has the
             actions.
         more: Other arguments of ``CompiledGame``; ``state`` is added to the fields of all games.

@@ -392,9 +392,9 @@ class TowerDefenceRows(WorldRows):
     Args:
         num_envs: The number of rows R; None: one.
         seed: Seeds all rows.
-        frame_skip: As in ``TowerDefence``.
-        max_tick: As in ``TowerDefence``.
-        threads: How many threads share the rows.
+        frame_skip: See ``TowerDefence``.
+        max_tick: See ``TowerDefence``.
+        threads: Number of threads that share the rows.
     """
 
     rules = TOWER_DEFENCE
@@ -461,7 +461,7 @@ class TowerDefence(StrategyEnvironment):
 
     Args:
         frame_skip: Every how many ticks the defender acts.
-        max_tick: When the defender has won.
+        max_tick: Time at which the defender has won.
 
     Raises:
         EnvConfigError: Settings that there are not.

@@ -54,7 +54,7 @@ class ShownUnit:
         command: The number of what it does; 0: nothing.
         target: The slot of the unit that the command concerns, or -1.
         builds: The kind that it builds, or None.
-        to: Where the command leads; (-1, -1): nowhere.
+        to: Target of the command; (-1, -1) without one.
     """
 
     player: int

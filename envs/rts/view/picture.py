@@ -45,8 +45,8 @@ def draw_map(view: MapView, player: int | None = None, cell: int = 24, **_: Any)
 
     Args:
         view: The game.
-        player: Whose fog is drawn: cells that this player does not see are grey, and enemies there
-            hollow; None: there is no fog.
+        player: Player whose fog is drawn: cells that this player does not see are grey, and
+            enemies there are hollow; None draws no fog.
         cell: Pixels of a cell.
 
     Returns:
