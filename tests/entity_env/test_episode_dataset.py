@@ -111,7 +111,7 @@ def test_files_that_do_not_go_together_are_refused(paths, tmp_path):
         EpisodeDataset([paths[0], tmp_path / "other"])
     with pytest.raises(RecordingError, match="no files"):
         EpisodeDataset([])
-    with pytest.raises(RecordingError, match="no list"):
+    with pytest.raises(RecordingError, match="not a list"):
         EpisodeDataset(paths[0])
     with pytest.raises(SettingError):
         EpisodeDataset(paths, readers=0)

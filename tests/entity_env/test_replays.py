@@ -95,7 +95,7 @@ def test_another_game_is_noticed(tmp_path):
         list(Replay.read(path).play())
     last = json.loads(lines[-1])
     path.write_text("\n".join([*lines[:-1], json.dumps({**last, "seen": 1})]) + "\n")
-    with pytest.raises(RecordingError, match="differs from step 5 on"):
+    with pytest.raises(RecordingError, match="recorded one from step 5 on"):
         list(Replay.read(path).play())
 
 
