@@ -3,6 +3,7 @@
     python -m benchmarks.work job_shop runs/a runs/b [--samples 64] [--sizes 15x15 20x15]
     python -m benchmarks.work job_shop runs/a --instances FILE ...
     python -m benchmarks.work dynamic [runs/d] [--set breakdowns=0.1 setups=0.5]
+    python -m benchmarks.work shops [--shops joinery] [--minutes 5]
     python -m benchmarks.work routing runs/c [--customers 20 50 100] [--reference 10]
     python -m benchmarks.work warehouse [runs/e] [--robots 4 8 12 16 20]
     python -m benchmarks.work speed runs/a [--plot FILE]
@@ -18,11 +19,12 @@ import argparse
 
 import torch
 
-from benchmarks.work import dynamic, job_shop, routing, service, speed, warehouse
+from benchmarks.work import dynamic, job_shop, routing, service, shops, speed, warehouse
 
 TASKS = {
     "job_shop": job_shop,
     "dynamic": dynamic,
+    "shops": shops,
     "routing": routing,
     "warehouse": warehouse,
     "speed": speed,

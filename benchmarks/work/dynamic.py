@@ -7,6 +7,7 @@ weight. The difference to the best rule is that of the means.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,10 @@ import yaml
 from ragged_envs.industry.job_shop import JobShopRows
 from ragged_envs.industry.job_shop_scripts import RULES
 
-from benchmarks.work.play import load_runs, rules_of, spread, values_by, values_of
+from benchmarks.work.play import F64, load_runs, rules_of, spread, values_by, values_of
+from ppo_trainer.runs.load_run import LoadedRun
 
-__all__ = ["add_arguments", "run"]
+__all__ = ["DYNAMIC", "add_arguments", "late_by", "run", "streams_of"]
 
 DYNAMIC = (
     "first_come", "shortest_processing_time", "weighted_shortest_processing_time",
@@ -41,19 +43,26 @@ def run(given: argparse.Namespace) -> None:
         key: yaml.safe_load(value) for key, _, value in (s.partition("=") for s in given.set)
     }
     settings: dict[str, Any] = {"jobs": given.jobs, "machines": given.machines, **changes}
-
-    def streams(**rules: bool) -> JobShopRows:
-        return JobShopRows(given.streams, seed=4242, arrivals=True, **rules, **settings)
-
     print("player | weighted tardiness")
     best = np.inf
     for name in DYNAMIC:
-        found = values_by(RULES[name], streams(), "tardiness")
+        found = values_by(RULES[name], streams_of(given.streams, settings), "tardiness")
         best = min(best, found.mean())
         print(f"{name} | {spread(found)}", flush=True)
     for own in load_runs(given.runs):
-        found = values_of(own, streams(**rules_of(own)), "tardiness", greedy=True)
+        found = late_by(own, given.streams, settings)
         less = 100 * (1 - found.mean() / best)
         print(
             f"{own.run.path.name}, greedy | {spread(found)} | {less:.1f}% less than the best rule"
         )
+
+
+def streams_of(count: int, settings: Mapping[str, Any]) -> JobShopRows:
+    """The same streams for everybody, a row for each."""
+    return JobShopRows(count, seed=4242, arrivals=True, **settings)
+
+
+def late_by(own: LoadedRun, count: int, settings: Mapping[str, Any]) -> F64:
+    """The weighted tardiness that a network reaches in each stream. Shape: (count,)."""
+    rows = streams_of(count, {**settings, **rules_of(own)})
+    return values_of(own, rows, "tardiness", greedy=True)

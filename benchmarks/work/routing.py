@@ -23,6 +23,8 @@ __all__ = ["add_arguments", "run", "turned"]
 
 I64 = npt.NDArray[np.int64]
 _SYMMETRIES = 8
+_PARTS = 10_000
+"""The parts of a unit of distance that the reference counts in: it takes whole numbers."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -158,7 +160,10 @@ def _pyvrp(depot: F64, places: F64, demand: I64, capacity: int, seconds: float) 
     except ImportError:
         raise SystemExit("--reference needs PyVRP: pip install 'ragged-rl[work]'") from None
     points = np.vstack([depot, places])
-    ways = np.rint(1e6 * np.hypot(*(points[:, None] - points[None]).transpose(2, 0, 1))).astype(int)
+    # Finer, the ways outweigh what PyVRP lets an overloaded vehicle cost at most.
+    ways = np.rint(_PARTS * np.hypot(*(points[:, None] - points[None]).transpose(2, 0, 1))).astype(
+        int
+    )
     model = Model()
     nodes = [model.add_location(x, y) for x, y in points]
     model.add_depot(nodes[0])
@@ -168,7 +173,7 @@ def _pyvrp(depot: F64, places: F64, demand: I64, capacity: int, seconds: float) 
     for here, row in zip(nodes, ways, strict=True):
         for there, way in zip(nodes, row, strict=True):
             model.add_edge(here, there, distance=int(way))
-    return float(model.solve(MaxRuntime(seconds), seed=1, display=False).cost() / 1e6)
+    return float(model.solve(MaxRuntime(seconds), seed=1, display=False).cost() / _PARTS)
 
 
 def turned(points: F64, symmetry: int) -> F64:
