@@ -1,4 +1,4 @@
-"""The layers that a chain can be made of (``chain.py``), but for the embedding."""
+"""The layers of a chain (``chain.py``), except the embedding."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class ReluLinear:
 
 @dataclass(frozen=True, eq=False)
 class Norm:
-    """LayerNorm: gain and bias (D,); the first ``before`` rows are not for it, and stay."""
+    """LayerNorm: gain and bias (D,); the first ``before`` rows are returned unchanged."""
 
     weights: Sequence[Tensor]
     before: int = 0
@@ -82,13 +82,13 @@ class Block:
     """A pre-norm transformer block with ReLU.
 
     Args:
-        frames: Which rows belong together.
-        heads: H.
+        frames: Description of the frames.
+        heads: Number of heads H.
         weights: Gain and bias of the first norm; weight (3 * D, D) and bias of queries, keys and
             values; weight (D, D) and bias of the output; gain and bias of the second norm; weight
             (M, D) and bias, and weight (D, M) and bias of the MLP.
-        reading: Given, the result is the mean of each frame's rows (B, D), then the rows that are
-            read. The fewer they are, the less the block has to do.
+        reading: If given, the result is the mean of each frame's rows (B, D), then the rows that
+            are read. Fewer of them take less time.
     """
 
     frames: Frames
@@ -101,7 +101,7 @@ class Block:
         (rows, dim), size = x.shape, len(weights[9])
         if rows != self.frames.num_rows:
             raise ShapeError(
-                "the rows are not those of the frames",
+                "the rows do not fit the frames",
                 expected=f"({self.frames.num_rows}, D)",
                 received=tuple(x.shape),
             )
@@ -149,7 +149,7 @@ class Block:
         if self.reading is None:
             return torch.empty_like(x)
         y, frames = x.new_empty(self.reading.num_results, x.shape[1]), self.reading.num_frames
-        y[:frames] = 0  # means are added to
+        y[:frames] = 0  # the kernel adds to the means
         return y
 
     def _places(self) -> npt.NDArray[np.int64]:
@@ -195,16 +195,16 @@ def _beside_attention(dim: int, size: int) -> int:
 
 
 _EVERY_ROW = np.empty(0, np.int64)
-"""The places of a block that is not the last one."""
+"""The places of any block except the last one."""
 _NOTHING_KEPT = (np.empty(0, np.float32),) * 5
-"""Empty arrays in the place of what a backward pass would need."""
+"""Empty arrays, passed if there is no backward pass."""
 
 
 def _check_shapes(weights: Arrays, *expected: tuple[int, ...]) -> None:
-    """Check the shapes of weights: with others, kernels would use memory that is not theirs.
+    """Check the shapes of weights, because kernels would read or write beyond their memory.
 
     Raises:
-        ShapeError: Weights that somebody has put there.
+        ShapeError: A weight that was replaced has another shape.
     """
     received = tuple(weight.shape for weight in weights)
     if received != expected:

@@ -1,7 +1,7 @@
-"""The frames of a batch shared among threads, on the CPU.
+"""The distribution of a batch's frames among threads, on the CPU.
 
-Kernels give up Python's lock while they run. Torch's own threads are another matter: between two
-operations they wait in busy loops, on the cores that these need.
+Kernels release Python's lock while they run. Torch's own threads are different: between two
+operations they wait in busy loops, on the cores that these threads need.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["get_threads", "set_threads", "shares", "together"]
 
 LEAST = 20_000_000
-"""Multiplications, less than half a millisecond. A thread takes up to 0.15 ms to wake up: for
-fewer of them it does not pay."""
+"""Minimum number of multiplications of a thread, less than half a millisecond. A thread takes up to
+0.15 ms to wake up, so that a smaller number would not be faster."""
 _threads = 1
 _Queue = SimpleQueue[Any]
 
@@ -32,8 +32,8 @@ _Queue = SimpleQueue[Any]
 def set_threads(number: int) -> None:
     """Set the number of threads that share a batch on the CPU, if it is large enough.
 
-    The last digits of weights' gradients depend on the number. ``torch.set_num_threads(1)`` beside
-    it leaves the cores to these threads.
+    The last digits of weights' gradients depend on the number. Also call
+    ``torch.set_num_threads(1)``, which leaves the cores to these threads.
     """
     global _threads
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:
@@ -52,10 +52,10 @@ def shares(plan: Plan, dim: int, beside: int) -> list[Plan]:
     """Return a plan in consecutive parts of nearly equal work, one for each thread.
 
     Args:
-        plan: Of the whole batch. The parts know all its frames, but have only some of its groups.
-        dim: D, the width of the rows.
-        beside: What a row costs beside attention, which takes 2 * D multiplications for each row
-            that it attends to: as much as so many rows more.
+        plan: Plan of the whole batch. Each part contains all frames, but only some of the groups.
+        dim: Width D of the rows.
+        beside: Cost of a row outside of attention, in rows that a row attends to. Attention takes 2
+            * D multiplications for each of them.
     """
     most = 2 * dim * int(plan.starts[-1]) * (beside + plan.longest)
     if min(_threads, most // LEAST) <= 1:
@@ -65,7 +65,7 @@ def shares(plan: Plan, dim: int, beside: int) -> list[Plan]:
     work = 2 * dim * np.diff(begins) * (beside + lengths)
     total = int(work.sum())
     parts = max(1, min(_threads, total // LEAST))
-    # A group goes where its middle falls.
+    # A group belongs to the part that contains its middle.
     middles = np.cumsum(work) - work // 2
     cuts = np.searchsorted(middles, total * np.arange(1, parts) // parts)
     ends = np.unique([0, *cuts, len(work)]).tolist()
@@ -83,8 +83,8 @@ def _part(plan: Plan, first: int, end: int) -> Plan:
 def together(function: Callable[..., None], *arguments: Sequence[Any]) -> None:
     """Call ``function`` with the first of all ``arguments``, the second ..., all at the same time.
 
-    The last call is made in this thread. Returns when all are done (but for Ctrl-C, which comes at
-    once), even where one fails; then its error is raised. ``function`` must not come back here.
+    The last call runs in this thread. Returns when all are done, even if one raises an error, which
+    is raised then; only Ctrl-C returns at once. ``function`` must not call this function.
     """
     *others, own = zip(*arguments, strict=True)
     if not others:
@@ -103,13 +103,13 @@ def together(function: Callable[..., None], *arguments: Sequence[Any]) -> None:
 
 
 class _Workers:
-    """Threads that end with the program: an executor would refuse work before its end."""
+    """Threads that end with the program; an executor would refuse work shortly before its end."""
 
     def __init__(self) -> None:
         self._tasks, self._threads, self._lock = _Queue(), 0, threading.Lock()
 
     def tasks(self, threads: int) -> _Queue:
-        """Return the queue from which at least so many threads take their work."""
+        """Return the queue of tasks, after starting at least so many threads."""
         with self._lock:
             while self._threads < threads:
                 work = threading.Thread(target=_serve, args=(self._tasks,), daemon=True)
@@ -127,7 +127,7 @@ def _serve(tasks: _Queue) -> None:
         except BaseException as failure:
             error = failure
         done.put(error)
-        # Until the next task comes, these would keep its arrays alive.
+        # Otherwise these names would keep arrays in memory until the next task.
         del function, values, done, error
 
 
@@ -139,5 +139,5 @@ def _begin_anew() -> None:
     _workers = _Workers()
 
 
-if hasattr(os, "register_at_fork"):  # in which threads do not come along
+if hasattr(os, "register_at_fork"):  # threads do not exist in a forked process
     os.register_at_fork(after_in_child=_begin_anew)

@@ -1,3 +1,3 @@
-"""Kernels of a GPU."""
+"""Triton kernels for GPUs."""
 
 __all__: list[str] = []

@@ -1,4 +1,4 @@
-"""Attention within frames in Triton, as an operation of autograd; it asks the device nothing."""
+"""Attention within frames in Triton, as an operation of autograd that never waits for the GPU."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ragged_net.compiled.first_order import once_differentiable
 __all__ = ["WIDEST", "Spans", "Tiles", "attention", "available", "choose_tiles"]
 
 WIDEST = 128
-"""The widest head; of wider ones a tile leaves the registers."""
+"""The widest head; the tiles of wider ones do not fit the registers."""
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,9 @@ class Spans:
     """The frame of each row.
 
     Args:
-        starts: (N,) int32: the first row of the frame.
-        ends: (N,) int32: the row behind its last one.
-        mean: The mean length of the frames, for the choice of tiles.
+        starts: First row of the frame. Shape: (N,), int32.
+        ends: Row after its last one. Shape: (N,), int32.
+        mean: Mean length of the frames, for the choice of tiles.
     """
 
     starts: Tensor
@@ -39,9 +39,9 @@ class Spans:
 
     @classmethod
     def of(cls, offsets: Tensor, rows: int) -> Spans:
-        """Return the spans of frames with ``offsets`` (B + 1,), computed where they are."""
+        """Return the spans of frames with ``offsets`` (B + 1,), computed on their device."""
         numbers = torch.arange(rows, device=offsets.device)
-        # The last frame that begins there: those before it are empty.
+        # The last frame that begins at the row, because empty frames begin there, too.
         frames = torch.searchsorted(offsets, numbers, right=True) - 1
         short = offsets.to(torch.int32)
         starts, ends = short.index_select(0, frames), short.index_select(0, frames + 1)
@@ -50,12 +50,12 @@ class Spans:
 
 @dataclass(frozen=True)
 class Tiles:
-    """The sizes in which kernels work.
+    """The sizes of the work of a kernel's programs.
 
     Args:
-        rows: Rows of a program.
-        others: Rows that it compares them with at once.
-        warps: The warps of a program.
+        rows: Number of rows of a program.
+        others: Number of rows that they are compared with at once.
+        warps: Number of warps of a program.
     """
 
     rows: int
@@ -66,8 +66,8 @@ class Tiles:
 def choose_tiles(dtype: torch.dtype, width: int, mean: float) -> Tiles:
     """Return the tiles for heads of this ``width``, in frames of ``mean`` length.
 
-    Small tiles waste few products on rows of other frames. Large ones read keys less often, and
-    must fit the registers.
+    Small tiles compute fewer products with rows of other frames. Large ones read keys less often,
+    but must fit the registers.
     """
     if mean <= 24:
         return Tiles(16, 16, 1 if width <= 32 else 2 if width <= 64 else 4)
@@ -77,7 +77,7 @@ def choose_tiles(dtype: torch.dtype, width: int, mean: float) -> Tiles:
 
 
 def available(device: torch.device) -> bool:
-    """Return True if kernels may run on ``device``; a GPU where they cannot is warned of once."""
+    """Return True if kernels may run on ``device``; warn once of a GPU on which they cannot."""
     if torch.compiler.is_compiling() or compiled.torch_is_wanted():
         return False
     return _obstacle(device) is None
@@ -85,7 +85,7 @@ def available(device: torch.device) -> bool:
 
 @functools.cache
 def _obstacle(device: torch.device) -> str | None:
-    """Return why there are no kernels on ``device``; None where they run."""
+    """Return the reason why kernels cannot run on ``device``, or None if they can."""
     if device.type != "cuda":
         interprets = device.type == "cpu" and os.environ.get("TRITON_INTERPRET") == "1"
         return None if interprets and _triton_is_here() else f"no GPU: {device}"
@@ -100,7 +100,7 @@ def _why_not(device: torch.device) -> str | None:
         return "Triton is not installed (pip install triton)"
     if torch.version.hip is None and torch.cuda.get_device_capability(device) < (8, 0):
         return "Triton needs a card of compute capability 8.0 (Ampere) or newer"
-    try:  # drivers too old for its code, and machines without a C compiler, fail here
+    try:  # fails with a driver that is too old, or without a C compiler
         qkv = torch.zeros(1, 3, 1, 16, device=device)
         _run_forward(qkv, Spans.of(torch.tensor([0, 1], device=device), 1), None, learns=False)
         torch.cuda.synchronize(device)
@@ -125,12 +125,12 @@ def _kernels() -> ModuleType:
 
 
 def attention(qkv: Tensor, spans: Spans, hidden: Tensor | None = None) -> Tensor:
-    """Return qkv (N, 3, H, D) -> (N, H, D), N at least 1, D at most ``WIDEST``.
+    """Return the attention (N, H, D) of qkv (N, 3, H, D), with N at least 1, D at most ``WIDEST``.
 
     Args:
         qkv: float32, computed as exactly as in torch; bfloat16 or float16, added up in float32.
-        spans: Of its rows.
-        hidden: (N,) bool: rows that only hidden rows attend to. None: nothing is hidden.
+        spans: Spans of the rows.
+        hidden: Mask of rows that only hidden rows attend to; None hides nothing. Shape: (N,), bool.
     """
     qkv = qkv.contiguous()
     if torch.is_grad_enabled() and qkv.requires_grad:
@@ -174,7 +174,7 @@ def _run_forward(
     mixed = qkv.new_empty(rows, heads, width)
     log = qkv.new_empty(heads, rows if learns else 0, dtype=torch.float32)
     grid, scale, settings = _launch(qkv, spans, hidden)
-    shown = spans.starts if hidden is None else hidden  # a pointer that nobody follows
+    shown = spans.starts if hidden is None else hidden  # any pointer, which is not read
     with _device_of(qkv):
         _kernels().forward[grid](
             qkv, spans.starts, spans.ends, shown, mixed, log, rows, scale, LEARNS=learns, **settings
@@ -183,7 +183,7 @@ def _run_forward(
 
 
 def _device_of(tensor: Tensor) -> AbstractContextManager[object]:
-    """Return a context in which kernels run where a tensor is: Triton takes the current device."""
+    """Return a context for kernels on a tensor's device, because Triton takes the current one."""
     return torch.cuda.device(tensor.device) if tensor.is_cuda else nullcontext()
 
 
@@ -200,7 +200,7 @@ def _launch(
         "TILE": tiles.rows,
         "OTHERS": tiles.others,
         "HIDDEN": hidden is not None,
-        # Three products of halves for one of float32; AMD's cards multiply float32 itself.
+        # Three products of tf32 replace one of float32; cards of AMD multiply float32 directly.
         "PRECISION": "tf32x3" if torch.version.hip is None else "ieee",
         "num_warps": tiles.warps,
         "num_stages": 1,
