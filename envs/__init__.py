@@ -1,8 +1,8 @@
-"""Environments that come with the library, written against ``entity_env`` only.
+"""Environments that come with the library and depend on ``entity_env`` only.
 
-The folder is installed as ``ragged_envs`` (setup.py), for ``envs`` is what people call their own;
-its modules import each other relatively. Importing this package gives the environments their short
-names; their modules load when they are used.
+The folder is installed as ``ragged_envs`` (setup.py), because many projects have a folder ``envs``;
+its modules import each other relatively. Importing this package registers the short names of the
+environments; their modules are imported when they are used.
 """
 
 from entity_env.registry import register

@@ -1,4 +1,4 @@
-"""Pictures of board games: spaces, and whose piece of which size lies on each."""
+"""Pictures of board games, with spaces and pieces."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Space(NamedTuple):
 
     Args:
         x: Horizontal position of its middle, in spaces.
-        y: The same from top to bottom.
-        owner: The number of the player whose piece lies there; -1 for none.
+        y: Vertical position of its middle, from top to bottom.
+        owner: The number of the player whose piece is on the space; -1 without a piece.
         size: Part of the space that the piece fills, above 0 and up to 1.
         text: Text on the piece.
     """

@@ -1,4 +1,4 @@
-"""Checks of actions and saved states that small games read."""
+"""Checks of actions and saved states for small games."""
 
 from __future__ import annotations
 

@@ -57,12 +57,12 @@ class ConnectFour(SeatGame):
     """Two players drop discs into columns; four of a player's discs in a line win.
 
     Entities:
-        A ``Player``, who looks; seven ``Column`` [x, height, disc0, ..., disc5, own, other,
+        A ``Player``, the seat itself; seven ``Column`` [x, height, disc0, ..., disc5, own, other,
         own_above, other_above] with the ids ("Column", 0) to ("Column", 6). x is -3 for the
-        leftmost one, height the number of its discs. ``disc0`` is the lowest space: 0 is empty, 1
-        one's own disc, 2 the other's. ``own`` is the length, at most 4, of the longest line that
-        one's own disc would make if it were dropped there, ``other`` that of the other's; so do
-        ``own_above`` and ``other_above`` for the space above it; 0 where there is no space.
+        leftmost column, height the number of its discs. ``disc0`` is the lowest space: 0 is empty,
+        1 the seat's own disc, 2 the opponent's. ``own`` is the length, at most 4, of the longest
+        line that the seat's disc would make in this column, ``other`` that of the opponent's disc;
+        ``own_above`` and ``other_above`` are those for the space above it; 0 without a space.
     Actions:
         ``Drop``: the player selects a column that is not full.
     Reward:

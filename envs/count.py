@@ -32,8 +32,8 @@ _PLAYER = ("Player",)
 class Count(OneStepGame):
     """A player says how many beans there are.
 
-    Beans have no features: nothing but their number can be seen. A network that attends to them
-    sees an average, in which many beans weigh more against the player itself than few.
+    Beans have no features: only their number can be observed. Attention computes an average over
+    beans and the player, in which the weight of the beans grows with their number.
 
     Entities:
         0 to 9 ``Bean`` and a ``Player``, all without features. The id of the player is "Player";
@@ -46,8 +46,8 @@ class Count(OneStepGame):
     End:
         After one step. The last observation has the metric ``win``, 1.0 or 0.0.
     Randomness:
-        The number of beans, each as likely as any other. Unless all or one choice is allowed also a
-        permutation of the 9 wrong numbers, of which the first are allowed.
+        The number of beans, uniformly distributed. Unless all choices or one are allowed, also a
+        permutation of the 9 wrong numbers, the first of which are allowed.
     Source:
         After an Entity Gym example (github.com/entity-neural-network/entity-gym).
 

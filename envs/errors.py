@@ -1,4 +1,4 @@
-"""The mistake that environments in this package report beside those of ``entity_env``."""
+"""The error class of environments in this package, besides those of ``entity_env``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["EnvConfigError", "check_flag", "check_number", "check_span", "check_
 
 
 class EnvConfigError(EntityEnvError):
-    """An environment parameter of the wrong type, or one that leaves no game to play."""
+    """An environment parameter of the wrong type, or one that makes the game impossible."""
 
 
 def check_flag(name: str, value: Any) -> bool:

@@ -37,8 +37,8 @@ MOST_ITEMS = 1_000
 class FillOrder(SmallGame):
     """A picker takes one item of each colour that is ordered, all in one step.
 
-    Items of one colour look the same, so that who decides on each item by itself takes both or
-    neither of two: each pick must know of those before.
+    Items of one colour have equal features. A policy that decides on each item independently would
+    take both or neither of two such items: each pick must depend on the picks before.
 
     Entities:
         ``Item`` [color], one ``Order`` [color] for each colour that is ordered, and a ``Picker``

@@ -43,9 +43,9 @@ _PLAYER = ("Player",)
 class FloorIsLava(SmallGame):
     """A player steps from its tile to the one neighbour that is high ground.
 
-    What matters is where tiles are beside the player. In a world of 2001 tiles their coordinates
-    differ by a thousandth of a deviation, which no network tells apart that reads them as numbers.
-    They are declared as positions, so that networks see offsets.
+    The positions of tiles relative to the player matter. In a world of 2001 tiles, coordinates of
+    neighbours differ by a thousandth of the standard deviation, which a network cannot distinguish
+    if it reads them as numbers. They are declared as positions, so that networks read offsets.
 
     Entities:
         ``Player`` [x, y], ``HighGround`` [x, y], ``Lava`` [x, y], x to the east, y to the north.

@@ -1,4 +1,4 @@
-"""Kuhn poker: three cards, one bet, and yet one must bluff."""
+"""Kuhn poker, a game with three cards and one bet, in which optimal play includes bluffing."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class KuhnPoker(PokerGame):
     """Two players get one of the cards jack, queen, king, and may bet one chip.
 
     Entities:
-        A ``Player`` [in_pot, to_call], who looks, with the id "me": the chips that it has put in,
-        and those that calling costs. A ``Card`` [public, rank], its own: public is 0, rank 0 for
-        the jack, 1 for the queen, 2 for the king. A ``Bet`` [round, number, own, action] for each
-        thing that has been done: round 0, its number in it, 1 for one's own, and which it was.
+        A ``Player`` [in_pot, to_call], the seat itself, with the id "me": the chips that it has put
+        in, and those that calling costs. A ``Card`` [public, rank], its own: public is 0, rank 0
+        for the jack, 1 for the queen, 2 for the king. A ``Bet`` [round, number, own, action] for
+        each earlier action: round 0, its number in the round, 1 for the seat's own, and the action.
     Actions:
         ``Bet``: Fold, Call, which is a check where nobody has bet, or Raise.
     Reward:
@@ -35,8 +35,8 @@ class KuhnPoker(PokerGame):
     Randomness:
         The cards.
     Source:
-        H. W. Kuhn, A simplified two-person poker, 1950. Perfect players win -1/18 chips a hand
-        where they begin.
+        H. W. Kuhn, A simplified two-person poker, 1950. In an equilibrium, the first player wins
+        -1/18 chips per hand.
     """
 
     def __init__(self) -> None:
@@ -63,10 +63,10 @@ def equilibrium(state: InfoState, bluff: float = 1 / 3) -> npt.NDArray[np.float6
 
 
 class BalancedPlayer:
-    """A player by ``equilibrium``: a function from an observation to actions.
+    """A scripted player that plays ``equilibrium``.
 
     Args:
-        seed: Seeds what it draws.
+        seed: Seed of its random numbers.
     """
 
     def __init__(self, seed: int = 0) -> None:

@@ -1,4 +1,4 @@
-"""Leduc poker: six cards, two rounds of bets, and a card on the table between them."""
+"""Leduc poker: six cards, two rounds of bets, and a public card between them."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ class LeducPoker(PokerGame):
     """Two players get one of six cards each, two jacks, two queens, two kings, and bet twice.
 
     A raise is 2 chips in the first round and 4 in the second, before which a card is revealed.
-    There are at most two raises in a round. Whoever has a pair with the card on the table wins,
-    else the higher card; equal cards share.
+    There are at most two raises in a round. A player with a pair with the card on the table wins,
+    otherwise the player with the higher card; players with equal cards share.
 
     Entities:
-        A ``Player`` [in_pot, to_call], who looks, with the id "me": the chips that it has put in,
-        and those that calling costs. ``Card`` [public, rank]: its own, and once it is revealed the
-        one on the table, whose ``public`` is 1; rank 0 for a jack, 1 for a queen, 2 for a king. A
-        ``Bet`` [round, number, own, action] for each thing that has been done: the round, its
-        number in it, 1 for one's own, and which it was.
+        A ``Player`` [in_pot, to_call], the seat itself, with the id "me": the chips that it has put
+        in, and those that calling costs. ``Card`` [public, rank]: its own, and once it is revealed
+        the one on the table, whose ``public`` is 1; rank 0 for a jack, 1 for a queen, 2 for a king.
+        A ``Bet`` [round, number, own, action] for each earlier action: the round, its number in the
+        round, 1 for the seat's own, and the action.
     Actions:
         ``Bet``: Fold, Call, which is a check where there is nothing to match, or Raise.
     Reward:

@@ -51,8 +51,8 @@ _VEHICLE = ("Vehicle",)
 class Minefield(SmallGame):
     """A vehicle drives to a target and around the mines on its way.
 
-    What matters is what lies ahead of the vehicle and beside it: the recipe gives the network
-    positions as the vehicle sees them (``net.translation``).
+    The positions of mines relative to the vehicle and its heading matter. The recipe transforms
+    positions in this way for the network (``net.translation``).
 
     Entities:
         ``Vehicle`` [x, y, direction], with the id "Vehicle"; ``Target`` [x, y]; ``Mine`` [x, y].
@@ -61,8 +61,8 @@ class Minefield(SmallGame):
     Actions:
         ``Drive``: turn by pi/8 to the left or to the right on the spot, or move 3 ahead.
     Reward:
-        1.0 for a step that ends at most 5 from the target, else 0.0. A mine that is as near
-        comes first.
+        1.0 for a step that ends at most 5 from the target, unless a mine is that near, too; else
+        0.0.
     End:
         At the target, or at most 5 from a mine. ``max_steps`` steps truncate the episode. The last
         observation has the metric ``win``, 1.0 or 0.0.

@@ -1,4 +1,4 @@
-"""MineSweeper in the dark: mines are seen only from nearby, and out of sight again afterwards.
+"""MineSweeper in the dark: mines are visible only while a robot is near.
 
 env = MineSweeperDark(width=6, height=6, nmines=5, nrobots=2, sight=2)
 observation = env.reset()
@@ -22,8 +22,8 @@ class MineSweeperDark(MineSweeper):
     """The game of ``MineSweeper``, in which robots see only the mines near one of them.
 
     Entities:
-        As in ``MineSweeper``, but for mines that are more than ``sight`` tiles away (Manhattan
-        distance) from every robot: those are left out. The others keep their ids.
+        As in ``MineSweeper``, without mines that are more than ``sight`` tiles away (Manhattan
+        distance) from every robot. The others keep their ids.
     Actions:
         As in ``MineSweeper``. Cannons select among the mines that are seen and the robots.
     Reward:

@@ -42,19 +42,19 @@ _DY = np.array([dy for _, dy in (*STEPS, (0, 0))])
 
 
 class MineSweeperVec(CompiledRows):
-    """R rows of MineSweeper, compiled; ``MineSweeper`` says what the game is.
+    """R rows of MineSweeper, compiled; see ``MineSweeper`` for the game.
 
     The random numbers are not those of ``MineSweeper``: the same seed gives other boards. Row i
     of a seed is the same in any number of rows.
 
     Args:
         num_envs: The number of rows R.
-        seed: Seeds all rows.
+        seed: Seed of all rows.
         threads: Number of threads that share the rows.
         settings: The arguments of ``MineSweeper``.
 
     Raises:
-        EnvConfigError: Settings that ``MineSweeper`` refuses.
+        EnvConfigError: A setting is not valid for ``MineSweeper``.
     """
 
     environment: ClassVar[type[Environment]] = MineSweeper

@@ -1,4 +1,4 @@
-"""MultiArmedBandit: of five arms one pays, always the same.
+"""MultiArmedBandit: one of five arms, always the same, gives a reward.
 
 env = MultiArmedBandit()
 observation = env.reset()
@@ -27,9 +27,9 @@ _MASKS = {"pull": GlobalCategoricalActionMask()}
 
 
 class MultiArmedBandit(SmallGame):
-    """Of five arms one pays, always the same.
+    """A game with five arms, of which always the same one gives a reward.
 
-    There are no entities: the network has nothing to go by but the step.
+    There are no entities: the only input of the network is the number of the step.
 
     Entities:
         None. The global feature ``step`` counts pulls, from 0.

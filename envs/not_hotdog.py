@@ -42,8 +42,8 @@ _PLAYER = ("Player",)
 class NotHotdog(OneStepGame):
     """A player says whether the other entity is a hotdog.
 
-    Entity types come and go from frame to frame, and so do their features; an action is declared
-    that nobody ever takes.
+    Entity types and their features differ from frame to frame, and one of the declared actions
+    never has an actor.
 
     Entities:
         A ``Player`` without features, and either an ``Object`` [is_hotdog] or a ``Hotdog`` without

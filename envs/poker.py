@@ -19,11 +19,11 @@ SEATS = ("first", "second")
 
 
 class PokerGame(SeatGame):
-    """A hand of poker for two; subclasses say by which rules, and describe what is seen.
+    """A hand of poker for two players; subclasses pass the rules.
 
     Args:
-        rules: Of the game.
-        names: The ranks' letters, from the lowest.
+        rules: Rules of the game.
+        names: Letters of the ranks, from the lowest.
     """
 
     _action_space = {"Bet": CategoricalActionSpace(ACTIONS)}

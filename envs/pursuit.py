@@ -1,4 +1,4 @@
-"""Pursuit: hunters catch runners among walls, see only what is near, and runners come back.
+"""Pursuit: hunters catch runners among walls, with limited sight, and runners come back.
 
 game = Pursuit(hunters=3, runners=3)
 seats = game.reset()
@@ -40,12 +40,12 @@ _MOST_LAYOUTS = 1000
 
 
 class Pursuit(SeatGame):
-    """A team of hunters catches a team of runners; who is caught comes back somewhere else.
+    """A team of hunters catches a team of runners; a caught runner comes back in another place.
 
     Entities:
-        ``Me`` [x, y, hunts, steps_left], who looks, with the id "me": its tile, whether it is a
-        hunter, and the steps until the end. Of the others only what is at most ``sight`` tiles away
-        in x and in y, as the way (x, y) to it: ``Hunter``, ``Runner``, ``Wall``.
+        ``Me`` [x, y, hunts, steps_left], the seat itself, with the id "me": its tile, 1 for a
+        hunter, and the steps until the end. ``Hunter``, ``Runner``, ``Wall`` [x, y] at most
+        ``sight`` tiles away in x and in y, as offsets.
     Actions:
         ``Move``: Stay, Right, Left, Up or Down; walls and the edge of the board are masked. All
         move at once, and may stand on one tile. A runner is caught that is on the tile of a hunter

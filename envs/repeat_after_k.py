@@ -36,8 +36,8 @@ _WAITING = CategoricalActionMask(actor_types=())
 class RepeatAfterK(SmallGame):
     """A player sees a symbol, and is asked for it k steps later.
 
-    Nothing that is there when the question comes says which one it was: without a memory all
-    symbols are as likely.
+    The observation with the question does not show the symbol: without a memory all symbols are
+    equally likely.
 
     Entities:
         A ``Player`` without features, whose id is "Player"; in the first observation of an episode

@@ -1,4 +1,4 @@
-"""RockPaperScissors: a throw against an opponent whom only the value function sees.
+"""RockPaperScissors: a throw against an opponent that only the value function sees.
 
 env = RockPaperScissors(cheat=True)
 observation = env.reset()
@@ -40,10 +40,10 @@ _PLAYER = ("Player",)
 
 
 class RockPaperScissors(OneStepGame):
-    """A throw against an opponent whom only the value function sees.
+    """A throw against an opponent that only the value function sees.
 
-    Blind, the best player throws paper, which wins half of the games. The value function knows
-    which ones: the reward of such a player holds no surprise for it.
+    Without seeing the opponent, the best throw is paper, which wins half of the games. The value
+    function sees the opponent, and can predict the reward of this player exactly.
 
     Entities:
         An ``Opponent`` [throw], 0 for rock, 1 for paper and 2 for scissors, which the policy does

@@ -37,7 +37,7 @@ OBS_SPACE = ObsSpace(
 
 
 class SnakeArena(SeatGame):
-    """Snakes share a board and its food; whoever bites dies, and the last one alive wins.
+    """Snakes share a board and its food; one that hits a body dies, and the last one alive wins.
 
     Entities:
         ``Head`` [x, y, length, steps_left, others, free_right, ...], one's own, with the id

@@ -28,8 +28,8 @@ class TicTacToe(SeatGame):
     """Two players mark cells in turns; three of a player's marks in a row win.
 
     Entities:
-        Player: the one who looks; Cell: nine, at column x and row y, with 0 for an empty one, 1 for
-        one's own mark and 2 for the other's.
+        Player: the seat itself; Cell: nine, at column x and row y, with 0 for an empty cell, 1 for
+        the seat's own mark and 2 for the opponent's.
     Actions:
         Mark: the player selects an empty cell.
     Metrics:

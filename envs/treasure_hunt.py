@@ -43,7 +43,7 @@ class TreasureHunt(SmallGame):
 
     Entities:
         ``Trap`` [x, y], ``Treasure`` [x, y], without ids. The global features x and y are the place
-        of the hunter, who is no entity. x goes to the right, y up, both from -10 to 10. With
+        of the hunter, which is not an entity. x goes to the right, y up, both from -10 to 10. With
         ``relative`` traps and treasures are relative to the hunter; the global features are not.
     Actions:
         ``Move``: the hunter goes Right, Left, Up or Down; the mask forbids leaving the world.
@@ -51,9 +51,10 @@ class TreasureHunt(SmallGame):
         1.0 for a step onto a treasure, -0.5 for a step onto a trap, else 0.0.
     End:
         ``max_steps`` steps truncate the episode. With ``trap_ends`` a trap ends it, and still costs
-        0.5; by default traps stay where they are, and the hunt goes on. So all episodes are of one
-        length and their returns compare, and what a trap costs does not depend on when. The last
-        observation has the metrics ``treasures`` and ``traps``, how many there were.
+        0.5; by default traps stay where they are, and the episode continues. All episodes then have
+        the same length, so that their returns are comparable, and the cost of a trap does not
+        depend on the step. The last observation has the metrics ``treasures`` and ``traps``, their
+        numbers.
     Randomness:
         The start: hunter, traps and treasures on different tiles, drawn in this order. Each new
         treasure: one of the tiles without hunter, trap and treasure, each as likely as any other.

@@ -38,7 +38,7 @@ _PLAYER = ("Player",)
 class Xor(OneStepGame):
     """A player looks at two bits and says whether exactly one of them is set.
 
-    Neither bit says anything alone: whoever does not put both together is right half of the time.
+    Neither bit is informative alone: a policy that does not combine them is right half of the time.
 
     Entities:
         Two ``Bit`` [is_set] and a ``Player`` without features. The id of the player is "Player";

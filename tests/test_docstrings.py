@@ -32,7 +32,8 @@ def test_docstrings_and_their_entries_begin_with_a_verb_or_a_noun(package):
             # Strings that stand alone: docstrings, those of attributes among them.
             if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
                 lines = f"{node.value.value} -".splitlines()
-                wrong = {0} if lines[0].split()[0].strip(",.:;") in RIDDLES else set()
+                first = " ".join(lines).split()[0].strip(",.:;")
+                wrong = {0} if first in RIDDLES else set()
                 if package in WITH_ENTRIES:
                     wrong |= {number for number, line in enumerate(lines) if ENTRY.match(line)}
                 found += [

@@ -373,7 +373,7 @@ class Mmo(CompiledPlayers):
             overlay: One of ``overlays``: where agents have been since the reset; of which
                 populations they were; what a place is worth to a newcomer. Empty: none.
             value: Returns the value of each frame, for ``values``.
-            seat: Whose population it is that values are those of.
+            seat: Seat whose population's values are shown.
             kwargs: Those of ``MmoRows.draw_row``.
 
         Raises:
