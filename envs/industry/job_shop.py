@@ -46,7 +46,7 @@ class JobShopRows(CompiledRows):
 
     Args:
         num_envs: The number of rows R; None: 1.
-        seed: Seeds all rows.
+        seed: Seed of all rows.
         copies: So many rows, one after the other, get the same instances, for baselines that
             compare several solutions of one.
         threads: Number of threads that share the rows.

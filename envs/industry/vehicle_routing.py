@@ -77,7 +77,7 @@ class VehicleRoutingRows(CompiledRows):
 
     Args:
         num_envs: The number of rows R; None: 1.
-        seed: Seeds all rows.
+        seed: Seed of all rows.
         copies: So many rows, one after the other, get the same instances.
         threads: Number of threads that share the rows.
         customers, vehicles, capacity, windows, requests, day, instance, starts: See

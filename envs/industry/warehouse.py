@@ -40,7 +40,7 @@ class WarehouseRows(CompiledRows):
 
     Args:
         num_envs: The number of rows R; None: 1.
-        seed: Seeds all rows.
+        seed: Seed of all rows.
         copies: So many rows, one after the other, get the same orders, as long as they take the
             same decisions.
         threads: Number of threads that share the rows.

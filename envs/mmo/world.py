@@ -371,7 +371,7 @@ class Mmo(CompiledPlayers):
 
         Args:
             overlay: One of ``overlays``: where agents have been since the reset; of which
-                populations they were; what a place is worth to a newcomer. Empty: none.
+                populations they were; the value of a place for a newcomer. Empty: none.
             value: Returns the value of each frame, for ``values``.
             seat: Seat whose population's values are shown.
             kwargs: Those of ``MmoRows.draw_row``.

@@ -82,19 +82,19 @@ DO_OWN = 9
 """From here on what only a game does."""
 
 SPARE = 16
-"""Slots beyond the most units of a player, for what is created between two calls of ``tidy``."""
+"""Additional slots for units that are created between two calls of ``tidy``."""
 
 World = namedtuple("World", ("numbers", "units", "places", "lists", "flights"))
 """The arrays of one game."""
 
 
 def copied(function: Any) -> Any:
-    """Put a function in the place of its one call: what is called is compiled for each caller."""
+    """Inline a function that is called in one place."""
     return njit(nogil=True, _nrt=False, inline="always")(function)
 
 
 _FAR = 2**30
-"""A bound for ticks and counts that leaves room to add up."""
+"""A bound of ticks and counts that excludes overflows of sums."""
 
 
 def world_fields(rules: Rules) -> dict[str, Field]:
@@ -157,7 +157,7 @@ def _field(
 
 
 def world_problems(g: Any, game: int) -> dict[str, bool]:
-    """Return what a saved world must not have, and whether it has it."""
+    """Return descriptions of invalid states, with True for those of a saved world."""
     w = world_of(g, game)
     n, u, p = w.numbers, w.units, w.places
     half, size = n[SLOTS], n[SIZE]
@@ -187,14 +187,14 @@ def world_problems(g: Any, game: int) -> dict[str, bool]:
 
 @called
 def fill(out: Any, values: Any, first: int) -> None:
-    """Copy values into ``out`` from a place on, as many as fit: kernels cannot assign slices."""
+    """Copy values into ``out`` from a place on, as many as fit; kernels cannot assign slices."""
     for k in range(first, len(out)):
         out[k] = values[k - first]
 
 
 @called
 def slots_of(w: Any, player: int) -> range:
-    """Return the slots of a player's units, the dead among them, in the order of creation."""
+    """Return the slots of a player's units, including dead ones, in the order of creation."""
     first = player * w.numbers[SLOTS]
     return range(first, first + w.numbers[TAIL + player])
 

@@ -150,7 +150,7 @@ kept with the base of player 0, in slot 0, whose own orders it never gets."""
 
 @called
 def rules_of_a_tick(w: Any, kinds: Any, what: int, i: int) -> int:
-    """Return the game's own part of a tick."""
+    """Play the game's part of a tick."""
     if what == EACH_TICK:
         _come_back(w)
         _place_flag(w)
@@ -194,7 +194,7 @@ def _place_flag(w: Any) -> None:
 
 @copied
 def _run(w: Any, i: int) -> int:
-    """Get the flag, or bring it home; whether that is finished."""
+    """Get the flag, or bring it home; return True if that is finished."""
     p = w.places
     if w.units[i, COMMAND] == GET_FLAG:
         to, what = first_of(w, 0, FLAG), TAKE
@@ -251,7 +251,7 @@ play_tick = engine(rules_of_a_tick, KINDS)
 
 @called
 def tick(w: Any, random: Any, game: int) -> None:
-    """Play a tick, after drawing what it may need."""
+    """Play a tick, after drawing the random numbers that it may need."""
     if w.numbers[ROW] == 0:
         w.numbers[ROW] = random_int(random, game, 5, 14)
     play_tick(w)
@@ -283,7 +283,7 @@ def carrier_of(w: Any, player: int) -> int:
 
 @called
 def assign(w: Any, player: int, actions: int) -> None:
-    """Note what each athlete is told by orders, the sum of 2^order."""
+    """Store the commands of each athlete by orders, the sum of 2^order."""
     u = w.units
     mine, theirs = carrier_of(w, player), carrier_of(w, 1 - player)
     has_flag = first_of(w, 0, FLAG) >= 0
@@ -313,7 +313,7 @@ order, is_possible = ordering(KINDS, assign)
 
 @called
 def act(w: Any, player: int, who: int, random: Any, game: int) -> None:
-    """Let a built-in player act: get the flag, bring it home, or stop who has it."""
+    """Let a built-in player act: get the flag, bring it home, or stop the carrier."""
     if who == RANDOM:
         order(w, player, 1 << random_int(random, game, 0, 4))
     elif first_of(w, 0, FLAG) >= 0:
@@ -420,7 +420,7 @@ ROWS = {"Own": _own, "Enemy": _enemy, "Base": _base, "Flag": Entities(_flag, 1, 
 
 @dataclass(frozen=True)
 class FlagMatch(Match):
-    """The settings of Capture the Flag; those of ``Match``."""
+    """The settings of Capture the Flag, which are those of ``Match``."""
 
     opponent: str = "built_in"
 
@@ -468,7 +468,7 @@ class CaptureTheFlag(StrategyEnvironment):
         Real-time Strategy Games".
 
     Args:
-        settings: Those of ``Match``; opponents are ``built_in`` and ``random``.
+        settings: Settings of ``Match``; opponents are ``built_in`` and ``random``.
     """
 
     rows = CaptureTheFlagRows

@@ -228,7 +228,7 @@ def nearest(w: Any, kinds: Any, player: int, x: float, y: float, kind: int, with
 
 @called
 def allows(w: Any, kinds: Any, i: int, command: int) -> bool:
-    """Return True if a unit may be told this."""
+    """Return True if a unit may get a command."""
     return (int(kinds[w.units[i, KIND], COMMANDS_OF]) >> command) & 1 == 1
 
 
@@ -240,7 +240,7 @@ def is_alive(w: Any, i: int) -> bool:
 
 @called
 def put(w: Any, kinds: Any, player: int, kind: int, x: float, y: float) -> int:
-    """Create a unit wherever that may be; -1: there is no slot left."""
+    """Create a unit at any place; return -1 if there is no slot left."""
     n, u = w.numbers, w.units
     if n[TAIL + player] >= n[SLOTS]:
         return -1
@@ -259,7 +259,7 @@ def put(w: Any, kinds: Any, player: int, kind: int, x: float, y: float) -> int:
 
 @called
 def create(w: Any, kinds: Any, player: int, kind: int, x: float, y: float) -> int:
-    """Create a unit; -1 where it cannot stand, or its player has as many as there can be."""
+    """Create a unit; return -1 if the place is not free, or its player has the maximum number."""
     x, y = single(x), single(y)
     if not can_pass(w, x, y, -1) or count_of(w, player, -1) >= w.numbers[MOST]:
         return -1
@@ -317,7 +317,7 @@ def send(
 def _note_sent(
     w: Any, i: int, command: int, x: float, y: float, target: int, base: int, builds: int
 ) -> None:
-    """Note a command at the end of the list, in the place of an earlier one for the same unit."""
+    """Add a command to the list, or replace an earlier one for the same unit."""
     n, u = w.numbers, w.units
     if u[i, NEW_COMMAND] != 0:
         kept = 0
@@ -335,7 +335,7 @@ def _note_sent(
 
 @called
 def tell(w: Any, i: int, command: int, target: int, builds: int, x: float, y: float) -> None:
-    """Note what a unit shall be told; the last word counts, in the place of the first."""
+    """Store the command of a unit; a later command replaces an earlier one, in its place."""
     u = w.units
     if not u[i, IS_TOLD]:
         u[i, IS_TOLD] = 1
@@ -347,7 +347,7 @@ def tell(w: Any, i: int, command: int, target: int, builds: int, x: float, y: fl
 
 @called
 def forget(w: Any) -> None:
-    """Tell nobody anything."""
+    """Remove all stored commands."""
     for k in range(w.numbers[TOLD]):
         w.units[w.numbers[TOLD_LIST + k], IS_TOLD] = 0
     w.numbers[TOLD] = 0
@@ -355,7 +355,7 @@ def forget(w: Any) -> None:
 
 @called
 def send_told(w: Any, kinds: Any, player: int) -> None:
-    """Tell all units what has been noted for them, in the order of noting."""
+    """Send the stored commands to their units, in order."""
     u = w.units
     for k in range(w.numbers[TOLD]):
         i = w.numbers[TOLD_LIST + k]
@@ -421,7 +421,7 @@ def _led(w: Any, first: int, end: int, i: int) -> int:
 
 @called
 def _drop_dead(w: Any, count: int, at: int) -> None:
-    """Take the dead out of a list of slots."""
+    """Remove dead units from a list of slots."""
     n, kept = w.numbers, 0
     for k in range(n[count]):
         if n[at + k] >= 0:
@@ -541,7 +541,7 @@ def _put_first(w: Any, told: int) -> None:
 
 @copied
 def _run(w: Any, kinds: Any, i: int, game: Any) -> bool:
-    """Run a command once; whether it is finished."""
+    """Run a command once; return True if it is finished."""
     u, p = w.units, w.places
     command = u[i, COMMAND]
     if command == MOVE:
@@ -603,7 +603,7 @@ def _gather(w: Any, kinds: Any, i: int) -> bool:
 
 @called
 def free_spot(w: Any, x: float, y: float) -> int:
-    """Return the first free one of twelve points around another one, or -1."""
+    """Return the first free point of twelve around another one, or -1."""
     for spot in range(len(SPOTS)):
         dx, dy = SPOTS[spot, 0], SPOTS[spot, 1]
         if can_pass(w, single(x + dx), single(y + dy), -1):
@@ -639,7 +639,7 @@ def _build(w: Any, kinds: Any, i: int) -> bool:
 
 @called
 def step_to(w: Any, kinds: Any, i: int, x: float, y: float) -> None:
-    """Queue a step on the way to a point, or note that there is none."""
+    """Queue a step on the way to a point, or store that there is none."""
     from_x, from_y = w.places[i, X], w.places[i, Y]
     dx, dy = x - from_x, y - from_y
     if dx * dx + dy * dy > 1.0:
@@ -719,7 +719,7 @@ def _execute_queue(w: Any, kinds: Any, game: Any) -> None:
 
 @called
 def move_to(w: Any, i: int, x: float, y: float) -> None:
-    """Put a unit elsewhere."""
+    """Move a unit to another place."""
     leave(w, i)
     w.places[i, X], w.places[i, Y] = x, y
     enter(w, i)
@@ -735,7 +735,7 @@ def _hit(w: Any, kinds: Any, game: Any, by: int, target: int, attack: int) -> No
 
 @copied
 def damage(w: Any, kinds: Any, game: Any, hurt: int, lost: int, by: int) -> None:
-    """Take hit points; who survives, may attack and has nothing to do attacks back."""
+    """Subtract hit points; an idle unit that survives and can attack strikes back."""
     u = w.units
     u[hurt, HP] -= lost
     if by != NOBODY:
@@ -758,7 +758,7 @@ def remove(w: Any, i: int) -> None:
 
 @called
 def see(w: Any, kinds: Any) -> None:
-    """Note which buildings the enemy sees now: it remembers them."""
+    """Store the buildings that the enemy sees, because it remembers them."""
     u, p = w.units, w.places
     for player in range(2):
         for i in slots_of(w, player):

@@ -66,7 +66,7 @@ KING_OF_THE_HILL = Rules(
 KINDS, GUARD = KING_OF_THE_HILL.table(), 0
 MAP, MOST_GUARDS = KING_OF_THE_HILL.size, KING_OF_THE_HILL.most_units
 HILL, NEAR, TO_WIN = 9.5, 4.0, 400
-"""Its middle, how far from it the hill reaches, squared, and for how many ticks it is held."""
+"""The middle of the hill, its squared radius, and the ticks for which it must be held."""
 
 
 # ---- The rules -----------------------------------------------------------------------------------
@@ -89,7 +89,7 @@ def _climbers(w: Any, player: int) -> int:
 
 @called
 def rules_of_a_tick(w: Any, kinds: Any, what: int, i: int) -> int:
-    """Give a point to who is alone on the hill; who has 400, or guards alone, wins."""
+    """Give a point to a player alone on the hill; 400 points, or being the only one left, win."""
     n = w.numbers
     if what == EACH_TICK:
         for player in range(2):
@@ -117,7 +117,7 @@ def tick(w: Any, random: Any, game: int) -> None:
 
 @called
 def setup(w: Any, random: Any, game: int, max_tick: int) -> None:
-    """Begin a game with four guards on each side, in rows drawn by chance."""
+    """Begin a game with four guards on each side, in random rows."""
     begin(w, MAP, MOST_GUARDS, 0, max_tick)
     for player in range(2):
         for i in range(4):
@@ -151,7 +151,7 @@ order, is_possible = ordering(KINDS, assign)
 
 @called
 def act(w: Any, player: int, who: int, random: Any, game: int) -> None:
-    """Let the built-in player climb, and fight whoever is in sight."""
+    """Let the built-in player climb, and fight enemies in sight."""
     if who == RANDOM:
         order(w, player, 1 << random_int(random, game, NOTHING, FIGHT))
     else:
@@ -215,7 +215,7 @@ def _resolve(g: Any, game: int, reward: Any) -> bool:
 
 @dataclass(frozen=True)
 class HillMatch(Match):
-    """The settings of king of the hill; those of ``Match``."""
+    """The settings of king of the hill, which are those of ``Match``."""
 
     opponent: str = "climb"
 
@@ -245,7 +245,7 @@ class KingOfTheHill(StrategyEnvironment):
     """King of the hill against ``climb`` or ``random``: be alone on the hill for 400 ticks.
 
     Args:
-        settings: Those of ``Match``.
+        settings: Settings of ``Match``.
     """
 
     rows = KingOfTheHillRows

@@ -1,7 +1,7 @@
 """Mini-RTS: gather, build an army, and destroy the enemy's base; nine strategic orders.
 
-Each player has a base, a resource and perhaps some units; who alone has a base wins. Where both
-lose their bases in one tick, nobody wins.
+Each player has a base, a resource and perhaps some units; the only player with a base wins. If
+both lose their bases in one tick, nobody wins.
 """
 
 from __future__ import annotations
@@ -161,14 +161,14 @@ RESOURCE, WORKER, MELEE, RANGE, BARRACKS, HOME = range(6)
 OWN, ENEMY, SOURCES, REMEMBERED = range(4)
 _UNIT = (OWN, ENEMY, REMEMBERED)
 LISTS = np.array([(*[SOURCES] * 3, 0), *[(*_UNIT, 0)] * 4, (*_UNIT, 1)])
-"""The lists in which a player sees units; see ``note_units``."""
+"""The lists of the units that a player sees; see ``note_units``."""
 SIMPLE, HIT_N_RUN = 1, 2
 """Built-in players by number, which see everything."""
 
 
 @called
 def judge(w: Any, kinds: Any, what: int, i: int) -> int:
-    """Return the game's own part of a tick: who alone has a base wins."""
+    """Play the game's part of a tick: the only player with a base wins."""
     if what != JUDGE:
         return 0
     first, second = first_of(w, 0, HOME) >= 0, first_of(w, 1, HOME) >= 0
@@ -244,7 +244,7 @@ def order(w: Any, player: int, actions: int) -> None:
 
 @called
 def is_possible(w: Any, player: int, action: int) -> bool:
-    """Return True if an order would tell any unit anything now.
+    """Return True if an order would give any unit a command now.
 
     Whoever has units that could hunt may send them, for whether there is anybody to be hunted is
     what fog hides.
@@ -267,14 +267,14 @@ def _attacks(w: Any, i: int) -> bool:
 
 @called
 def _attack(w: Any, i: int, target: int) -> None:
-    """Attack, unless the unit cannot, or is at it."""
+    """Attack, unless the unit cannot, or attacks already."""
     if allows(w, KINDS, i, ATTACK) and not (_attacks(w, i) and w.units[i, TARGET] == target):
         tell(w, i, ATTACK, target, -1, -1.0, -1.0)
 
 
 @called
 def assign(w: Any, player: int, actions: int) -> None:
-    """Note what each unit is told by orders, without the rule for idle workers."""
+    """Store the commands of each unit by orders, without the rule for idle workers."""
     n, u = w.numbers, w.units
     base, enemy_base = first_of(w, player, HOME), first_of(w, 1 - player, HOME)
     resource = first_of(w, player, RESOURCE)
@@ -513,7 +513,7 @@ def advantage(w: Any, player: int) -> float:
 
 @called
 def mark(w: Any, player: int, marks: Any) -> None:
-    """Note the advantage before a step."""
+    """Store the advantage before a step."""
     marks[0] = advantage(w, player)
 
 
@@ -543,7 +543,7 @@ def tick(w: Any, random: Any, game: int) -> None:
 
 
 def _play_games(g: Any, first: int, last: int, who: Any, skips: Any, ticks: int) -> int:
-    """Play games on until they are over, or for so many ticks; returns the ticks played."""
+    """Play games until they are over, or for some ticks; return the number of ticks played."""
     played = 0
     for game in range(first, last):
         w = world_of(g, game)

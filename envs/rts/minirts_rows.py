@@ -74,7 +74,7 @@ class MiniRtsMatch(Match):
         interface: ``strategic``, or ``units``: the learner tells each unit what to do.
 
     Raises:
-        EnvConfigError: Settings that there are not.
+        EnvConfigError: A setting is unknown.
     """
 
     opponent: str = "simple"
@@ -93,7 +93,7 @@ class MiniRtsMatch(Match):
         check_number("shaping", self.shaping, -1000.0, 1000.0)
 
     def numbers(self, seats: int) -> dict[str, float]:
-        """Return the settings as the functions of the game read them."""
+        """Return the settings in the format of the game's functions."""
         own = {"draw": float(self.draw), "shaping": float(self.shaping)}
         return super().numbers(seats) | own
 

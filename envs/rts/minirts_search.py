@@ -1,4 +1,4 @@
-"""Monte-Carlo tree search for Mini-RTS, compiled: the games of ``MiniRtsRows`` are looked ahead in.
+"""Monte-Carlo tree search for Mini-RTS, compiled, for the games of ``MiniRtsRows``.
 
     rows = MiniRtsRows(16, opponent="simple")
     search, obs = MiniRtsSearch(rows, visits=100, trees=8, threads=2), rows.reset()
@@ -43,7 +43,7 @@ _PLAYERS = ("random", *MiniRtsMatch.scripts)
 
 @called
 def _value(w: Any, player: int) -> float:
-    """1 for a win and 0 for a defeat or a draw; of a game that goes on the share of material."""
+    """Return 1 for a win, 0 for a defeat or a draw, and the share of material during a game."""
     if w.numbers[OVER]:
         return 1.0 if w.numbers[WINNER] == player else 0.0
     return 0.5 + 0.5 * advantage(w, player)
@@ -53,7 +53,7 @@ def _value(w: Any, player: int) -> float:
 def _until_asked(
     w: Any, player: int, other: int, skip: int, other_skip: int, random: Any, tree: int
 ) -> None:
-    """Let the tick pass in which the player has just acted, and those before its next turn."""
+    """Play the tick of the player's actions, and those before its next turn."""
     while True:
         if w.numbers[TICK] % other_skip == 0:
             act(w, 1 - player, other, random, tree)
@@ -64,7 +64,7 @@ def _until_asked(
 
 @called
 def _choices(w: Any, player: int) -> int:
-    """Return the sum of 2^action of those that would tell any unit anything."""
+    """Return the sum of 2^action of the actions that would give any unit a command."""
     found = 0
     for action in range(_ACTIONS):
         if action == 0 or is_possible(w, player, action):
@@ -74,7 +74,7 @@ def _choices(w: Any, player: int) -> int:
 
 @called
 def _pick(t: Any, tree: int, node: int, exploration: float, random: Any) -> int:
-    """UCB1: an action that has not been tried, drawn evenly, else what looks best."""
+    """Return an action by UCB1: a random one that has not been tried, or else the best one."""
     untried, count = 0, 0.0
     for action in range(_ACTIONS):
         if (t.choices[tree, node] >> action) & 1:
@@ -102,7 +102,7 @@ def _pick(t: Any, tree: int, node: int, exploration: float, random: Any) -> int:
 def _visit(
     w: Any, t: Any, tree: int, player: int, how: Any, exploration: float, random: Any
 ) -> None:
-    """Walk down one tree from the state in ``w``, add a leaf, and note how its game ends."""
+    """Walk down one tree from the state in ``w``, add a leaf, and add the result of its game."""
     other, own, skip, other_skip, horizon = how[0], how[1], how[2], how[3], how[4]
     node, depth, value = 0, 0, 0.0
     while True:
@@ -185,28 +185,28 @@ _Trees = namedtuple("_Trees", ("nodes", "choices", "after", "visits", "total", "
 
 
 class MiniRtsSearch:
-    """Plays the rows of a ``MiniRtsRows`` by Monte-Carlo tree search.
+    """A policy for the rows of a ``MiniRtsRows`` by Monte-Carlo tree search.
 
     Args:
-        rows: The rows that it plays, which it looks into.
+        rows: The rows to play, whose state it reads.
         visits: Number of visits of each tree for a decision.
-        trees: So many trees are grown for each decision, and their counts are added up (root
+        trees: Number of trees for each decision, whose counts are added up (root
             parallelization); the action with the most visits is taken.
         threads: Number of threads that share the trees.
         opponent: Assumed player of the other side: ``random``, ``simple``, ``hit_n_run``;
             None: whoever does.
         playout: Player of this side after a leaf, one of the same.
-        horizon: After so many ticks of a playout its value is the share of material; None: games
-            are played to their end.
+        horizon: Number of ticks of a playout after which its value is the share of material; None
+            plays games to their end.
         exploration: The constant of UCB1.
-        seed: Of what is drawn.
+        seed: Seed of the random numbers.
 
     Attributes:
-        seconds: Spent in all decisions so far.
+        seconds: Time of all decisions so far, in seconds.
         decisions: Number of decisions so far.
 
     Raises:
-        EnvConfigError: Numbers or players that there are not.
+        EnvConfigError: A number or a player is not valid.
 
     Source:
         Chaslot, Winands and van den Herik, "Parallel Monte-Carlo tree search", 2008, for several
@@ -284,7 +284,7 @@ class MiniRtsSearch:
         return total
 
     def __call__(self, obs: VecObs) -> Mapping[str, ActionBuffer]:
-        """Return the action of each row that is asked: a policy over the rows."""
+        """Return the action of each row that must act."""
         chosen = [int(np.argmax(self.counts(row))) for row in obs.rows.tolist()]
         flat = np.array(chosen, np.int64).reshape(-1, 1)
         return {"Order": RaggedBufferI64.from_flattened(flat, np.ones(len(flat), np.int64))}

@@ -1,4 +1,4 @@
-"""Mini-RTS by commands to each unit: what every unit may be told, and telling it."""
+"""Mini-RTS with commands to each unit: the legal commands, and their effects."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ UNIT_ACTIONS: Mapping[ActionName, ActionSpace] = {
     "Command": CategoricalActionSpace(list(COMMANDS)),
     "Target": Select(),
 }
-"""The target counts only for those who attack."""
+"""The commands for which the target is used."""
 
 
 _CHOICES, _BUILT = len(COMMANDS), TO_MOVE - TO_BUILD
@@ -130,7 +130,7 @@ def _note_legal(w: Any, shown: Any, counts: Any, may: Any, player: int) -> None:
 
 @called
 def _tell(w: Any, player: int, i: int, what: int, target: int) -> None:
-    """Tell a unit one of ``COMMANDS``."""
+    """Give a unit one of ``COMMANDS``."""
     p = w.places
     if what == TO_ATTACK:
         send(w, KINDS, player, i, ATTACK, -1.0, -1.0, target, -1, -1)
@@ -152,7 +152,7 @@ def _tell(w: Any, player: int, i: int, what: int, target: int) -> None:
 
 @called
 def _note_told(told: Any, shown: Any, counts: Any, may: Any, commands: Any, aimed: Any) -> None:
-    """Note of each own unit what it is told, and which unit it aims at, else -1."""
+    """Store the command of each own unit, and its target, or -1."""
     enemies = counts[ENEMY]
     first = counts[OWN]  # the number of the first enemy among all entities
     known = first + enemies + counts[SOURCES]

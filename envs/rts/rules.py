@@ -17,17 +17,17 @@ __all__ = ["ATTACK", "BUILD", "COMMANDS", "GATHER", "MOVE", "NOTHING", "Rules", 
 
 NOTHING, MOVE, ATTACK, GATHER, BUILD = range(5)
 COMMANDS = ("nothing", "move", "attack", "gather", "build")
-"""The durative commands that the engine knows; a game may add others behind them."""
+"""The durative commands of the engine; a game may add others after them."""
 
 RADIUS = 0.25
 """Of every unit and building."""
 CROWD_TICKS, CROWD_MOVES = 30, 250
-"""So many failed moves in so many ticks end a game without a winner."""
+"""The number of failed moves within a number of ticks that ends a game without a winner."""
 PLAN_TICKS, PLAN_ROOM = 10, 64
 """The ticks for which a path is used again, and the number that a player keeps."""
 BULLET_SPEED, BULLET_REACH = 0.2, 0.3
 MOST_BULLETS = 256
-"""In the air at a time; who shoots when there are so many misses."""
+"""The largest number of bullets at a time; further shots miss."""
 HARVEST = 5
 """The load of a worker."""
 
@@ -43,7 +43,7 @@ class UnitKind:
         defence: Number subtracted from each damage.
         speed: Cells per tick.
         attack: Damage of a hit, before defence.
-        range: Of its weapon, in cells; more than 1 shoots bullets.
+        range: Range of its weapon in cells; above 1 it shoots bullets.
         vision: Number of cells that it sees, counted along the axes.
         attack_ticks: Ticks from one shot to the next.
         gather_ticks: Ticks to take a load off a resource.
@@ -77,10 +77,10 @@ class UnitKind:
 
 @dataclass(frozen=True)
 class Rules:
-    """A game's data.
+    """The rules of a game.
 
     Args:
-        kinds: Its kinds of units; their order is that of the numbers that stand for them.
+        kinds: Its kinds of units, in the order of their numbers.
         size: Cells from left to right and from top to bottom.
         max_tick: Time at which the game ends in any case.
         resource: The money of each player at first.
@@ -89,7 +89,7 @@ class Rules:
         extra_commands: Names of durative commands that only this game has.
 
     Raises:
-        EnvConfigError: Numbers that leave no game to play.
+        EnvConfigError: The numbers make the game impossible.
     """
 
     kinds: tuple[UnitKind, ...]

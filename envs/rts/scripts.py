@@ -1,4 +1,4 @@
-"""The built-in players as they can be with a player's own eyes: scripts that read observations.
+"""The built-in players as scripts that read observations.
 
 As opponents of ``minirts`` and ``capture_the_flag`` the built-in players see everything and give
 several orders at once. These see what is shown and give one order in a turn, so that they can sit
@@ -45,7 +45,7 @@ def simple(observation: Observation) -> dict[str, Action]:
 
 
 def hit_n_run(observation: Observation) -> dict[str, Action]:
-    """HIT_N_RUN by sight: defends, builds units that shoot; two of them hunt and flee."""
+    """Play HIT_N_RUN by sight: defend, build units that shoot, of which two hunt and flee."""
     own, orders = _own(observation), [DEFEND]
     if own["Range"] >= 2:
         is_seen = len(_rows(observation, "Enemy")) > 0

@@ -1,4 +1,4 @@
-"""Space on the map: which cells are ground, what stands in the way, what is seen."""
+"""Space on the map: ground, obstacles and visibility."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ WAYS = np.array([(-1, 0), (1, 0), (0, -1), (0, 1), (-1, -1), (1, -1), (-1, 1), (
 
 @called
 def single(number: float) -> float:
-    """Return a number as single precision keeps it."""
+    """Round a number to single precision."""
     return float(np.float32(number))
 
 

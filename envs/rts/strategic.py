@@ -84,7 +84,7 @@ class Match:
         curriculum: A built-in player plays the learner's side for so many ticks at most at first.
 
     Raises:
-        EnvConfigError: Settings that there are not.
+        EnvConfigError: A setting is unknown.
     """
 
     opponent: str = ""
@@ -477,7 +477,7 @@ class OrderRows(WorldRows):
             draw nor shaping.
 
     Raises:
-        EnvConfigError: Settings that there are not.
+        EnvConfigError: A setting is unknown.
     """
 
     match: ClassVar[type[Match]]

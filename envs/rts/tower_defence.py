@@ -157,7 +157,7 @@ RELOAD = TOWER_DEFENCE.kinds[TOWER].attack_ticks
 
 @called
 def rules_of_a_tick(w: Any, kinds: Any, what: int, i: int) -> int:
-    """Return the game's own part of a tick."""
+    """Play the game's part of a tick."""
     n, u = w.numbers, w.units
     if what == EACH_TICK:
         _send_waves(w)
@@ -391,7 +391,7 @@ class TowerDefenceRows(WorldRows):
 
     Args:
         num_envs: The number of rows R; None: one.
-        seed: Seeds all rows.
+        seed: Seed of all rows.
         frame_skip: See ``TowerDefence``.
         max_tick: See ``TowerDefence``.
         threads: Number of threads that share the rows.
@@ -460,11 +460,11 @@ class TowerDefence(StrategyEnvironment):
         Real-time Strategy Games".
 
     Args:
-        frame_skip: Every how many ticks the defender acts.
+        frame_skip: Number of ticks between two actions of the defender.
         max_tick: Time at which the defender has won.
 
     Raises:
-        EnvConfigError: Settings that there are not.
+        EnvConfigError: A setting is unknown.
     """
 
     rows = TowerDefenceRows

@@ -311,7 +311,7 @@ def test_single_games_are_copied_exactly():
     for wrong in ([4], [-1], [0.5], 3, [[1]]):
         with pytest.raises(errors.RowsError):
             rows.copy_games(wrong)
-    with pytest.raises(errors.StateError, match="another one"):
+    with pytest.raises(errors.StateError, match="differs"):
         rows.put_games([0, 1], saved)
     other = CompiledRows(dice_game(state={**dice_game().state, "dice": Field((2,), np.int8)}), 4)
     other.reset()
