@@ -110,7 +110,7 @@ def test_a_flipped_bit_costs_its_chunk_and_is_said(small, tmp_path):
         if looks_cut:  # its last chunk says that it is longer
             recording = Recording(path)
         else:
-            words = f"bytes {ends[lost]:,} to {ends[lost + 1]:,} is lost"
+            words = f"bytes {ends[lost]:,} to {ends[lost + 1]:,} are lost"
             with pytest.warns(DamageWarning, match=words):
                 recording = Recording(path)
         assert recording.num_steps == len(kept)
