@@ -1,4 +1,4 @@
-"""Job shop scheduling as dispatching: which job's next operation starts now?"""
+"""Job shop scheduling as dispatching: the agent selects the job whose operation starts next."""
 
 from __future__ import annotations
 
@@ -42,19 +42,19 @@ _LATEST = 1_000_000_000
 class JobShopRows(CompiledRows):
     """R rows of job shops, compiled; ``JobShop`` describes the game.
 
-    Of given instances, row i plays the i-th, and each again and again.
+    With given instances, row i plays the i-th instance in all episodes.
 
     Args:
         num_envs: The number of rows R; None: 1.
         seed: Seed of all rows.
-        copies: So many rows, one after the other, get the same instances, for baselines that
-            compare several solutions of one.
+        copies: Number of consecutive rows with the same instances, for baselines that compare
+            several solutions of an instance.
         threads: Number of threads that share the rows.
         jobs, machines, instance, arrivals, load, tightness, breakdowns, repair, setups, families,
             flexible, labels, waiting: See ``JobShop``.
 
     Raises:
-        EnvConfigError: A setting that is refused.
+        EnvConfigError: A setting is not valid.
     """
 
     consent_settings: ClassVar = {"instance": lambda one: str(one) in TAILLARD or is_kept(one)}
@@ -407,14 +407,14 @@ def _game(instances: Sequence[Instance], settings: dict[str, Any]) -> CompiledGa
 class JobShop(CompiledEnvironment):
     """A shop that asks for the next job of the machine on which an operation can end first.
 
-    To choose from are all jobs whose next operation could start there before that end: the machine
-    may wait for one of them. Such choices lead to all active schedules, and a best one is among
-    these (Giffler and Thompson 1960). Where jobs arrive or machines break down only operations that
-    can start now tell the machine; it can wait for a job whose operation before has been started.
-    Without ``waiting`` the jobs that can start now are to choose from, on whichever machine.
+    The choices are all jobs whose next operation could start there before that end: the machine may
+    wait for one of them. Such choices lead to all active schedules, which include an optimal one
+    (Giffler and Thompson 1960). If jobs arrive or machines break down, only operations that can
+    start now determine the machine; it can wait for a job whose previous operation has been started.
+    Without ``waiting`` the choices are the jobs that can start now, on any machine.
 
-    Time is the earliest at which some operation can start. Where there is a single choice, it is
-    taken by itself, so that what is asked is a choice (but for the first one of an episode).
+    The time is the earliest at which some operation can start. A single choice is taken
+    automatically, except for the first one of an episode.
 
     Entities:
         Job: each that is here and not finished. ``work`` is left of it, in parts of the first
@@ -466,25 +466,25 @@ class JobShop(CompiledEnvironment):
         load: With ``arrivals``, the share of the time that the machines are busy, about.
         tightness: With ``arrivals``, how many times its work a job's due date is after its
             arrival; two numbers are the least and the most.
-        breakdowns: The share of the time that a machine is down, from 0 to 0.9. What it works on
-            then waits for the repair, and goes on.
+        breakdowns: The share of the time that a machine is down, from 0 to 0.9. Its operation waits
+            for the repair, and then continues.
         repair: Mean duration of repairs, in mean durations; exponential, as are the times
             between them.
         setups: Mean duration of set-ups, in mean durations, from half to one and a half
             times as long. A machine is set up before a job of another family than the last one;
             each pair of families has its own time.
-        families: Of jobs, where there are set-ups.
+        families: Number of families of jobs, if there are set-ups.
         flexible: So many neighbouring machines form a work centre: an operation is done on the one
             of them on which it ends first. An ``.fjs`` file says itself which machines can do an
             operation, and how fast; what is shown of work and queues is then that of all machines.
         labels: Show the numbers of machines, for ``net.relations``: ``machine`` and ``next
             machine`` of a job (-1 for none), ``number`` of a machine.
-        waiting: A machine may wait for a job that comes soon. False: what can start, starts.
-        copies: Of many rows, so many neighbours get the same instance; alone it changes nothing.
-        threads: Of many rows, how many threads share them.
+        waiting: True if a machine may wait for a job that comes soon.
+        copies: Number of consecutive rows with the same instance; no effect on a single game.
+        threads: Number of threads that share the rows; no effect on a single game.
 
     Raises:
-        EnvConfigError: No such instance, a damaged one, or a number out of range.
+        EnvConfigError: The instance does not exist or is damaged, or a number is out of range.
     """
 
     rows = JobShopRows

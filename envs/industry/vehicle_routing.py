@@ -78,13 +78,13 @@ class VehicleRoutingRows(CompiledRows):
     Args:
         num_envs: The number of rows R; None: 1.
         seed: Seed of all rows.
-        copies: So many rows, one after the other, get the same instances.
+        copies: Number of consecutive rows with the same instances.
         threads: Number of threads that share the rows.
         customers, vehicles, capacity, windows, requests, day, instance, starts: See
             ``VehicleRouting``.
 
     Raises:
-        EnvConfigError: A setting that is refused.
+        EnvConfigError: A setting is not valid.
     """
 
     consent_settings: ClassVar = {"instance": is_kept}
@@ -684,9 +684,9 @@ def _cost(g: Any, game: int) -> float:
 class VehicleRouting(CompiledEnvironment):
     """Vehicles serve customers in the unit square from one depot, and come back.
 
-    Vehicles drive one unit of distance in one unit of time. Whoever is free is asked: where several
-    are, they choose at once, and of those that choose the same customer the first goes, the others
-    are asked again. A vehicle whose only way leads to the depot goes there by itself, and loads.
+    Vehicles drive one unit of distance in one unit of time. All free vehicles choose in the same
+    step; if several choose the same customer, the first one goes, and the others choose again. A
+    vehicle whose only choice is the depot goes there automatically, and loads.
 
     Entities:
         Vehicle: position, ``load`` left in parts of its capacity, ``busy`` for so long, whether it
@@ -720,7 +720,7 @@ class VehicleRouting(CompiledEnvironment):
             draws one.
         vehicles: The same. A vehicle may drive any number of tours. None: as many as the file of an
             instance says, else 1.
-        capacity: Of a vehicle. None: 30, 40, 50 for 20, 50, 100 customers, and between.
+        capacity: Capacity of a vehicle. None: 30, 40, 50 for 20, 50, 100 customers, and between.
         windows: True if each customer must be served within a time window.
         requests: The share of the customers that become known during the day, from 0 to 1.
         day: The length of the day, for windows and requests, in units of distance.
@@ -728,13 +728,14 @@ class VehicleRouting(CompiledEnvironment):
             Solomon's, or a table (``.csv``), see ``routing_instances.py``. Its customers, windows,
             times of service and distances, rounded as is usual for its kind, replace the settings
             above; features are in parts of its extent, ``cost`` is in its own measure.
-        starts: Of copies, the k-th one's first stop is the k-th nearest customer to the depot, and
-            the one before them chooses its own; not with windows. The first reward pays the way.
-        copies: Of many rows, so many neighbours get the same instance; alone it changes nothing.
-        threads: Of many rows, how many threads share them.
+        starts: True to fix the first stop of copy k to the k-th nearest customer to the depot; the
+            copy before them chooses its first stop. Not with windows. The first reward includes
+            this way.
+        copies: Number of consecutive rows with the same instance; no effect on a single game.
+        threads: Number of threads that share the rows; no effect on a single game.
 
     Raises:
-        EnvConfigError: A number out of range, a vehicle too small for a customer.
+        EnvConfigError: A number is out of range, or a vehicle is too small for a customer.
     """
 
     y_axis = "up"

@@ -1,4 +1,4 @@
-"""A warehouse: robots fetch the items of orders; which task next is asked, the way is not."""
+"""A warehouse, in which robots fetch the items of orders; the agent selects tasks, not ways."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ class WarehouseRows(CompiledRows):
     Args:
         num_envs: The number of rows R; None: 1.
         seed: Seed of all rows.
-        copies: So many rows, one after the other, get the same orders, as long as they take the
-            same decisions.
+        copies: Number of consecutive rows with the same orders, as long as they take the same
+            decisions.
         threads: Number of threads that share the rows.
         robots, aisles, shelves, stations, chargers, room, waiting, lines, battery, charge, ticks:
             See ``Warehouse``.
 
     Raises:
-        EnvConfigError: A setting that is refused.
+        EnvConfigError: A setting is not valid.
     """
 
     def __init__(
@@ -545,12 +545,12 @@ def _hand_over(g: Any, game: int, robot: int, station: int) -> None:
 
 
 class Warehouse(CompiledEnvironment):
-    """Robots drive one cell in a tick, along one-way aisles; whoever has nothing to do is asked.
+    """Robots drive one cell in a tick, along one-way aisles; idle robots select tasks.
 
-    Robots are asked one after the other, also within a tick. Two cannot be in one cell, but at
-    stations and chargers, nor can they drive through each other; who has been on its way for
-    longest has the right of way, and others make room for it. When an order is complete, another
-    one comes.
+    Robots act one after the other, also within a tick. Two robots cannot be in one cell, except at
+    stations and chargers, and cannot drive through each other; the robot that has been on its way
+    for longest has the right of way, and others make room for it. When an order is complete,
+    another one comes.
 
     Entities:
         Robot: position in tens of cells, whether it is the one that is ``asked``, items
@@ -580,21 +580,21 @@ class Warehouse(CompiledEnvironment):
     Args:
         robots: Number of robots; or the smallest and largest number, of which each episode draws
             one.
-        aisles: Between shelves, one way up and down by turns.
+        aisles: Number of aisles between shelves, alternately one-way up and down.
         shelves: The length of an aisle.
         stations: Number of stations below the shelves, for handing items over.
-        chargers: Above.
-        room: Items that a robot carries.
-        waiting: Orders that wait at any time.
-        lines: Items of an order; or the least and the most.
+        chargers: Number of chargers above the shelves.
+        room: Largest number of items that a robot carries.
+        waiting: Number of orders that wait at any time.
+        lines: Number of items of an order; or the smallest and largest number.
         battery: Steps with a full battery.
         charge: Ticks that charging takes.
         ticks: The length of an episode.
-        copies: Of many rows, so many neighbours get the same orders; alone it changes nothing.
-        threads: Of many rows, how many threads share them.
+        copies: Number of consecutive rows with the same orders; no effect on a single game.
+        threads: Number of threads that share the rows; no effect on a single game.
 
     Raises:
-        EnvConfigError: A number out of range, no room, a battery that does not last.
+        EnvConfigError: A number is out of range, there is no room, or a battery is too small.
     """
 
     y_axis = "up"

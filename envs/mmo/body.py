@@ -1,6 +1,6 @@
 """The state of an agent: one row of whole numbers, ``me``, of which these are the columns.
 
-One array for all of it, since Numba compiles a function the longer the more arrays it is given.
+It is one array, because Numba's compilation time grows with the number of arrays of a function.
 """
 
 from __future__ import annotations

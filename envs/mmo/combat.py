@@ -1,6 +1,6 @@
 """Combat: three styles with their reach and damage; a hit takes food and water, a spell freezes.
 
-Without ``combat`` nobody attacks, and the action ``Attack`` is not there.
+Without ``combat`` there is no action ``Attack``.
 """
 
 from __future__ import annotations
@@ -52,13 +52,14 @@ class Combat:
         melee_gain: Damage of melee added by levels.
         range_gain: Damage of range added by levels.
         mage_gain: Damage of mage added by levels.
-        top_gain: The level that adds all of it.
+        top_gain: The level that adds the complete gain.
         hit_chance: The probability of a hit between equals.
-        hit_levels: So many levels of the attacker's style above the target's defence add 1 to it.
+        hit_levels: Number of levels of the attacker's style above the target's defence that add 1
+            to the probability.
         pilfering: True if a hit takes food and water.
         freezing: The freeze that a hit of mage sets; all but the last tick of it lose a move.
         style_experience: The attacker's experience of the style for each point of damage.
-        defence_experience: The target's.
+        defence_experience: The target's experience of defence.
         constitution_experience: The experience of constitution of both.
     """
 

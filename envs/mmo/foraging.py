@@ -41,8 +41,8 @@ class Foraging:
 
     Args:
         foraging: True if agents eat, drink, heal and starve.
-        thirst: The water that a tick takes.
-        hunger: The food that a tick takes.
+        thirst: Water lost in a tick.
+        hunger: Food lost in a tick.
         gathered: The share of a skill's level that is drunk or eaten at once.
         healed: The share of the level of constitution that a tick heals.
         starved: The health that a tick without food, or without water, takes.

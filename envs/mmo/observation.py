@@ -1,4 +1,4 @@
-"""Observation: agents see themselves, who else is in a crop of the map, targets, and tiles."""
+"""Observations of agents: themselves, other agents in a crop of the map, targets, and tiles."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ _BODY = (*("damage", "age", "food", "water", "health", "frozen", "immune", "wild
 
 @dataclass(frozen=True)
 class Observing:
-    """The settings of what agents see.
+    """The settings of observations.
 
     Args:
-        radius: The tiles that they see to each side.
+        radius: Number of tiles that agents see in each direction.
         death_reward: Reward of an agent for its death.
     """
 

@@ -1,4 +1,4 @@
-"""Overlays: where agents have been, and what a place is worth to a policy, drawn over a map.
+"""Overlays over a map: the places of agents, and the values of places for a policy.
 
 worth = values_over_map(rows, value)           # value(obs): what a policy expects of each frame
 picture = with_heat(draw_map(tiles), worth)    # (H, W, 3) uint8

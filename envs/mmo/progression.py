@@ -1,6 +1,6 @@
-"""Progression: what an agent does often it does better, by experience and levels of seven skills.
+"""Progression: experience and levels of seven skills, which improve an agent's actions.
 
-Without ``progression`` all levels stay what they are at birth.
+Without ``progression`` levels do not change after birth.
 """
 
 from __future__ import annotations

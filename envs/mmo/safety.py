@@ -1,4 +1,4 @@
-"""Immunity of newcomers, and the wilderness, where levels must be alike for a fight.
+"""Immunity of newcomers, and the wilderness, which limits fights to agents of similar levels.
 
 ``immunity=0`` gives none; ``wilderness=False`` lets all levels fight each other everywhere.
 """
@@ -22,11 +22,11 @@ class Safety:
     """The settings of this system.
 
     Args:
-        immunity: So many updates protect a newcomer from all attacks.
+        immunity: Number of updates for which a newcomer cannot be attacked.
         wilderness: True if attacks need levels that differ at most by the smaller wilderness of
             the two, as on the large map.
-        safe_distance: The wilderness is -1 so near to its centre.
-        wilderness_step: It grows by 1 in so many tiles.
+        safe_distance: Distance from its centre within which the wilderness is -1.
+        wilderness_step: Number of tiles in which the wilderness grows by 1.
         wilderness_centre: The row and column of its centre; -1: the middle of the map.
     """
 

@@ -1,4 +1,4 @@
-"""Players without a network: they walk at random, stand still, or forage, and may attack.
+"""Scripted players, which walk at random, stand still, or forage, and may attack.
 
 player = Player("forage", attack="melee", seed=1)
 obs = rows.act(player(obs))
@@ -32,7 +32,7 @@ _STYLE, _HEALTH = 2, 8  # features of Strike
 
 
 class Player:
-    """Plays all frames of rows; agents act independently of each other.
+    """A scripted player of all rows, whose agents act independently of each other.
 
     Args:
         way: ``random``: one of the four moves; ``still``: none; ``safe``: one of those that lead to
@@ -41,10 +41,10 @@ class Player:
             to the other goal where it sees none, and ``safe`` where it sees neither.
         attack: ``off``; ``random``: any of what can be chosen; ``melee``: always the weakest agent
             that melee reaches.
-        seed: Seeds the choices.
+        seed: Seed of the choices.
 
     Raises:
-        EnvConfigError: There is no such way or attack.
+        EnvConfigError: The way or the attack does not exist.
     """
 
     def __init__(self, way: str, attack: str = "off", seed: int = 0) -> None:

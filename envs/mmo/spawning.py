@@ -36,8 +36,7 @@ class Spawning:
 
     Args:
         agents: Largest number of agents that live at once, the seats of the world.
-        populations: Into so many populations seats are divided: seat i is of population i modulo
-            this number.
+        populations: Number of populations; seat i belongs to population i modulo this number.
     """
 
     agents: int = setting(128, 1, 16_384)

@@ -1,6 +1,6 @@
 """Maps: tiles made of ridged noise, within lava that nobody leaves alive.
 
-A map generator of one's own is any function that returns an array of tiles, given as ``tiles=``.
+To use another map generator, pass its array of tiles as ``tiles=``.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Terrain:
         maps: Number of maps.
         size: The side of a map with its lava; 0: 80 of a small one, 144 of a large one.
         border: The lava on each side.
-        tiles: A map of one's own instead. Shape: (height, width), of the numbers of ``TILES``; at
+        tiles: Another map to use. Shape: (height, width), of the numbers of ``TILES``; at
             least ``radius`` + 1 tiles of lava, water or stone on each side.
         spawns: Places of newcomers, as (row, column) pairs. None: on the ring just within the
             lava, or at the centre of the large map.

@@ -1,4 +1,4 @@
-"""The world: what a tick is, and its agents as rows.
+"""The world: its ticks, and its agents as rows.
 
 rows = MmoRows(1280)      # ten worlds of 128 seats, side by side
 obs = rows.reset()        # obs.rows are the seats of living agents
@@ -214,17 +214,17 @@ def mmo_game(settings: MmoSettings, maps: int, shape: tuple[int, ...], spawns: i
 
 
 class MmoRows(CompiledRows):
-    """Worlds side by side, a row for each seat of each; everything about them: ``Mmo``.
+    """Rows of several worlds, a row for each seat; see ``Mmo`` for the game.
 
     Args:
         num_envs: The number of rows R, a multiple of ``agents``; None: those of one world.
-        seed: Seeds all worlds.
+        seed: Seed of all worlds.
         threads: See ``CompiledRows``.
-        settings: Those of ``settings_type``.
+        settings: Settings of ``settings_type``.
 
     Attributes:
         settings_type: The class of the settings; a subclass with a system of its own names another.
-        endless: True, so that evaluations count lives, and nobody looks for the end of a game.
+        endless: True, so that evaluations count lives instead of games.
     """
 
     endless = True
@@ -322,9 +322,9 @@ MmoRows.__signature__ = _signature(MmoSettings)  # type: ignore[attr-defined]
 class Mmo(CompiledPlayers):
     """Agents spawn, forage, fight, grow and die in a world that never ends.
 
-    Each tick all living agents move and may attack; then the world lets some die, and somebody be
-    born. Who is born takes a free seat of a random population, so that a seat has many lives, each
-    an episode of its own.
+    In each tick all living agents move and may attack; then some may die, and an agent may be born.
+    It takes a free seat of a random population, so that a seat has many lives, each of which is an
+    episode.
 
     Entities:
         ``Self`` [population, damage, age, food, water, health, frozen, immune, wilderness, level,
@@ -350,7 +350,7 @@ class Mmo(CompiledPlayers):
         Evaluating Neural Networks", 2020.
 
     Args:
-        settings: Those of ``MmoSettings``: each system declares its own, in its file.
+        settings: Settings of ``MmoSettings``, which each system declares in its file.
 
     Raises:
         EnvConfigError: A setting of the wrong type or range, or a map without room for newcomers.
