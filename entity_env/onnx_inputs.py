@@ -49,7 +49,10 @@ def onnx_inputs(
     if obs_space.global_features or not obs_space.entities:
         found["global"] = frames.global_features
     for name, rows in frames.features.items():
-        found |= {f"{name}/features": rows.as_array(), f"{name}/lengths": rows.size1()}
+        values, grid = rows.as_array(), obs_space.grids.get(name)
+        if grid is not None:
+            values = values.reshape(len(values) // grid.size, grid.size, values.shape[1])
+        found |= {f"{name}/features": values, f"{name}/lengths": rows.size1()}
     for name, mask in frames.action_masks.items():
         actors = mask.actors
         if not isinstance(action_space[name], GLOBAL_ACTIONS):

@@ -207,29 +207,42 @@ def random_batch(net: RaggedNet, lengths: Sequence[int], generator: torch.Genera
         lengths: Number of entities of each frame. Shape: (B,).
         generator: Random number generator on the CPU.
     """
-    names, frames = list(net.obs_space.entities), len(lengths)
+    space, frames = net.obs_space, len(lengths)
+    names = [name for name in space.entities if name not in space.grids]
     total = sum(lengths) if names else 0
     kinds = torch.randint(max(1, len(names)), (total,), generator=generator)
     frame_of = torch.arange(frames).repeat_interleave(torch.tensor(lengths, dtype=torch.int64))
     entities = {}
     embedding: Any = net.encoder.embedding
-    for k, name in enumerate(names):
-        counts = torch.bincount(frame_of[: len(kinds)][kinds == k], minlength=frames)[:frames]
-        rows = _random_rows(embedding.types[k], int(counts.sum()), generator)
+    for name, embed in zip(space.entities, embedding.types, strict=True):
+        if name in space.grids:
+            shown = torch.rand(frames, generator=generator) < 0.5
+            counts = shown * space.grids[name].size
+        else:
+            own = frame_of[: len(kinds)][kinds == names.index(name)]
+            counts = torch.bincount(own, minlength=frames)[:frames]
+        rows = _random_rows(embed, int(counts.sum()), generator)
         entities[name] = RaggedTensor.from_lengths(rows, counts)
     global_features = torch.zeros(frames, 0)
-    if net.obs_space.global_features:
+    if space.global_features:
         global_features = _random_rows(embedding.global_type, frames, generator)
-    sizes = [size if names else 0 for size in lengths]
+    # No action names a cell.
+    named = [
+        torch.cat(
+            [torch.zeros(0, dtype=torch.bool)]
+            + [torch.full((int(own.lengths[b]),), kind in names) for kind, own in entities.items()]
+        )
+        for b in range(frames)
+    ]
     actions = {
-        name: _random_actors(space, sizes, generator) for name, space in net.action_space.items()
+        name: _random_actors(own, named, generator) for name, own in net.action_space.items()
     }
     return EntityBatch(entities, global_features, {}, actions)
 
 
 def _random_rows(embed: Any, count: int, generator: torch.Generator) -> Tensor:
     """Return features (count, F) drawn according to the network's input statistics."""
-    norm = embed.norm
+    norm, embed = embed.norm, getattr(embed, "cells", embed)
     rows = torch.zeros(count, norm.width)
     drawn = torch.randn(count, norm.num_columns, generator=generator)
     rows[:, norm.columns] = norm.shift + drawn / norm.scale.clamp_min(1e-6)
@@ -238,27 +251,33 @@ def _random_rows(embed: Any, count: int, generator: torch.Generator) -> Tensor:
     return rows
 
 
-def _random_actors(space: Any, lengths: Sequence[int], generator: torch.Generator) -> Actors:
+def _random_actors(space: Any, named: Sequence[Tensor], generator: torch.Generator) -> Actors:
+    """Return random actors; of each frame ``named`` (E,) has True for entities that may act."""
     if isinstance(space, GLOBAL_ACTIONS):
         # The global entity comes last in each frame.
-        who = RaggedTensor.from_lengths(
-            torch.tensor(lengths, dtype=torch.int64), [1] * len(lengths)
-        )
+        last = torch.tensor([len(own) for own in named], dtype=torch.int64)
+        who = RaggedTensor.from_lengths(last, [1] * len(named))
     else:
-        chosen = [
-            (torch.rand(size, generator=generator) < 0.5).nonzero().squeeze(1) for size in lengths
-        ]
-        who = _listed(chosen)
+        who = _listed([own[_random_half(own, generator)] for own in map(_indices, named)])
     if isinstance(space, CONTINUOUS_ACTIONS):
         return ContinuousActors(who)
     if not isinstance(space, SelectEntityActionSpace):
         return CategoricalActors(who, _random_mask(who.num_rows, len(space), generator))
-    actees = _listed([torch.randperm(size, generator=generator) for size in lengths])
+    every = [_indices(own) for own in named]
+    actees = _listed([own[torch.randperm(len(own), generator=generator)] for own in every])
     pairs = [
-        _random_mask(int(count), size, generator).flatten()
-        for count, size in zip(who.lengths, lengths, strict=True)
+        _random_mask(int(count), len(own), generator).flatten()
+        for count, own in zip(who.lengths, every, strict=True)
     ]
     return SelectActors(who, actees, _listed(pairs, torch.bool))
+
+
+def _indices(mask: Tensor) -> Tensor:
+    return mask.nonzero().squeeze(1)
+
+
+def _random_half(own: Tensor, generator: torch.Generator) -> Tensor:
+    return torch.rand(len(own), generator=generator) < 0.5
 
 
 def _listed(parts: Sequence[Tensor], dtype: torch.dtype = torch.int64) -> RaggedTensor:

@@ -12,6 +12,8 @@ input                  shape              meaning
 =====================  =================  ========================================================
 ``<type>/features``    (N, F) float32     features of the entities of that type, frame by frame
 ``<type>/lengths``     (B,) int64         number of entities of that type in each frame
+``<grid>/features``    (M, H*W, F)        features of the cells in the M frames that show a ``Grid``
+``<grid>/lengths``     (B,) int64         H * W in these frames, 0 in the others
 ``global``             (B, G) float32     global features; only if the space has some
 ``<action>/actors``    (A,) int64         entity index within the frame, counted in the order of the
                                           entity types; not for a global action
@@ -44,7 +46,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -56,6 +58,7 @@ from entity_env.spaces import (
     CategoricalActionSpace,
     Entity,
     GlobalCategoricalActionSpace,
+    Grid,
     SelectEntitiesActionSpace,
     SelectEntityActionSpace,
 )
@@ -72,6 +75,7 @@ from ragged_net.model.embedding import EntityEmbedding, TypeEmbedding
 from ragged_net.model.encoder import Encoder, Mix
 from ragged_net.model.geometry import columns_of, radians, turn, turn_back
 from ragged_net.model.memory import Memory
+from ragged_net.model.tiles import TileEmbedding
 from ragged_net.model.transformer import RaggedTransformer, TransformerBlock
 from ragged_net.network import RaggedNet
 
@@ -158,7 +162,10 @@ class ActingGraph(nn.Module):
             )
         found: dict[str, Tensor] = {"global": batch.global_features}
         for name, rows in batch.entities.items():
-            found |= {f"{name}/features": rows.values, f"{name}/lengths": rows.lengths}
+            values, grid = rows.values, self.net.obs_space.grids.get(name)
+            if grid is not None:
+                values = values.view(len(values) // grid.size, grid.size, values.shape[1])
+            found |= {f"{name}/features": values, f"{name}/lengths": rows.lengths}
         for name, action in batch.actions.items():
             if isinstance(self.net.action_space[name], GLOBAL_ACTIONS):
                 _check_all_act(name, action.actors.num_rows, batch.num_frames)
@@ -256,8 +263,10 @@ def _inputs_of(net: RaggedNet) -> list[_Input]:
     if features or not net.obs_space.entities:
         found.append(_Input("global", (_B, features), torch.float32))
     for k, (name, entity) in enumerate(net.obs_space.entities.items()):
-        width = len(entity.features)
-        found.append(_Input(f"{name}/features", (f"entities_{k}", width), torch.float32))
+        shape: tuple[str | int, ...] = (f"entities_{k}", len(entity.features))
+        if isinstance(entity, Grid):
+            shape = (f"maps_{k}", entity.size, len(entity.features))
+        found.append(_Input(f"{name}/features", shape, torch.float32))
         found.append(_Input(f"{name}/lengths", (_B,), torch.int64))
     for k, (name, space) in enumerate(net.action_space.items()):
         who: str = _B
@@ -298,8 +307,12 @@ class _Scene:
 
     With the spare row there is always at least one row.
 
+    A grid has as many rows in a frame as summaries stand for its cells.
+
     Args:
-        features: Features of each entity type. Shape of each: (N_k, F_k).
+        features: Features of each entity type. Shape of each: (N_k, F_k), or of a grid
+            (M_k, H * W, F_k).
+        rows: Number of rows of each type.
         frame_of: Frame of each row; -1 for the spare one. Shape: (N,), int64.
         lengths: Number of entities of each type in each frame. Shape of each: (B,), int64.
         num_frames: B.
@@ -307,6 +320,7 @@ class _Scene:
     """
 
     features: Mapping[str, Tensor]
+    rows: Mapping[str, int]
     frame_of: Tensor
     lengths: tuple[Tensor, ...]
     num_frames: int
@@ -318,10 +332,12 @@ class _Scene:
         features = {name: given[f"{name}/features"] for name in names}
         lengths = tuple(given[f"{name}/lengths"] for name in names)
         num_frames = (lengths[0] if lengths else given["global"]).shape[0]
-        parts = [
-            _frames_of(own, features[name].shape[0])
-            for name, own in zip(names, lengths, strict=True)
-        ]
+        rows, parts, embedding = {}, [], cast(Any, net.encoder.embedding)
+        for name, own, embed in zip(names, lengths, embedding.types, strict=True):
+            grid, count = net.obs_space.grids.get(name), features[name].shape[0]
+            few = 1 if grid is None else embed.summaries
+            rows[name] = count * few
+            parts.append(_frames_of(own if grid is None else own // grid.size * few, rows[name]))
         some = next(iter(given.values()))
         global_features = None
         if net.with_global:
@@ -330,19 +346,19 @@ class _Scene:
                 global_features = torch.zeros(num_frames, 0, device=some.device)
             parts.append(torch.arange(num_frames, device=some.device))
         parts.append(torch.full((1,), -1, device=some.device))
-        return cls(features, torch.cat(parts), lengths, num_frames, global_features)
+        return cls(features, rows, torch.cat(parts), lengths, num_frames, global_features)
 
     def rows_of(self, indices: Tensor, frames: Tensor) -> Tensor:
         """Return the rows (A,) int64 of entity ``indices`` (A,) within their ``frames`` (A,)."""
         rows, before, base = torch.zeros_like(indices), torch.zeros_like(indices), 0
-        for own, values in zip(self.lengths, self.features.values(), strict=True):
+        for own, number in zip(self.lengths, self.rows.values(), strict=True):
             first = (own.cumsum(0) - own).index_select(0, frames)  # first row of the frame's type
             place = indices - before
             count = own.index_select(0, frames)
             is_here = (place >= 0) & (place < count)
             rows = torch.where(is_here, base + first + place, rows)
             before = before + count
-            base = base + values.shape[0]
+            base = base + number
         return rows
 
     def global_rows(self) -> Tensor:
@@ -368,7 +384,7 @@ def _embedded(encoder: Encoder, scene: _Scene) -> Tensor:
     """Return the vectors (N, D) of all rows before attention."""
     embedding: Any = encoder.embedding
     parts = [
-        embed(values)
+        embed(values.flatten(0, -2))
         for embed, values in zip(embedding.types, scene.features.values(), strict=True)
     ]
     if embedding.global_type is not None and scene.global_features is not None:
@@ -423,7 +439,7 @@ def _turns(encoder: Encoder, scene: _Scene, joined: bool) -> Tensor:
         if name in waves.columns:
             parts.append(waves.of(name, values))
         else:
-            parts.append(waves.silent.expand(values.shape[0], -1))
+            parts.append(waves.silent.expand(scene.rows[name], -1))
     parts.append(waves.silent.expand(_placeless(scene, joined), -1))
     return torch.cat(parts)
 
@@ -438,13 +454,13 @@ def _places(encoder: Encoder, scene: _Scene, joined: bool) -> Tensor:
     width = axes + 1 + has_headings
     parts = []
     for name, values in scene.features.items():
-        columns = [values.new_zeros(values.shape[0], axes)]
-        known = values.new_zeros(values.shape[0], 1)
+        columns = [values.new_zeros(scene.rows[name], axes)]
+        known = values.new_zeros(scene.rows[name], 1)
         if name in reader.columns:
             columns, known = [columns_of(values, reader.columns[name])], known + 1.0
         columns.append(known)
         if has_headings:
-            heading = values.new_zeros(values.shape[0])
+            heading = values.new_zeros(scene.rows[name])
             if name in reader.headings:
                 column, steps = reader.headings[name]
                 heading = radians(values[:, column], steps)
@@ -550,8 +566,13 @@ def _refuse(net: RaggedNet) -> None:
         ),
         (net.translation is not None, "net.translation: it depends on reference entities"),
         (
-            any(type(entity) is not Entity for entity in net.obs_space.entities.values()),
-            "a Grid, which is not a list of rows",
+            any(grid.cells for grid in net.obs_space.grids.values()),
+            "a Grid(cells=True), whose cells act or are selected; a grid without ``cells`` can be "
+            "exported, and so can entities in the place of cells",
+        ),
+        (
+            any(type(own) not in (Entity, Grid) for own in net.obs_space.entities.values()),
+            "an entity type that is neither a list of rows nor a grid",
         ),
         (not _is_usual(net), "layers or heads of your own, hooks, or wrapped modules"),
     )
@@ -584,5 +605,11 @@ def _is_usual_encoder(encoder: Any) -> bool:
         is_plain(encoder.mix, Mix)
         and is_plain(encoder.transformer, RaggedTransformer)
         and all(is_plain(block, TransformerBlock) for block in encoder.transformer.blocks)
-        and all(one is None or is_plain(one, TypeEmbedding) for one in types)
+        and all(one is None or _is_usual_type(one) for one in types)
     )
+
+
+def _is_usual_type(embed: Any) -> bool:
+    if isinstance(embed, TileEmbedding):
+        return is_plain(embed, TileEmbedding) and is_plain(embed.cells, TypeEmbedding)
+    return is_plain(embed, TypeEmbedding)

@@ -20,9 +20,10 @@ export function inputsOf(ort, observation, spaces) {
   if (spaces.global_features.length || !spaces.entities.length) {
     inputs.global = floats([global], spaces.global_features.length);
   }
-  for (const { name, features: own } of spaces.entities) {
-    const rows = features[name] ?? [];
-    inputs[`${name}/features`] = floats(rows, own.length);
+  for (const { name, features: own, shape } of spaces.entities) {
+    const rows = features[name] ?? [], cells = shape ? shape[0] * shape[1] : 1;
+    const sizes = shape ? [rows.length / cells, cells, own.length] : [rows.length, own.length];
+    inputs[`${name}/features`] = new ort.Tensor("float32", Float32Array.from(rows.flat()), sizes);
     inputs[`${name}/lengths`] = whole([rows.length]);
     first[name] = before; // entities are numbered in the order of their types
     before += rows.length;

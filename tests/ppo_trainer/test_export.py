@@ -19,6 +19,7 @@ from entity_env.spaces import (
     Entity,
     GlobalCategoricalActionSpace,
     GlobalContinuousActionSpace,
+    Grid,
     ObsSpace,
     SelectEntityActionSpace,
 )
@@ -48,6 +49,20 @@ SPACES = {
             "Push": GlobalContinuousActionSpace(-2.0, 2.0),
             "Fire": SelectEntityActionSpace(),
         },
+    ),
+    "map": (
+        ObsSpace(
+            entities={
+                "Mine": ENTITIES["Mine"],
+                "Tile": Grid((6, 5), [Discrete("kind", 4), "height"]),
+                "Robot": ENTITIES["Robot"],
+            }
+        ),
+        {"Move": CategoricalActionSpace(["a", "b", "c"]), "Fire": SelectEntityActionSpace()},
+    ),
+    "cells": (
+        ObsSpace(entities={"Tile": Grid((3, 2), ["height"], cells=True)}),
+        {"Fire": SelectEntityActionSpace()},
     ),
     "nobody": (ObsSpace(), {"Speak": GlobalCategoricalActionSpace(["yes", "no"])}),
 }
@@ -86,6 +101,8 @@ CASES = [
     *itertools.product(["entities"], CONFIGS, [False]),
     ("entities", "gru and bias", True),
     *itertools.product(["globals"], ["plain", "lstm", "waves"], [False, True]),
+    *itertools.product(["map"], ["plain", "gru", "waves"], [False]),
+    ("map", "plain", True),
     ("nobody", "plain", False),
 ]
 
@@ -104,6 +121,7 @@ def test_the_graph_does_what_the_network_does(spaces, config, separate):
     [
         pytest.param("entities", "plain", False, marks=pytest.mark.platforms),
         ("globals", "lstm", True),
+        ("map", "plain", False),
         pytest.param("entities", "bias", False, marks=pytest.mark.platforms),
     ],
 )
@@ -177,6 +195,7 @@ def test_a_wrong_graph_is_noticed():
     [
         ({"action_order": ["Move", "Fire"]}, None, "net.action_order"),
         ({"translation": Translation("Robot", XY)}, None, "net.translation"),
+        ({"spaces": "cells"}, None, r"Grid\(cells=True\)"),
         ({}, lambda net: setattr(net, "value_head", nn.Flatten(0)), "of your own"),
         ({}, lambda net: net.encoder.register_forward_hook(lambda *_: None), "hooks"),
     ],
