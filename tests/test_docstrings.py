@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ["entity_env", "envs", "ppo_trainer", "ragged_net"]
-WITH_ENTRIES = ["entity_env", "envs"]
+WITH_ENTRIES = ["entity_env", "envs", "ppo_trainer"]
 """The packages whose entries are checked, too."""
 RIDDLES = {
     *("As", "How", "If", "Only", "That", "What", "When", "Where"),

@@ -175,9 +175,9 @@ class Graphs:
 
         Args:
             rooms: The graphs.
-            kind: As for ``find``.
-            sizes: As for ``find``.
-            make: As for ``find``.
+            kind: See ``find``.
+            sizes: See ``find``.
+            make: See ``find``.
             setting: Name of the setting to lower if there is too little memory.
         """
         if rooms.thrash:

@@ -45,7 +45,7 @@ def verify(config: TrainConfig, signature: str) -> bool:
     """Return True if this user has signed these settings on this machine.
 
     Raises:
-        KeyUnavailableError: As for ``sign``.
+        KeyUnavailableError: No key can be stored for this user.
     """
     return hmac.compare_digest(_digest(_key(), config).encode(), signature.encode())
 

@@ -87,8 +87,8 @@ class Block:
         weights: Gain and bias of the first norm; weight (3 * D, D) and bias of queries, keys and
             values; weight (D, D) and bias of the output; gain and bias of the second norm; weight
             (M, D) and bias, and weight (D, M) and bias of the MLP.
-        reading: If given, the result is the mean of each frame's rows (B, D), then the rows that
-            are read. Fewer of them take less time.
+        reading: Rows to read. With it the result is the mean of each frame's rows (B, D), then the
+            rows to read. Fewer of them take less time.
     """
 
     frames: Frames

@@ -164,7 +164,7 @@ class SelectEntitiesHead(nn.Module):
         Args:
             actors: (A, D) the vectors of the actors.
             actees: (E, D) the vectors of the actees.
-            pairs: Who may select whom.
+            pairs: Pairs of actors and actees.
         """
         check_rows("the vectors of the actors", actors)
         check_rows("the vectors of the actees", actees)

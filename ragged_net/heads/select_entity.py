@@ -44,7 +44,7 @@ class SelectEntityHead(nn.Module):
         Args:
             actors: (A, D) the vectors of the actors.
             actees: (E, D) the vectors of the actees.
-            pairs: Who may select whom; each actor has at least one actee.
+            pairs: Pairs of actors and actees, at least one for each actor.
         """
         check_rows("the vectors of the actors", actors)
         check_rows("the vectors of the actees", actees)
@@ -63,7 +63,7 @@ class SelectDist:
 
     Args:
         log_probs: (P,) float32 over pairs, -inf where forbidden.
-        pairs: Which actor and actee each pair is made of.
+        pairs: Pairs of actors and actees.
     """
 
     log_probs: Tensor

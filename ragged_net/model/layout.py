@@ -56,7 +56,7 @@ class Layout:
         """Return the layout of ``batch``.
 
         Args:
-            batch: Only the lengths of its entity types are read.
+            batch: Batch, of which only the lengths of entity types are read.
             with_global: True if a global entity is appended to each frame.
             names: The entity types in the order of the observation space; the batch's own order
                 if None.

@@ -104,7 +104,7 @@ class RaggedTransformer(nn.Module):
 
     Args:
         config: Width, layers, heads, MLP, activation and attention backend.
-        axes: As for a block.
+        axes: See ``TransformerBlock``.
     """
 
     def __init__(self, config: NetConfig, axes: int = 0) -> None:
