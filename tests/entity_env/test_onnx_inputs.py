@@ -59,10 +59,13 @@ FIRST = seen([[1, 2], [3, 4]], [[5]], [True, False])
 SECOND = seen([[6, 7]], [[8], [9]], [True], time=2.0)
 
 
+QUIET = {"Move": CategoricalActionSpace(["left", "right"])}
+
+
 def test_the_cells_of_a_grid_are_one_map_in_each_frame_that_shows_it():
     space = ObsSpace(entities={"Mine": Entity(["x"]), "Tile": Grid((2, 1), ["height"])})
     frames = [{"Tile": [[1], [2]]}, {"Mine": [[3]]}, {"Tile": [[4], [5]]}]
-    found = onnx_inputs([Observation(features=own) for own in frames], space, {})
+    found = onnx_inputs([Observation(features=own) for own in frames], space, QUIET)
     assert found["Tile/features"].tolist() == [[[1], [2]], [[4], [5]]]
     assert found["Tile/lengths"].tolist() == [2, 0, 2]
     assert found["Mine/features"].tolist() == [[3]]
