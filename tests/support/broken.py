@@ -312,7 +312,7 @@ SPACES = [
     Case("no choices", E.SpaceError, ("no choices", "at least one label"), lambda: CategoricalActionSpace([])),
     Case("one label twice", E.SpaceError, ("'up'", "twice"), lambda: CategoricalActionSpace(["up", "up"])),
     Case("labels as one string", E.SpaceError, ("not a list", "'up'"), lambda: GlobalCategoricalActionSpace("up")),
-    Case("labels as a set", E.SpaceError, ("not a list", "no order"), lambda: CategoricalActionSpace({"up"})),  # type: ignore[arg-type]
+    Case("labels as a set", E.SpaceError, ("not a list", "no fixed order"), lambda: CategoricalActionSpace({"up"})),  # type: ignore[arg-type]
     Case("entity types as global features", E.SpaceError, ("global_features are not a list", "ObsSpace(entities={...})"), lambda: ObsSpace({"Mine": Entity(["x"])})),  # type: ignore[arg-type]
     Case("a discrete feature with too many values", E.SpaceError, ("'kind'", "<= 16777216", "float32"), lambda: Discrete("kind", 2**24 + 1)),
     Case("a label that is a number", E.SpaceError, ("label name", "1"), lambda: GlobalCategoricalActionSpace([1, 2])),  # type: ignore[list-item]
