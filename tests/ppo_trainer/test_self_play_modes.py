@@ -215,7 +215,7 @@ def test_an_opponent_that_disappears_while_the_run_trains_plays_on(tmp_path):
 def test_a_version_that_disappears_is_an_error_that_says_what_to_do(tmp_path):
     run = train(config(tmp_path, MODES["pool"]), env=TicTacToe, stop=lambda u: u == 4).run
     shutil.rmtree(run / "snapshots")
-    with pytest.raises(CheckpointError, match=r"earlier version .* is gone"):
+    with pytest.raises(CheckpointError, match=r"earlier version .* does not exist"):
         resume(run, env=TicTacToe)
 
 
