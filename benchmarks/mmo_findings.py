@@ -46,7 +46,7 @@ from entity_env.storage.files import write_file
 from ppo_trainer import recipe, resume, train
 from ppo_trainer.agent import load_agent
 from ppo_trainer.experience.tensors import to_batch
-from ppo_trainer.runs.checkpoint import latest_checkpoint
+from ppo_trainer.runs.checkpoint import latest_checkpoint, steps_of
 from ppo_trainer.runs.folder import RunFolder
 
 Ints = npt.NDArray[np.int64]
@@ -186,8 +186,11 @@ def interval(values: Sequence[float], seed: int = 0) -> str:
 def trained(cell: Cell, seed: int, steps: int, folder: Path) -> Path:
     """Return the run of a cell, which is trained, or goes on, if it is not done."""
     run = folder / f"{cell.name}_seed{seed}"
+    has_begun = (run / "checkpoints").is_dir()
+    if has_begun and (steps_of(latest_checkpoint(RunFolder(run))) or 0) >= steps:
+        return run
     with contextlib.redirect_stdout(None):
-        if (run / "checkpoints").is_dir():
+        if has_begun:
             result = resume(run, total_timesteps=steps)
         else:
             worlds = max(512 // cell.agents, 32)  # where some 500 agents live at once
