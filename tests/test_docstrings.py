@@ -14,8 +14,6 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ["entity_env", "envs", "ppo_trainer", "ragged_net"]
-WITH_ENTRIES = ["entity_env", "envs", "ppo_trainer"]
-"""The packages whose entries are checked, too."""
 RIDDLES = {
     *("As", "How", "If", "Only", "That", "What", "When", "Where"),
     *("Whether", "Which", "Who", "Whom", "Whose", "Why"),
@@ -34,8 +32,7 @@ def test_docstrings_and_their_entries_begin_with_a_verb_or_a_noun(package):
                 lines = f"{node.value.value} -".splitlines()
                 first = " ".join(lines).split()[0].strip(",.:;")
                 wrong = {0} if first in RIDDLES else set()
-                if package in WITH_ENTRIES:
-                    wrong |= {number for number, line in enumerate(lines) if ENTRY.match(line)}
+                wrong |= {number for number, line in enumerate(lines) if ENTRY.match(line)}
                 found += [
                     f"{path.relative_to(ROOT)}:{node.lineno + number}: {lines[number].strip()}"
                     for number in sorted(wrong)

@@ -53,11 +53,11 @@ def block_forward(x, hidden, turns, heads, dim, weights, between, places, y, pla
         dim: D, a multiple of 32.
         weights: gain and bias of the first norm; weight (3 * D, D) and bias of qkv; weight and bias
             of the output; the second norm; weights and biases of the MLP, (M, D) and (D, M).
-        between: What the backward pass needs, written in the order of the plan: qkv (N * 3 * D);
-            mixed (N * D), the values mixed by attention, not yet turned back; middle (N * D), the
-            rows after attention; inner (N * M), the hidden layer of the MLP after its activation;
-            kept (plan.kept[-1] * H), see ``attend_forward``. All empty where no backward pass
-            follows.
+        between: Intermediate results for the backward pass, in the order of the plan:
+            qkv (N * 3 * D); mixed (N * D), the values mixed by attention, not yet turned back;
+            middle (N * D), the rows after attention; inner (N * M), the hidden layer of the MLP
+            after its activation; kept (plan.kept[-1] * H), see ``attend_forward``. All empty if no
+            backward pass follows.
         places: Empty, or for the last block of a network (N,) int64: the places in y of the rows
             that are read, behind the means; -1 for the others.
         y: (N * D), written: the result in the order of the batch. With ``places``, first the means

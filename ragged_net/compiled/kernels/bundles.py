@@ -34,7 +34,7 @@ def finish(hidden, start, own, rows, dim, size, panels, plan, group, end, places
 
     Args:
         hidden: The hidden layer (rows, M), from ``start`` on.
-        start: Where it begins.
+        start: Index of the first number of the hidden layer.
         own: (rows, D) what is added to the product.
         rows: Of the tile.
         dim: D.

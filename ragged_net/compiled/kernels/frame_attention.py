@@ -42,7 +42,7 @@ def attend_frame(
 
     Args:
         qkv: Flat float32; rows of 3 * D, D = heads * width.
-        start: Where the first row starts in qkv.
+        start: Index of the first row in qkv.
         length: Rows of the frame.
         heads: H.
         width: D / H, a multiple of 8.
@@ -50,10 +50,10 @@ def attend_frame(
         hidden: (N,) bool, or empty where nothing is hidden.
         row: The first row of the frame in ``hidden``.
         out: Flat float32, written; rows of D.
-        out_start: Where the first row starts in ``out``.
+        out_start: Index of the first row in ``out``.
         softmax: Flat float32, written: (length, 2, H), the largest score of each row and head, and
             1 / the sum of the exponentials.
-        at: Where that begins.
+        at: Index of the first number written to ``softmax``.
         scratch: ``room_of(length, width).end`` floats.
     """
     dim, room, places = heads * width, room_of(length, width), np.empty(LANES, np.int64)

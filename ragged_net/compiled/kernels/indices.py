@@ -75,8 +75,8 @@ def flat_order(offsets, rows, with_global):
 
     Args:
         offsets: (K, B + 1) int64, of each type; nobody else may write to them.
-        rows: (K,) int64: how many entities there are of each type.
-        with_global: Whether one entity more ends each frame.
+        rows: (K,) int64: number of entities of each type.
+        with_global: True if each frame ends with one more entity.
 
     Returns:
         Offsets (B + 1,) of the joined frames; the places (N,) of the entities, type by type; the
@@ -129,9 +129,9 @@ def pair_indices(actor_offsets, actors, actee_offsets, actees):
 
     Args:
         actor_offsets: (B + 1,) int64.
-        actors: How many there are.
+        actors: Number of actors.
         actee_offsets: (B + 1,) int64.
-        actees: How many there are.
+        actees: Number of actees.
 
     Returns:
         The actor (P,) and the actee (P,) of each pair, and the offsets (B + 1,) of pairs, actors

@@ -24,7 +24,7 @@ def attend_lanes(
         qkv: Flat float32; rows of 3 * D, D = heads * width.
         qkv_places: (LANES,) int64: where the first row of each frame starts. Lanes without a frame
             repeat another one.
-        step: How many rows after a row of a frame the frame's next one lies.
+        step: Distance in rows between two consecutive rows of a frame.
         length: Rows of each frame.
         heads: H.
         width: D / H, a multiple of 8.

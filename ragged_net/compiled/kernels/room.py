@@ -23,7 +23,7 @@ class Room(NamedTuple):
     Args:
         lots: The keys and values of a long frame that are brought together, up to five times.
         lot: The floats of one of them; 0 for a frame whose keys are used where they lie.
-        square: What ``turn`` works with.
+        square: Scratch memory of ``turn``.
         shrink: (block,) see ``_weigh``.
         largest: (length,) of each query: the largest score so far.
         inverse: (length,) 1 / the sum of the exponentials, or the sum until all keys are seen.

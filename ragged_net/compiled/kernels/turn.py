@@ -24,14 +24,14 @@ def turn_rows(x, start, rows, parts, dim, ways, sense, y, to):
 
     Args:
         x: Flat float32.
-        start: Where its first row starts.
+        start: Index of its first row.
         rows: Their number.
-        parts: How often ``dim`` numbers stand in a row.
+        parts: Number of parts of ``dim`` numbers in a row.
         dim: D, a multiple of ``LANES``.
         ways: (rows * 2 * D) float32: cosines, then signed sines (see ``turn`` in geometry.py).
         sense: 1, or -1 to turn back.
         y: Flat float32, written; may be x.
-        to: Where its first row starts.
+        to: Index of its first row.
     """
     sign = splat(np.float32(sense))
     for i in range(rows):
