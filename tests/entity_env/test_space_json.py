@@ -124,7 +124,7 @@ def action(**changes):
         ({"entities": entity(extra=1)}, "dict with the keys name, features"),
         ({"entities": entity(name=3)}, "name"),
         ({"entities": entity(position="x")}, "the position of 'Ant'"),
-        ({"entities": entity(position=["nowhere"])}, "coordinate 'nowhere'"),
+        ({"entities": entity(position=["nowhere"])}, "'nowhere' cannot be a coordinate"),
         ({"entities": entity(name="")}, "non-empty"),
         ({"entities": entity() * 2}, "'Ant' is given twice"),
         ({"entities": entity(features="x")}, "'Ant'"),

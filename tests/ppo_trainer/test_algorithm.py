@@ -36,11 +36,11 @@ class Corrected(PPO):
         return replace(rollout, advantages=rollout.advantages * ratio.exp().clamp_max(1.0))
 
     def coefficients(self, progress):
-        return super().coefficients(progress) | {"policy/actors.min": 0.0, "policy/actors.max": 0.0}
+        return super().coefficients(progress) | {"actors.min": 0.0, "actors.max": 0.0}
 
     def losses(self, output, part, scale, value_std):
         counts = part.actors_per_frame.float()
-        own = {"policy/actors.min": counts.min(), "policy/actors.max": counts.max()}
+        own = {"actors.min": counts.min(), "actors.max": counts.max()}
         return super().losses(output, part, scale, value_std) | own
 
 
@@ -64,7 +64,7 @@ def test_an_algorithm_by_name_asks_the_network_that_will_be_improved(tmp_path, m
     for record, own in zip(records, before, strict=True):
         assert record["loss/value"] == pytest.approx(own["loss/value"], rel=1e-3)
         # Frames have no to several actors: a mean or a sum of parts would be no whole number.
-        least, most = record["policy/actors.min"], record["policy/actors.max"]
+        least, most = record["actors.min"], record["actors.max"]
         assert least < most
         assert (least, most) == (round(least), round(most))
 

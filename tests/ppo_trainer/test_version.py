@@ -50,8 +50,8 @@ def test_the_package_that_is_no_command_has_a_version_too(monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("name", "parts"),
     [
-        ("ppo", ["ppo.epochs=3\n    Passes over a rollout.", "ppo.gamma=0.95"]),
-        ("rollout.num_envs", ["rollout.num_envs=128\n    Rows R that act together"]),
+        ("ppo", ["ppo.epochs=3\n    Number of passes over a rollout.", "ppo.gamma=0.95"]),
+        ("rollout.num_envs", ["rollout.num_envs=128\n    Number of rows R that act together"]),
     ],
 )
 def test_help_names_defaults_and_meanings(name, parts, monkeypatch, capsys):

@@ -319,7 +319,7 @@ def test_a_missing_or_wrong_state_is_one_clear_error(kind, value_config):
     net = remembering(kind, with_global=False, value_config=value_config)
     batch, width = make_batch(**LENGTHS), net.memory.state_size
     for call in (net, net.value):
-        with pytest.raises(MemoryStateError, match=rf"no state\n.*\(5, {width}\)"):
+        with pytest.raises(MemoryStateError, match=rf"no state was given\n.*\(5, {width}\)"):
             call(batch)
         for wrong in (
             torch.zeros(4, width),
