@@ -573,12 +573,12 @@ def _check_vocabularies(lists: Sequence[Sequence[Feature]]) -> None:
 
 
 def _checked_features(what: str, given: object, hint: str | None = None) -> tuple[Feature, ...]:
-    features = in_order(what, given, "a list of names, Continuous or Discrete", hint)
+    features = in_order(what, given, "a list of names, Continuous, Discrete or Flags", hint)
     for feature in features:
         if not isinstance(feature, str | Continuous | Discrete):
             raise SpaceError(
                 f"{what} have one of an unknown kind",
-                expected="a name, Continuous or Discrete",
+                expected="a name, Continuous, Discrete or Flags",
                 received=shorten(feature),
             )
         check_name("feature", feature_name(feature))

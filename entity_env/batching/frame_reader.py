@@ -83,7 +83,7 @@ class FrameReader:
     def _read(self, observation: Observation) -> Frame:
         if not isinstance(observation, Observation):
             raise ObservationError(
-                "reset, act or set_state did not return an Observation",
+                "the observation, as reset, act or set_state returns it, is not an Observation",
                 expected="entity_env.Observation",
                 received=shorten(observation),
             )

@@ -201,6 +201,10 @@ def _check_flag(previous: str, text: str) -> None:
         value = "true" if name == "trust" else "<value>"
         raise ConfigError(f"settings are not flags: {text}", hint=f"write {name}={value}")
     value_of_flag = previous.startswith("-") and previous not in ("-m", "--multirun")
+    if text in get_type_hints(TrainConfig):
+        raise ConfigError(
+            f"the setting {text!r} has no value", expected="name=value without spaces, as in seed=3"
+        )
     if not text.startswith("-") and not value_of_flag:
         raise ConfigError(
             f"{text!r} is not a setting",

@@ -17,18 +17,12 @@ import yaml
 from entity_env.errors import nearest
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.errors import ConfigError
+from ppo_trainer.settings.build import KINDS
 from ragged_net.errors import RaggedNetError
 
 __all__ = ["RECIPES", "SettingHelp", "all_settings", "settings_help"]
 
 RECIPES = Path(__file__).parents[1] / "conf" / "experiment"
-_KINDS = {
-    bool: "true or false",
-    int: "a whole number",
-    float: "a number",
-    str: "text",
-    Mapping: "names and values",
-}
 
 
 @dataclass(frozen=True)
@@ -71,8 +65,12 @@ def settings_help(name: str) -> str:
     if not found:
         names = [own.name for own in known]
         groups = sorted({own.rpartition(".")[0] for own in names} - {""})
+        group = name.rpartition(".")[0]
+        options = [own for own in names if own.rpartition(".")[0] == group] if group else groups
         raise ConfigError(
-            f"--help {name}: unknown setting", options=groups, hint=nearest(name, [*groups, *names])
+            f"--help {name}: unknown setting",
+            options=options or groups,
+            hint=nearest(name, [*groups, *names]),
         )
     return "\n".join(own.text(recipes=own.name == name) for own in found)
 
@@ -122,7 +120,7 @@ def _kinds(hint: Any) -> tuple[Any, ...]:
 def _allowed(hint: Any, metadata: Mapping[str, Any]) -> str:
     """Return the valid values of a setting in words, as its error message has them."""
     (kind,) = _kinds(hint)
-    words = _KINDS.get(get_origin(kind) or kind, "a list")
+    words = KINDS.get(get_origin(kind) or kind, "a list")
     if get_origin(kind) is Literal:
         words = ", ".join(get_args(kind))
     elif "range" in metadata:

@@ -70,20 +70,17 @@ def _play_step(
     setting: str, what: str, create_env: Callable[[], Any], script: Callable[[Observation], Any]
 ) -> None:
     """Play the first step of an episode with a script."""
-    written: str | None = None
-    try:
-        with contextlib.closing(create_env()) as env:
-            seed_environment(env, 0)
-            observation = begin_episode(env.reset)
-            spaces = env.obs_space(), env.action_space()
-            example = RandomAgent(*spaces, seed=0).act(observation)
-            written = _written(example)
+    with contextlib.closing(create_env()) as env:
+        seed_environment(env, 0)
+        observation = begin_episode(env.reset)
+        example = RandomAgent(env.obs_space(), env.action_space(), seed=0).act(observation)
+        try:
             actions = script(observation)
             if not isinstance(actions, Mapping):
                 raise TypeError(f"it returned {shorten(actions)}, which is not a dict of actions")
             env.act(actions)
-    except Exception as error:  # scripts and environments may raise anything
-        raise _failed(setting, what, error, written) from error
+        except Exception as error:  # scripts and environments may raise anything
+            raise _failed(setting, what, error, _written(example)) from error
 
 
 def _failed(setting: str, what: str, error: Exception, written: str | None = None) -> ConfigError:

@@ -227,7 +227,8 @@ def _rewards(records: Records) -> list[str]:
     if math.isnan(reward):
         return []
     return [
-        f"all episodes had the same reward, {reward:.3g}, so that no action is better than others; "
+        f"all episodes of the training had the same reward, {reward:.3g}, so that no action is "
+        "better than others; "
         "make the first rewards easier to find, or give rewards on the way"
     ]
 

@@ -13,9 +13,18 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 from entity_env.errors import nearest, shorten
 from ppo_trainer.errors import ConfigError
 
-__all__ = ["build", "fitted", "names_its_settings", "plain"]
+__all__ = ["KINDS", "build", "fitted", "names_its_settings", "plain"]
 
 ConfigT = TypeVar("ConfigT")
+
+KINDS: Mapping[Any, str] = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "text",
+    Mapping: "names and values",
+}
+"""The types of settings, in words."""
 
 
 def build(kind: type[ConfigT], values: Any) -> ConfigT:
@@ -190,12 +199,12 @@ def _value(hint: Any, value: Any, path: str, names: Sequence[str] = ()) -> Any:
         is_nested = get_origin(choices[0]) is Sequence
         parts = [value] if not is_nested and isinstance(value, choices[0]) else value
         if not isinstance(parts, Sequence) or isinstance(parts, str | bytes):
-            kind = "list" if is_nested else choices[0].__name__
-            raise _wrong_type(path, f"a list of {kind}", value)
+            kind = "a list" if is_nested else KINDS[choices[0]]
+            raise _wrong_type(path, f"a list, each item {kind}", value)
         return tuple(_value(choices[0], part, path) for part in parts)
     expected = Mapping if origin is not None else hint
     if not isinstance(value, expected) or (isinstance(value, bool) and hint is not bool):
-        raise _wrong_type(path, getattr(expected, "__name__", str(expected)), value)
+        raise _wrong_type(path, KINDS.get(expected, str(expected)), value)
     return value
 
 

@@ -7,7 +7,7 @@ import shlex
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -199,9 +199,7 @@ class Session:
         except EntityEnvError as error:
             if not self.run.config_file.exists():
                 raise  # there is no checkpoint to resume from
-            resume = (
-                f"when it is mended, to go on from the last checkpoint: {self.resume_command()}"
-            )
+            resume = f"after correcting it, go on from the last checkpoint: {self.resume_command()}"
             error.hint = f"{error.hint}; {resume}" if error.hint else resume
             raise
 
@@ -401,10 +399,15 @@ def _check_same_network(config: TrainConfig, run: RunFolder) -> None:
         if now is not None and then is not None:
             now = replace(now, attention=then.attention)  # changes the computation only
         if now != then:
+            other = [
+                field.name
+                for field in fields(now or then)
+                if getattr(now, field.name, None) != getattr(then, field.name, None)
+            ]
             raise CheckpointError(
                 f"{name} describes another network than that of the run",
-                expected=then,
-                received=now,
+                expected=", ".join(f"{name}.{own}={getattr(then, own, None)}" for own in other),
+                received=", ".join(f"{name}.{own}={getattr(now, own, None)}" for own in other),
                 hint="a run keeps its network; begin a new run for another one",
             )
 

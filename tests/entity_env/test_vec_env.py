@@ -434,7 +434,7 @@ def test_an_environment_that_raises_is_named_with_its_step_and_traceback(kind, s
         (
             "object",
             errors.ObservationError,
-            "reset, act or set_state did not return an Observation",
+            "the observation, as reset, act or set_state returns it, is not an Observation",
         ),
     ],
 )

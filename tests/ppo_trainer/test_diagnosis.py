@@ -152,7 +152,7 @@ def test_episodes_that_end_first_are_short_and_tell_of_nothing():
 def test_rewards_that_are_all_the_same_are_the_reason():
     records = run([0.0] * 20, noise=0.0, **{"value/explained_variance": 0.0})
     _, line = diagnose(records, played(0.0, 0.0))
-    assert "all episodes had the same reward, 0" in line
+    assert "all episodes of the training had the same reward, 0" in line
 
 
 def test_lives_that_become_longer_are_learned_though_each_costs_the_same():
@@ -183,7 +183,7 @@ def test_a_run_counts_what_a_limit_cut_off_and_its_end_says_what_is_wrong(tmp_pa
     assert [(r["episodes"], r["episodes_truncated"]) for r in metrics(result.run)] == [(8, 8)] * 10
     printed = capsys.readouterr().out
     assert "it has not learned: a reward of 6, and random play 6" in printed
-    assert "all episodes had the same reward, 6" in printed
+    assert "all episodes of the training had the same reward, 6" in printed
     # An episode of Foraging is cut off where it ends with one piece of food: some, not all.
     counted = metrics(train(config, env=Foraging).run)
     cut = sum(record["episodes_truncated"] for record in counted)
