@@ -102,7 +102,7 @@ class PPOConfig(UpdateConfig):
     """Proximal policy optimisation (Schulman et al. 2017, arXiv:1707.06347).
 
     Args:
-        gamma: Discount factor for each step.
+        gamma: Discount factor for each decision.
         gae_lambda: Lambda of generalised advantage estimation (Schulman et al. 2016,
             arXiv:1506.02438).
         baseline: Baseline that is subtracted from returns. ``value``: the value function (GAE).
