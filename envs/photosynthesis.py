@@ -514,7 +514,7 @@ class PhotosynthesisRows(CompiledRows):
 
     Args:
         num_envs: The number of rows R, a multiple of the players.
-        seed: Seeds nothing but what every compiled game has.
+        seed: No effect, because the game draws no random numbers.
         players: See ``Photosynthesis``.
         rounds: See ``Photosynthesis``.
         reward: See ``Photosynthesis``.

@@ -1,6 +1,6 @@
 """A small HTTP service: which job should start next?
 
-    pip install 'ragged-rl[serve]'
+    pip install -e '.[serve]' -c constraints.txt
     python examples/dispatch_service.py runs/job_shop --port 8000
 
     curl localhost:8000/next -H 'content-type: application/json' -d '{

@@ -63,7 +63,7 @@ class Checked:
     Args:
         episodes: Number of episodes that ended.
         steps: Number of steps.
-        notes: Observations that are not mistakes, but are rarely intended.
+        notes: Notes on things that are not mistakes, but rarely intended.
     """
 
     episodes: int

@@ -260,7 +260,7 @@ class Kind(ABC):
         return {key: getattr(space, key) for key in self.keys}
 
     def actors(self, reader: MaskReader, name: str, mask: Any) -> list[int]:
-        """Return the actors that a mask of one frame names; the player has the last index."""
+        """Return the actors that a mask of one frame names; the player comes after all entities."""
         if self.is_global:
             return [len(reader.ids)]
         return reader.entities(name, "actor", mask.actor_ids, mask.actor_types)

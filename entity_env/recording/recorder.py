@@ -53,8 +53,9 @@ class RecordEpisodes(VecWrapper):
         overwrite: True to replace an existing file.
 
     Raises:
-        RecordingError: The file exists and neither is set; the file to append to is not a
-            recording, has other spaces, or is damaged before its end; or it cannot be written.
+        RecordingError: The file exists, without ``append`` or ``overwrite``; the file to append to
+            is not a recording, has other spaces, or is damaged before its end; or it cannot be
+            written.
         SettingError: ``chunk_steps`` is below 1.
     """
 

@@ -39,8 +39,8 @@ class ChunkWriter:
         overwrite: True to replace an existing file.
 
     Raises:
-        RecordingError: The file exists and neither is set; it has other spaces, or is damaged
-            before its end; another recorder writes it; or it cannot be opened.
+        RecordingError: The file exists, without ``append`` or ``overwrite``; it has other spaces,
+            or is damaged before its end; another recorder writes it; or it cannot be opened.
     """
 
     noted: tuple[bool, bool] | None = None

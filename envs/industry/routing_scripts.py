@@ -17,7 +17,7 @@ def nearest_customer(observation: Observation) -> dict[str, Action]:
 
 
 def savings(observation: Observation) -> dict[str, Action]:
-    """Send the first vehicle to the nearest place whose turn it is, others as by the other rule."""
+    """Send the first vehicle to the nearest place with ``turn``, others by ``nearest_customer``."""
     return _go(observation, by_turn=True)
 
 

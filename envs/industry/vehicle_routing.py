@@ -197,7 +197,7 @@ class VehicleRoutingRows(CompiledRows):
 
     def load_game(self, saved: Mapping[str, Any]) -> dict[str, Any]:
         """Return the fields, or StateError, also for another instance than the given one."""
-        # Runs from before do not say whose turn it is, and their networks do not see it.
+        # Older runs do not save ``turn``, and their networks do not read it.
         fields = super().load_game({"turn": [0] * self._fields["turn"].shape[1], **saved})
         names = ("given", "customers", "depot", "x", "y", "demand", "opens", "closes", "service")
         if self.instance is not None and not all(
@@ -439,7 +439,7 @@ def _draw(g: Any, game: int) -> None:
 
 @compiled
 def _begin_at(g: Any, game: int, rank: int) -> None:
-    """Send the first vehicle to the customer so near to the depot, 0 for the nearest."""
+    """Send the first vehicle to a customer by its rank in distance from the depot, from 0."""
     for i in range(g.num_here[game]):
         nearer, way = 0, _way(g, game, 0, g.here[game, i] + 1)
         for j in range(g.num_here[game]):
@@ -601,10 +601,10 @@ def _move_on(g: Any, game: int) -> None:
 
 @compiled
 def _plan(g: Any, game: int) -> None:
-    """Write whose turn it is for the first vehicle that is asked, by the savings algorithm.
+    """Set ``turn`` for the first vehicle that must choose, by the savings algorithm.
 
-    Its tours are joined end to end, first those where that saves most. What the vehicle has driven
-    is a tour with one end; from the depot it is the turn of all ends.
+    Tours are joined at their ends, first those where this saves most. The stops that the vehicle
+    has made are a tour with one open end; if it is at the depot, all ends of tours get ``turn``.
 
     Source: Clarke and Wright, Operations Research 12, 1964.
     """

@@ -156,7 +156,7 @@ def _lives(g: Any, game: int, seat: int) -> bool:
 
 
 def _problems(g: Any, game: int) -> dict[str, bool]:
-    """Return what a saved state must not have, and whether it has it."""
+    """Return descriptions of invalid states, with True for those of a saved state."""
     agents, order, margin = g.agents[game], g.order[game, : g.alive[game]], g.radius + 1
     seats, (height, width) = np.flatnonzero(agents[:, LIVING]), g.tiles[game].shape
     rows, columns = agents[seats, ROW], agents[seats, COLUMN]
@@ -258,7 +258,7 @@ class MmoRows(CompiledRows):
         return mmo_game(self.settings, maps, shape, spawns)
 
     def save_game(self, game: int) -> dict[str, Any]:
-        """Return the state of a world as JSON values: what follows from who lives is left out."""
+        """Return the state of a world as JSON values, without the lists of agents by tile."""
         saved = super().save_game(game)
         del saved["first"]
         return saved
@@ -399,7 +399,7 @@ class Mmo(CompiledPlayers):
     def _values(
         self, value: Callable[[VecObs], npt.ArrayLike], seat: int
     ) -> npt.NDArray[np.float64]:
-        """Return what each tile is worth as the map is now, in worlds of a single agent."""
+        """Return the value of each tile of the current map for a single agent of a population."""
         rows: Any = self._rows
         own = {field.name: getattr(rows.settings, field.name) for field in fields(rows.settings)}
         now = rows.copy_games([0]).fields

@@ -194,7 +194,7 @@ class MiniRtsSearch:
             parallelization); the action with the most visits is taken.
         threads: Number of threads that share the trees.
         opponent: Assumed player of the other side: ``random``, ``simple``, ``hit_n_run``;
-            None: whoever does.
+            None: its actual player.
         playout: Player of this side after a leaf, one of the same.
         horizon: Number of ticks of a playout after which its value is the share of material; None
             plays games to their end.

@@ -68,7 +68,7 @@ UNIT_ACTIONS: Mapping[ActionName, ActionSpace] = {
     "Command": CategoricalActionSpace(list(COMMANDS)),
     "Target": Select(),
 }
-"""The commands for which the target is used."""
+"""The actions of a unit. The target is used by units with the command Attack only."""
 
 
 _CHOICES, _BUILT = len(COMMANDS), TO_MOVE - TO_BUILD

@@ -16,7 +16,7 @@ const SPACES = {
   ],
 };
 
-/** The probabilities of each robot's moves, the likeliest move of each, and the value of the board. */
+/** The probabilities of each robot's moves, the most likely move of each, and the value of the board. */
 export async function decide(ort, session, game, masks) {
   const observation = {
     features: { Mine: game.mines, Robot: game.robots },

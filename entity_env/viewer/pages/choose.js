@@ -98,7 +98,7 @@ export class Chooser {
     if (own && own[number - 1]) this.pick(own[number - 1]);
   }
 
-  /** The likeliest choice that an agent proposes, or any that is allowed. */
+  /** The most likely choice that an agent proposes, or any that is allowed. */
   proposed(question) {
     const own = question.options.filter((option) => option.allowed);
     const { space } = question.action;
