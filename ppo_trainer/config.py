@@ -226,7 +226,7 @@ class EvalConfig:
 
     Args:
         episodes: Number of episodes of the evaluation at the end, played once with the most
-            probable actions (greedy) and once with sampled ones; 0 for no evaluation.
+            likely actions (greedy) and once with sampled ones; 0 for no evaluation.
         max_steps: Maximum length of an episode of an evaluation, in steps; 0 sets no limit.
         seconds: Maximum duration of the evaluation at the end, in seconds, for all players
             together. The report says which episodes were left out. 0 sets no limit.

@@ -136,7 +136,7 @@ def main(arguments: list[str] | None = None) -> None:
         "--scripted", metavar="PATH", help="player to compare with, such as my_module.my_player"
     )
     parser.add_argument(
-        "--greedy", action="store_true", help="only the agent, with its most probable choices"
+        "--greedy", action="store_true", help="only the agent, with its most likely choices"
     )
     parser.add_argument(
         "--temperature",

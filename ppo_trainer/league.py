@@ -108,7 +108,7 @@ def play_league(
         loaded: Run whose game is played.
         names: Players, at least two.
         games: Number of games of each pair, rounded up to the same number from each side.
-        greedy: True to let networks take their most probable choices.
+        greedy: True to let networks take their most likely choices.
 
     Raises:
         ConfigError: There are fewer than two players, a player is named twice, the game is for one
@@ -169,7 +169,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser = command_parser("league", __doc__)
     parser.add_argument("players", nargs="+", help="run folders, random, scripted, scripts")
     parser.add_argument("--games", type=int, default=200, help="games of each pair")
-    parser.add_argument("--greedy", action="store_true", help="take most probable choices")
+    parser.add_argument("--greedy", action="store_true", help="take most likely choices")
     parser.add_argument(
         "--replays",
         metavar="DIR",

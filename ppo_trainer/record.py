@@ -101,7 +101,7 @@ def record_run(
         env: Class of the environment, needed if it cannot be imported.
         episodes: Minimum number of episodes. A row plays at most ``eval.max_steps`` of the run's
             settings for each episode of its part.
-        greedy: True to take the most probable choices; the log-probabilities are those of draws.
+        greedy: True to take the most likely choices; the log-probabilities are those of draws.
         logits: True to record the log-probabilities of all choices, too, which are normalised
             logits. A forbidden choice has -inf.
         seed: Seed of the games; None takes the run's own.
@@ -324,7 +324,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("path", help="file to write")
     parser.add_argument("--agent", help="script, or the name of an opponent, instead of a network")
     parser.add_argument("--episodes", type=int, default=100, help="minimum number of episodes")
-    parser.add_argument("--greedy", action="store_true", help="take the most probable choices")
+    parser.add_argument("--greedy", action="store_true", help="take the most likely choices")
     parser.add_argument("--logits", action="store_true", help="record the logits of all choices")
     parser.add_argument("--seed", type=int, default=None, help="other games")
     parser.add_argument("--rows", type=int, default=16, help="environments that play at once")

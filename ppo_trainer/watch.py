@@ -69,7 +69,7 @@ def watch(
         run: Run folder.
         env: Class of the environment, needed if it cannot be imported.
         episodes: Number of episodes.
-        greedy: True to take the most probable choices instead of drawing.
+        greedy: True to take the most likely choices instead of drawing.
         seed: Seed of the episodes; None derives it from the seed of the run.
         fps: Steps per second in a terminal.
         label: Features whose values are printed under each state.
@@ -257,7 +257,7 @@ def main(arguments: list[str] | None = None) -> None:
         "--csv", metavar="FILE", help="write schedules as a table, if the environment has them"
     )
     parser.add_argument("--episodes", type=int, default=3)
-    parser.add_argument("--greedy", action="store_true", help="take the most probable choices")
+    parser.add_argument("--greedy", action="store_true", help="take the most likely choices")
     parser.add_argument("--seed", type=int, default=None, help="other episodes")
     parser.add_argument(
         "--against", metavar="PLAYER", help="player of the other seats: random, a run or a script"

@@ -26,7 +26,7 @@ _WITH_BIAS = ("auto", "grouped")
 
 def check_sharpness(temperature: Any, top_k: Any) -> None:
     """Raise NetConfigError unless a temperature is above 0 and ``top_k`` a whole number >= 0."""
-    hint = "greedy=True takes the likeliest choice" if temperature == 0 else None
+    hint = "greedy=True takes the most likely choice" if temperature == 0 else None
     above_0("temperature", temperature, hint)
     if isinstance(top_k, bool) or not isinstance(top_k, int) or top_k < 0:
         raise NetConfigError(

@@ -245,7 +245,7 @@ class RaggedNet(nn.Module):
             given: Choices to evaluate instead of drawing, for each action (A,) int64: indices of
                 choices, or of entities for a selection. For a continuous action (A, K) float32.
             generator: Random number generator on the batch's device; None for torch's global one.
-            greedy: True to take the most probable choice instead of drawing.
+            greedy: True to take the most likely choice instead of drawing.
             trusted: True if the numbers of the batch and of ``given`` have been checked in an
                 earlier pass. The CPU then waits for the device only for lengths that it does not
                 know.
@@ -253,8 +253,8 @@ class RaggedNet(nn.Module):
                 concentrated, above 1 more even. The variance of a continuous action is multiplied
                 by it. Log-probabilities, entropies and probabilities are those of the changed
                 distributions.
-            top_k: Number of most probable choices that keep a probability, together with choices as
-                probable as the last of them; 0 for all choices. Has no effect on continuous
+            top_k: Number of most likely choices that keep a probability, together with choices as
+                likely as the last of them; 0 for all choices. Has no effect on continuous
                 actions.
 
         Raises:

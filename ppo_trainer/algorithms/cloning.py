@@ -75,7 +75,7 @@ def right_choices(output: NetOutput, part: Rollout) -> dict[str, Tensor]:
     """Return a mask of the actors that chose as recorded, for each discrete action. Shape: (A,).
 
     Args:
-        output: The network's own most probable choices in the frames of ``part``.
+        output: The network's own most likely choices in the frames of ``part``.
         part: The recorded frames and choices.
     """
     found = {}

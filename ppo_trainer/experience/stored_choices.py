@@ -12,7 +12,7 @@ __all__ = ["evaluated"]
 def evaluated(
     net: RaggedNet, part: Rollout, *, greedy: bool = False, trusted: bool = True
 ) -> NetOutput:
-    """Return the network's output for the stored choices, or for its own most probable ones."""
+    """Return the network's output for the stored choices, or for its own most likely ones."""
     given, sequences = None if greedy else values_of(part.chosen), part.sequences
     if sequences is None:
         output: NetOutput = net(part.batch, given=given, greedy=greedy, trusted=trusted)

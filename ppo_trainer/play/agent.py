@@ -70,16 +70,16 @@ def load_agent(
         run: Run folder, or ``<run>/best`` for its best network.
         env: Class of the environment of the observations, needed if it shows more than the network
             was trained on, or differs from the environment of the run.
-        greedy: True to take the most probable choices. By default the agent draws as in training,
+        greedy: True to take the most likely choices. By default the agent draws as in training,
             and plays about as well as ``agent, sampled`` of the evaluation.
-            ``act(observation, greedy=True)`` takes the most probable choice once.
+            ``act(observation, greedy=True)`` takes the most likely choice once.
         seed: Seed of the draws; None derives it from the seed of the run, so that two agents of one
             run draw the same numbers.
         device: Device of the network: ``auto``, ``cpu`` or ``cuda``.
         trust: Consent to import the environment that an old run names.
         temperature: Divisor of the logits. Below 1 the probabilities become more concentrated,
             above 1 more even. The variance of continuous actions is multiplied by it.
-        top_k: Number of most probable choices among which to draw; 0 for all choices.
+        top_k: Number of most likely choices among which to draw; 0 for all choices.
         policy: Number of a policy of a population, also written as ``<run>:1``.
 
     Raises:
@@ -115,7 +115,7 @@ class RunAgent:
     Args:
         loaded: Network and its run.
         shown: Space of the observations; None for that of the network.
-        greedy: True to take the most probable choices instead of drawing.
+        greedy: True to take the most likely choices instead of drawing.
         seed: Seed of the draws; None derives it from the seed of the run.
         temperature: See ``load_agent``.
         top_k: See ``load_agent``.
@@ -227,7 +227,7 @@ class RunAgent:
 
         Args:
             observation: Observation of the environment.
-            greedy: True to take the most probable choices, False to draw; None for the agent's
+            greedy: True to take the most likely choices, False to draw; None for the agent's
                 setting.
             temperature: See ``load_agent``; None for the agent's setting.
             top_k: See ``load_agent``; None for the agent's setting.

@@ -136,7 +136,7 @@ def evaluate_against(
         episodes: Number of games against each opponent, rounded up to the same number from each
             side.
         opponents: Names of opponents, as in ``selfplay.opponents``.
-        greedy: True to let the network take the most probable choices.
+        greedy: True to let the network take the most likely choices.
         others: Other policies, each of which plays its own seats.
         temperature: The divisor of the logits from which it draws otherwise.
 

@@ -81,7 +81,7 @@ def play(
     Args:
         loaded: The run.
         episodes: Number of episodes.
-        greedy: True to take the most probable choices instead of drawing.
+        greedy: True to take the most likely choices instead of drawing.
         seed: Seed of the episodes; None derives it from the seed of the run.
         draw: True to add pictures to the steps.
         env: Environment, which is closed at the end; None makes one.

@@ -33,9 +33,9 @@ class NetworkAgent(SpacedAgent):
     Args:
         net: The network.
         seed: Seed of the random numbers.
-        greedy: True to take the most probable choices instead of drawing.
+        greedy: True to take the most likely choices instead of drawing.
         temperature: Divisor of the logits.
-        top_k: Number of most probable choices among which to draw; 0 for all choices.
+        top_k: Number of most likely choices among which to draw; 0 for all choices.
         precision: ``TrainConfig.precision``.
         generator: Random number generator on the network's device, which replaces ``seed``.
     """

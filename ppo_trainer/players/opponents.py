@@ -39,7 +39,7 @@ def make_opponent(
         obs_space: Observation space of the game.
         action_space: Action space of the game.
         seed: Seed of the random numbers.
-        greedy: True to let a network take the most probable choices.
+        greedy: True to let a network take the most likely choices.
         device: Device of a network.
 
     Raises:

@@ -36,7 +36,7 @@ def agent_of(
         game: The game.
         config: Its precision is used.
         seed: Seeds the draws.
-        greedy: Take the likeliest choices instead of drawing.
+        greedy: Take the most likely choices instead of drawing.
         temperature: Divides the logits before anything is drawn.
     """
     agents = [

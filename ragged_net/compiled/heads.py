@@ -63,7 +63,7 @@ def choose(
         mask: (A, C) bool.
         given: Choices to evaluate, (A,) int64; None draws choices.
         generator: Random number generator; None for torch's global one.
-        greedy: True to take the most probable choices instead of drawing.
+        greedy: True to take the most likely choices instead of drawing.
 
     Raises:
         ShapeError: Mask or choices do not fit the logits.

@@ -66,16 +66,16 @@ class CategoricalDist:
     def choose(
         self, given: Tensor | None, generator: torch.Generator | None, greedy: bool
     ) -> Choices:
-        """Return choices (A,) int64, given, drawn or most probable, and their numbers."""
+        """Return choices (A,) int64, given, drawn or most likely, and their numbers."""
         if compiled_heads.can_run(self.logits):
             return compiled_heads.choose(self.logits, self.mask, given, generator, greedy)
         chosen = self.draw(generator, greedy) if given is None else given
         return Choices(chosen, self.log_prob(chosen), self.entropy(), self.probs)
 
     def tempered(self, temperature: float, top_k: int) -> CategoricalDist:
-        """Return the distribution of the ``top_k`` most probable choices at a ``temperature``.
+        """Return the distribution of the ``top_k`` most likely choices at a ``temperature``.
 
-        The logits are divided by it. Choices as probable as the last of them stay, too; with 0 all
+        The logits are divided by it. Choices as likely as the last of them stay, too; with 0 all
         do.
         """
         logits, mask = self.logits / temperature, self.mask
@@ -96,7 +96,7 @@ class CategoricalDist:
 
     @torch.no_grad()
     def draw(self, generator: torch.Generator | None = None, greedy: bool = False) -> Tensor:
-        """Return a drawn, or the most probable, choice of each actor. Shape: (A,), int64."""
+        """Return a drawn, or the most likely, choice of each actor. Shape: (A,), int64."""
         # From logits, because log-probabilities cached in inference mode would have no gradient.
         # Without
         # their maximum, because noise added to large logits would be lost.

@@ -86,7 +86,7 @@ class SelectDist:
 
     @torch.no_grad()
     def draw(self, generator: torch.Generator | None = None, greedy: bool = False) -> Tensor:
-        """Return the drawn, or most probable, pair of each actor. Shape: (A,), int64."""
+        """Return the drawn, or most likely, pair of each actor. Shape: (A,), int64."""
         scores = self.log_probs
         if not greedy:
             scores = scores + gumbel_like(scores, generator)
@@ -95,9 +95,9 @@ class SelectDist:
         return self.pairs.first(scores == self.pairs.max(scores).index_select(0, self.pairs.actor))
 
     def tempered(self, temperature: float, top_k: int) -> SelectDist:
-        """Return the distribution of the ``top_k`` most probable actees at a ``temperature``.
+        """Return the distribution of the ``top_k`` most likely actees at a ``temperature``.
 
-        The logits are divided by it. Actees as probable as the last of them stay, too; with 0 all
+        The logits are divided by it. Actees as likely as the last of them stay, too; with 0 all
         do.
         """
         pairs, scores = self.pairs, self.log_probs / temperature

@@ -91,7 +91,7 @@ def test_greedy_leaves_out_all_but_the_greedy_agent_and_a_script_that_is_asked_f
 def test_the_agent_draws_at_a_temperature_that_the_table_names(run):
     greedy, cold, _ = evaluate_run(run, episodes=2, temperature=1e-6)
     assert players([greedy, cold]) == ["agent, greedy", "agent, temperature 1e-06"]
-    # So cold that the likeliest choice is all that is drawn.
+    # So cold that the most likely choice is all that is drawn.
     same = greedy.metrics["episodic_reward"], cold.metrics["episodic_reward"]
     assert same[0].tolist() == same[1].tolist()
     with pytest.raises(NetConfigError, match="temperature"):

@@ -147,7 +147,7 @@ def test_gamma_says_how_much_later_rewards_are_worth():
 def test_a_guide_guides_it():
     rows = CompiledRows(LINE, 1)
     assert went(RowsSearch(rows, Evenly(), visits=300), rows.reset()) == [1]
-    for visits in (1, 30):  # one visit takes the likeliest choice
+    for visits in (1, 30):  # one visit takes the most likely choice
         assert went(RowsSearch(rows, ToTheLeft(), visits), rows.reset()) == [0]
     assert went(RowsSearch(rows, ToTheLeft(), visits=1000), rows.reset()) == [1]
 
