@@ -4,7 +4,8 @@
     print(adopt(grown, old))  # lists the new parts, and those that were not copied
 
 Everything with the same name in both networks is copied. New features begin with weights of zero:
-until the first gradient step, they do not change the output for known entities.
+until the first gradient step, they change no output. Entities of new types do, because known
+entities attend to them; a frame without any has the same output as before.
 """
 
 from __future__ import annotations

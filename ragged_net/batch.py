@@ -89,7 +89,7 @@ class EntityBatch:
         if self.device.type != "cpu" or not kernels.available() or torch.compiler.is_compiling():
             return
         for where, tensor in self._tensors():
-            # Nothing else needs a check, except for views of a part of a storage.
+            # This comparison is enough, except for views of a part of a storage.
             if tensor.untyped_storage().nbytes() < tensor.nbytes or tensor.storage_offset():
                 check_memory(where, tensor)
 
@@ -167,8 +167,8 @@ class EntityBatch:
 
         Args:
             entities: Padded rows by entity type. Shape of each: (B, L, F), float32.
-            lengths: Number of rows of each frame, (B,), or mask of existing rows, (B, L) bool, by
-                type.
+            lengths: By type, the number of rows of each frame, which are its first ones, (B,), or
+                a mask of existing rows, (B, L) bool.
             global_features: Shape: (B, G), float32; None for no features.
             actions: Actors of each action.
 

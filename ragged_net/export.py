@@ -87,7 +87,7 @@ OPSET = 18
 
 @dataclass(frozen=True)
 class _Input:
-    """An input: its name, the names or sizes of its first two dimensions, and its dtype."""
+    """An input: its name, the names or sizes of its dimensions, and its dtype."""
 
     name: str
     shape: tuple[str | int, ...]

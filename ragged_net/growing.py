@@ -1,4 +1,4 @@
-"""Tensors that grow at their end, such as a rollout, without ever being copied as a whole.
+"""Tensors that grow at their end, such as a rollout, without a copy of all parts when it is read.
 
 ``GrowingBatch`` in ``batch.py`` consists of them.
 

@@ -87,7 +87,8 @@ def from_padded(where: str, values: Tensor, lengths: Any) -> RaggedTensor:
     Args:
         where: Name of the entity type in errors.
         values: Padded rows. Shape: (B, L, ...).
-        lengths: Number of rows of each frame, (B,), or mask of the existing rows, (B, L) bool.
+        lengths: Number of rows of each frame, which are its first ones, (B,), or mask of the
+            existing rows, (B, L) bool.
 
     Raises:
         ShapeError, DtypeError: The lengths have another number of frames, or exceed the padding.

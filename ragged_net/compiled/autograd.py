@@ -49,7 +49,7 @@ _DIM = 32
 
 
 def attention(qkv: Tensor, frames: Frames) -> Tensor:
-    """Compute the attention backend "numba": qkv (N, 3, H, D) -> (N, H, D), float32 on the CPU."""
+    """Compute attention as backend "numba": qkv (N, 3, H, D) -> (N, H, D), float32 on the CPU."""
     if qkv.device.type != "cpu" or qkv.dtype != torch.float32 or not kernels.available():
         raise DeviceError(
             "attention backend 'numba' cannot run this batch",

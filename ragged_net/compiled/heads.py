@@ -83,7 +83,10 @@ def choose(
 
 
 class _Choose(torch.autograd.Function):
-    """The operation behind ``choose``, with log-probabilities, entropies and probabilities."""
+    """The operation behind ``choose``, with log-probabilities, entropies and probabilities.
+
+    Unless the choices are given, it writes them into ``chosen``.
+    """
 
     @staticmethod
     def forward(

@@ -84,7 +84,7 @@ def together(function: Callable[..., None], *arguments: Sequence[Any]) -> None:
     """Call ``function`` with the first of all ``arguments``, the second ..., all at the same time.
 
     The last call runs in this thread. Returns when all are done, even if one raises an error, which
-    is raised then; only Ctrl-C returns at once. ``function`` must not call this function.
+    is raised then; only Ctrl-C is raised at once. ``function`` must not call this function.
     """
     *others, own = zip(*arguments, strict=True)
     if not others:

@@ -41,7 +41,7 @@ class Spans:
     def of(cls, offsets: Tensor, rows: int) -> Spans:
         """Return the spans of frames with ``offsets`` (B + 1,), computed on their device."""
         numbers = torch.arange(rows, device=offsets.device)
-        # The last frame that begins at the row, because empty frames begin there, too.
+        # The last frame that begins at the row or before it: others that begin with it are empty.
         frames = torch.searchsorted(offsets, numbers, right=True) - 1
         short = offsets.to(torch.int32)
         starts, ends = short.index_select(0, frames), short.index_select(0, frames + 1)

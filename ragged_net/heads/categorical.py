@@ -98,8 +98,7 @@ class CategoricalDist:
     def draw(self, generator: torch.Generator | None = None, greedy: bool = False) -> Tensor:
         """Return a drawn, or the most likely, choice of each actor. Shape: (A,), int64."""
         # From logits, because log-probabilities cached in inference mode would have no gradient.
-        # Without
-        # their maximum, because noise added to large logits would be lost.
+        # Without their maximum, because noise added to large logits would be lost.
         scores = self.logits.masked_fill(~self.mask, float("-inf"))
         scores = scores - scores.amax(-1, keepdim=True)
         if not greedy:

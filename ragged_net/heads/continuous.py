@@ -107,7 +107,7 @@ class ClippedNormal:
         return (self.unit * self.std).expand_as(self.mean)
 
     def tempered(self, temperature: float) -> ClippedNormal:
-        """Return Gaussians with densities to the power of 1 / ``temperature``, then clipped."""
+        """Return Gaussians whose densities before clipping have the power 1 / ``temperature``."""
         std = self.std * temperature**0.5
         return ClippedNormal(self.mean, std, self.low, self.high, self.centre, self.unit)
 
@@ -115,7 +115,7 @@ class ClippedNormal:
         return (values - self.centre) / self.unit
 
     def _edge(self, bound: Tensor) -> Tensor:
-        """Return a bound in deviations from the mean (A, K), at most 15, the limit of float32."""
+        """Return a bound in deviations from the mean (A, K), within +-15, the range of float32."""
         # An infinite number would make the gradient of the deviation NaN.
         finite = self._scaled(bound).clamp(-_FAR, _FAR)
         return ((finite - self.mean) / self.std).clamp(-15.0, 15.0)

@@ -7,8 +7,7 @@ from torch import nn
 __all__ = ["POLICY_GAIN", "orthogonal"]
 
 # Nearly uniform initial policies explore best (Andrychowicz et al. 2021, "What matters for
-# on-policy
-# deep actor-critic methods").
+# on-policy deep actor-critic methods").
 POLICY_GAIN = 0.01
 
 

@@ -111,12 +111,12 @@ class SetDist:
             picked = actees.index_select(0, now.actee.index_select(0, position))
             own = self.head.remember(own, picked)
         assert first is not None
-        # After the stops of this and all earlier actors.
+        # After the stops of this and of all earlier actors.
         places = torch.arange(self.pairs.num_pairs, device=own.device) + self.pairs.actor + 1
         return Walk(chosen, log_prob, entropy, first.index_select(0, places))
 
     def _options(self) -> Pairs:
-        """Return the pairs, and after those of each actor a stop: entity -1, actee E."""
+        """Return the pairs, and before those of each actor a stop: entity -1, actee E."""
         pairs, device = self.pairs, self.pairs.actor.device
         every = torch.arange(pairs.num_actors, device=device)
         order = torch.cat([every, pairs.actor]).argsort(stable=True)
@@ -141,7 +141,6 @@ class SelectEntitiesHead(nn.Module):
 
     After each selection the vector of the entity is added to that of the actor, so that the next
     selection depends on it.
-    choice depends on it.
 
     Args:
         dim: D, the width of an entity's vector.

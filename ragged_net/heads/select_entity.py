@@ -102,7 +102,7 @@ class SelectDist:
         """
         pairs, scores = self.pairs, self.log_probs / temperature
         if top_k:
-            # The rank of each pair among those of its actor.
+            # The rank of each pair among those of its actor, the most likely first.
             order = scores.argsort(descending=True, stable=True)
             order = order[pairs.actor[order].argsort(stable=True)]
             starts = pairs.first(torch.ones_like(scores, dtype=torch.bool))[pairs.actor]

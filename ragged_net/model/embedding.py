@@ -29,7 +29,7 @@ __all__ = ["EntityEmbedding", "TypeEmbedding"]
 
 
 class TypeEmbedding(nn.Module):
-    """The sum of a projection of continuous features, table rows of discrete ones, and a bias.
+    """The sum of projected continuous features, table rows of discrete ones, and a type vector.
 
     With ``waves``, sines and cosines of the continuous features are projected, too.
 

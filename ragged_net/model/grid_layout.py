@@ -55,8 +55,7 @@ class GridLayout(Layout):
     def cells(self, indices: RaggedTensor, name: str, rows: RaggedTensor) -> tuple[Tensor, Tensor]:
         """Return a mask of the entities (A,) that are cells, and their places in ``rows``.
 
-        The places (A,) int64 are valid rows also for entities that are not cells, but have no
-        meaning.
+        For entities that are not cells, the places (A,) int64 are valid rows without a meaning.
         """
         frames, kind, within = self._find(indices)
         is_cell = kind == self.grids[name]

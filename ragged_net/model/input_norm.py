@@ -13,8 +13,8 @@ from ragged_net.errors import FeatureValueError, ShapeError, check_kind, check_t
 
 __all__ = ["Gathered", "InputNorm", "own_moments"]
 
-# Ten deviations: enough for a flag that is set in one row of a hundred, and a limit for a feature
-# that jumps after a long constant stretch.
+# Ten deviations: enough for a flag that is set in one row of a hundred, and a limit for the
+# activations of a feature that jumps after a long constant stretch.
 CLIP = 10.0
 
 # A smaller deviation, relative to the mean, is the rounding of float32.

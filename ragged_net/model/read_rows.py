@@ -36,8 +36,10 @@ class Reading:
     Args:
         num_frames: B.
         num_results: Number of frames and single rows.
-        places: Result that each flat row is; -1 for rows that are not read. Shape: (N,), int64.
-        order: Single row that each requested row is; None if they are the same. Shape: (A,), int64.
+        places: Index of each flat row among the results; -1 for rows that are not read. Shape:
+            (N,), int64.
+        order: Index of each requested row among the single rows; None if they are the same. Shape:
+            (A,), int64.
         sizes: Number of requested rows in each list.
     """
 

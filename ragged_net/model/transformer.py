@@ -47,8 +47,7 @@ class TransformerBlock(nn.Module):
         self.heads, self.backend = config.heads, config.attention
         self.fused = config.fused
         # Each block adds two residual branches. This gain keeps the variance of their sum constant
-        # at
-        # any depth (Radford et al. 2019, "Language models are unsupervised multitask learners").
+        # at any depth (Radford et al. 2019, "Language models are unsupervised multitask learners").
         gain = (2 * config.layers) ** -0.5
         self.norm_attention = nn.LayerNorm(dim)
         self.qkv = _linear(dim, 3 * dim)
