@@ -9,7 +9,7 @@ python -m benchmarks.mmo speed
 ``outcomes`` plays the players of the rules' table by the rules of version 1.3 and prints their
 figures, +- the standard error over the maps, beside the table's. ``trained`` plays the agents of
 runs, all by themselves, on maps that they were not trained on (``env.maps=14`` leaves ten), and the
-greedy forager or fighter in worlds of the same settings. ``findings`` trains with 1 to 128 agents
+scripted forager or fighter in worlds of the same settings. ``findings`` trains with 1 to 128 agents
 of 1 to 32 populations (``benchmarks/mmo_findings.py``); ``pictures`` draws where agents are, and
 what places are worth to them. ``speed`` measures CPU time in steps of the world, whole observations
 included, choices of players excluded.
@@ -43,7 +43,7 @@ VERSION_1_3 = {"random_order": True, "range_reach": 1, "mage_reach": 1}
 FULL = {"thirst": 0, "hunger": 0, "regrowth": 0.0}
 """Settings without starvation, so that the world stays full."""
 FORAGERS = 250, 900, 1450
-"""First and last tick of the births of the agents that are measured, and ticks until the end."""
+"""Ticks: agents born from the first on and before the second are measured, until the third."""
 
 
 @dataclass(frozen=True)
@@ -85,11 +85,11 @@ def lives(
     """Return the lifetimes and tiles of agents, (N, 2), and the number alive at once.
 
     Args:
-        policy: Plays all of them.
+        policy: Player of all agents.
         rows: One world, of a map with sides of 80.
-        first: Those count who were born in this tick or later,
-        last: and before this one.
-        ticks: So long the world is watched.
+        first: First tick of the births of measured agents.
+        last: Tick after the last one of these births.
+        ticks: Number of ticks that are played.
     """
     obs = rows.reset()
     born, been = np.full(len(rows), -1), np.zeros((len(rows), 80 * 80), bool)
@@ -150,7 +150,7 @@ def outcomes(maps: int, seed: int, names: list[str]) -> None:
 
 
 def mean_lives(policies: Sequence[Policy], settings: Mapping[str, Any], seed: int) -> list[float]:
-    """Return the mean of min(life, 500) of each policy, on maps of its own."""
+    """Return the mean of min(life, 500) of each policy, which plays a map of its own."""
     means = []
     for number, policy in enumerate(policies):
         own = {**settings, "first_map": MAPS - len(policies) + number, "maps": 1}
@@ -160,7 +160,7 @@ def mean_lives(policies: Sequence[Policy], settings: Mapping[str, Any], seed: in
 
 
 def trained(runs: list[Path], maps: int, seed: int) -> None:
-    """Print how long the agents of runs live, beside the greedy player on the same maps."""
+    """Print how long the agents of runs live, beside the scripted one on the same maps."""
     print("  mean of min(life, 500) on maps not trained on, +- the standard error over the maps")
     for run in runs:
         settings = dict(load_agent(run).loaded.config.env)

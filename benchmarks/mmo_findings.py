@@ -11,8 +11,9 @@ in squares of 4 x 4 tiles, less its mean when the populations of whole lives are
 policy, with its seats labelled as if they were populations, is the control.
 
 Intervals are bootstrapped over training seeds. ``--steps`` is far below what the finding needs
-unless it is some millions: what comes out is said with the scale at which it did. Stopped, it goes
-on where it was: a run is trained and measured once, seed after seed, so that each cell has as many.
+unless it is some millions, so results are printed with their scale. The same command continues a
+stopped one: each run is trained and measured once, seed after seed, so that all cells have equally
+many.
 """
 
 from __future__ import annotations

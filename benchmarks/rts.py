@@ -181,7 +181,7 @@ def search(
 
 
 def _searched_games(rows: MiniRtsRows, how: MiniRtsSearch) -> Any:
-    """Return True where the search wins the first game of a row. Shape: (R,)."""
+    """Return the search's result ``win`` in the first game of each row. Shape: (R,)."""
     obs, plays, wins = rows.reset(), np.ones(len(rows), bool), np.zeros(len(rows))
     lengths = np.ones(len(rows), np.int64)
     while plays.any():

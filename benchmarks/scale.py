@@ -3,8 +3,8 @@
 ``python -m benchmarks.scale`` measures what each part of a run with ``scale=rapid`` costs,
 simulates more workers than there are here, event by event, and draws ``scale.png``. ``--real`` also
 trains with 1, 2 and 4 workers of Ray and compares. ``--kills 50`` does nothing but train with two
-workers, of which one is killed at random so many times, and says what was lost. Costs are CPU
-seconds; real runs are wall time, which other work on the machine shows in.
+workers, of which one is killed at random so many times, and prints what was lost. Costs are CPU
+seconds; real runs are wall-clock time, which other work on the machine lengthens.
 
 Each worker has 64 rows and plays 16 steps for an update, so that more workers make larger updates.
 The second simulation is the synchronisation of Neural MMO's Ascend (Suarez et al. 2020, figure 5):

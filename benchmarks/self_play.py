@@ -160,7 +160,7 @@ class _Updates:
 
 
 def learn(seed: int, steps: int) -> Evaluation:
-    """Print the results against random play of a network trained by ``selfplay=pool``."""
+    """Return the results against random play of a network trained by ``selfplay=pool``."""
     with tempfile.TemporaryDirectory() as folder:
         config = TrainConfig(
             env={"_target_": "tic_tac_toe"},

@@ -85,7 +85,7 @@ def busy(loops: int) -> None:
 
 
 def loops_per_second() -> float:
-    """Return the speed of ``busy``: the median of a second, because short bursts vary."""
+    """Return the loops per second of ``busy``, by the median over a second: bursts vary by half."""
     times = []
     while sum(times) < 1.0:
         start = time.process_time()

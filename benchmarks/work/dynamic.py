@@ -58,11 +58,11 @@ def run(given: argparse.Namespace) -> None:
 
 
 def streams_of(count: int, settings: Mapping[str, Any]) -> JobShopRows:
-    """The same streams for everybody, a row for each."""
+    """Return the same streams for all players, a row for each stream."""
     return JobShopRows(count, seed=4242, arrivals=True, **settings)
 
 
 def late_by(own: LoadedRun, count: int, settings: Mapping[str, Any]) -> F64:
-    """The weighted tardiness that a network reaches in each stream. Shape: (count,)."""
+    """Return the weighted tardiness of a network in each stream. Shape: (count,)."""
     rows = streams_of(count, {**settings, **rules_of(own)})
     return values_of(own, rows, "tardiness", greedy=True)

@@ -28,7 +28,7 @@ SHOPS: dict[str, dict[str, Any]] = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
+    """Add the arguments of the command."""
     parser.add_argument("--shops", nargs="*", choices=list(SHOPS), default=list(SHOPS))
     parser.add_argument("--steps", type=int, default=600_000, help="decisions of a training")
     parser.add_argument("--minutes", type=float, default=5.0, help="the most CPU time of it")
