@@ -169,7 +169,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser = command_parser("league", __doc__)
     parser.add_argument("players", nargs="+", help="run folders, random, scripted, scripts")
     parser.add_argument("--games", type=int, default=200, help="games of each pair")
-    parser.add_argument("--greedy", action="store_true", help="take most likely choices")
+    parser.add_argument("--greedy", action="store_true", help="take the most likely choices")
     parser.add_argument(
         "--replays",
         metavar="DIR",

@@ -326,7 +326,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--episodes", type=int, default=100, help="minimum number of episodes")
     parser.add_argument("--greedy", action="store_true", help="take the most likely choices")
     parser.add_argument("--logits", action="store_true", help="record the logits of all choices")
-    parser.add_argument("--seed", type=int, default=None, help="other games")
+    parser.add_argument("--seed", type=int, default=None, help="seed (default: the run's own)")
     parser.add_argument("--rows", type=int, default=16, help="environments that play at once")
     exists = parser.add_mutually_exclusive_group()
     exists.add_argument("--append", action="store_true", help="append to an existing file")

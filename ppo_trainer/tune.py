@@ -406,7 +406,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser = command_parser("tune", __doc__, trusts=False)
     parser.add_argument("settings", nargs="+", metavar="<setting>=<value>")
     parser.add_argument("--minutes", type=float, default=30.0, help="duration of the search")
-    parser.add_argument("--folder", type=Path, default=Path("runs/tune"), help="of the search")
+    parser.add_argument(
+        "--folder", type=Path, default=Path("runs/tune"), help="folder of the search"
+    )
     parser.add_argument("--metric", default="episodic_reward", help="metric to maximise: win, ...")
     parser.add_argument("--seed", type=int, default=0, help="seed of the choice of settings")
     options = parser.parse_intermixed_args(arguments)

@@ -258,7 +258,7 @@ def main(arguments: list[str] | None = None) -> None:
     )
     parser.add_argument("--episodes", type=int, default=3)
     parser.add_argument("--greedy", action="store_true", help="take the most likely choices")
-    parser.add_argument("--seed", type=int, default=None, help="other episodes")
+    parser.add_argument("--seed", type=int, default=None, help="seed of the episodes")
     parser.add_argument(
         "--against", metavar="PLAYER", help="player of the other seats: random, a run or a script"
     )
@@ -271,7 +271,9 @@ def main(arguments: list[str] | None = None) -> None:
         help="feature to write beside each entity; may be given several times",
     )
     parser.add_argument(
-        "--y-axis", choices=("up", "down"), help="of videos (default: that of the environment)"
+        "--y-axis",
+        choices=("up", "down"),
+        help="direction of greater y in videos (default: that of the environment)",
     )
     parser.add_argument(
         "--steps",

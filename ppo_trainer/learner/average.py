@@ -11,7 +11,7 @@ from ragged_net import RaggedNet
 __all__ = ["average_of", "follow"]
 
 _POWER = 7
-"""Exponent p of the weights: update k has the weight k^p, so that recent updates dominate."""
+"""Exponent p: update k has the weight k^p, so that most of it is in the last fifth of updates."""
 
 
 def average_of(net: RaggedNet) -> RaggedNet:

@@ -31,7 +31,9 @@ __all__ = [
 
 
 def choose_device(name: str) -> torch.device:
-    """Return the device of a name; each rank of ``torchrun`` gets a GPU of its own.
+    """Return the device of a name; ``auto`` is a GPU if there is one, else the CPU.
+
+    Each rank of ``torchrun`` gets a GPU of its own.
 
     Raises:
         DeviceError: The name is not that of a device, or this machine does not have the GPU.

@@ -139,7 +139,7 @@ def _fits(count: int, room: int) -> bool:
 
 
 class Graphs:
-    """The decision if a network uses graphs, until something cannot be captured.
+    """The switch of one network's graphs, which stays off once something cannot be captured.
 
     Args:
         net: The network.

@@ -92,7 +92,7 @@ class Interrupt:
         return self._attempt(0.0, lambda: function(*args, **kwargs))
 
     def finish(self, function: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R | None:
-        """Run ``function`` like ``attempt``, but let it go on for ``SECONDS_TO_FINISH``."""
+        """Run ``function`` like ``attempt``, but give it ``SECONDS_TO_FINISH`` after a signal."""
         return self._attempt(SECONDS_TO_FINISH, lambda: function(*args, **kwargs))
 
     def _attempt(self, patience: float, call: Callable[[], _R]) -> _R | None:

@@ -61,7 +61,7 @@ def load_agent(
     top_k: int = 0,
     policy: int = 0,
 ) -> RunAgent:
-    """Load the network of a run's newest checkpoint as an agent; safe for runs of others.
+    """Load the network of a run's newest checkpoint as an agent; safe with runs of other people.
 
     No environment is imported unless ``trust`` is set and the run comes from an old version that
     did not save its spaces.

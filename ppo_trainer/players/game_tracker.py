@@ -43,8 +43,6 @@ class GameTracker:
 
     def follow(self, obs: VecObs) -> npt.NDArray[np.int64]:
         """Return the numbers of the games that this observation ends, ascending. Shape: (K,)."""
-        """
-        """
         self.steps += 1
         was = self.inside.reshape(-1, self.seats).any(axis=1)
         self.inside &= ~obs.done

@@ -26,7 +26,7 @@ def rate(
 
     Davidson's model: a win of i, a win of j and a draw have probabilities in the proportion
     ``p_i : p_j : nu * sqrt(p_i p_j)``. The rating is ``400 log10 p``. A weak normal prior keeps the
-    rating of a player finite that has won all games. The order of games does not matter.
+    rating finite if a player has won all games. The order of games does not matter.
 
     Args:
         won: Wins of the row's player against the column's player. Shape: (players, players).

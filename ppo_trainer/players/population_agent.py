@@ -29,15 +29,15 @@ def agent_of(
     greedy: bool = False,
     temperature: float = 1.0,
 ) -> SpacedAgent:
-    """Return what plays all rows of a game with one network, or with one for each population.
+    """Return an agent for all rows of a game, with one network or with one for each population.
 
     Args:
         nets: The networks, in the order of their populations.
         game: The game.
-        config: Its precision is used.
-        seed: Seeds the draws.
-        greedy: Take the most likely choices instead of drawing.
-        temperature: Divides the logits before anything is drawn.
+        config: Settings, of which the precision is used.
+        seed: Seed of the draws.
+        greedy: True to take the most likely choices instead of drawing.
+        temperature: Divisor of the logits.
     """
     agents = [
         NetworkAgent(
@@ -80,9 +80,9 @@ class PopulationAgent(SpacedAgent):
         self._ended = np.zeros(1, np.bool_)
 
     def act_rows(self, obs: VecObs) -> Mapping[str, ActionBuffer]:
-        """Return the actions of the rows that are asked."""
+        """Return the actions of the rows that must act."""
         owner = owners_of_seats(len(obs), self.seats, len(self.agents))
-        # A network that is not asked now hears later that an episode of its rows is over.
+        # Kept for networks whose rows do not act now; they get the ends of episodes later.
         self._ended = self._ended | obs.done
         answers: list[Mapping[str, ActionBuffer]] = []
         places = [np.flatnonzero(owner[obs.rows] == number) for number in range(len(self.agents))]

@@ -37,7 +37,8 @@ def choices_of(obs: VecObs) -> tuple[ActionName, list[ActorChoices]]:
     """Return the name of the only action of all frames, and the choices of each frame's actor.
 
     Raises:
-        SettingError: A frame does not have exactly one actor, or the action is continuous or a set.
+        SettingError: A frame does not have exactly one actor of the same action, or the action is
+            continuous or a set.
     """
     names = [name for name, mask in obs.action_masks.items() if mask.actors.items()]
     if len(names) != 1 or not (obs.action_masks[names[0]].actors.size1() == 1).all():

@@ -117,7 +117,7 @@ class SearchNode(Generic[SeatT]):
 
 
 Pick: TypeAlias = Callable[[int, Mapping[int, SeatT], ValueRange], int]
-"""A function that returns the choice of a seat, given its counts and the range of its values."""
+"""A function from a seat, the counts of all seats that act, and its range of values to a choice."""
 
 
 class SearchTree(Generic[SeatT]):

@@ -47,7 +47,7 @@ class RecentEpisodes:
         rows: Number of environments that play side by side.
 
     Attributes:
-        means: Mean over the last episodes of each metric of episodes.
+        means: Mean of each metric of episodes, over the last ones.
     """
 
     def __init__(self, rows: int) -> None:

@@ -449,7 +449,7 @@ def _damage_named(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _way_back(folder: Path) -> Iterator[None]:
-    """Add a hint to errors of a checkpoint: an older one that is complete."""
+    """Add a hint to errors of a checkpoint without one: an older checkpoint that is complete."""
     try:
         yield
     except CheckpointError as error:

@@ -122,7 +122,7 @@ def find_net(path: str | Path, device: str = "auto") -> LoadedNet | None:
 
 
 def load_net(path: str | Path, device: str = "auto") -> LoadedNet:
-    """Load the network of a run's newest, or best, checkpoint; safe for runs of others.
+    """Load the network of a run's newest, or best, checkpoint; safe with runs of other people.
 
     Args:
         path: Run folder, or ``<run>/best`` for its best network.

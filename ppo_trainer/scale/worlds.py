@@ -50,7 +50,7 @@ class World:
         return self._rows.obs_space(), self._rows.action_space(), counts
 
     def step(self, network: int, answers: bytes | None, seed: int | None = None) -> bytes:
-        """Return the observation of a network after all have acted; no actions begin new episodes.
+        """Return the observation of a network after all have acted, or of new episodes.
 
         Args:
             network: Number of the network.

@@ -119,7 +119,7 @@ def fitted(config: Any) -> dict[str, Any]:
     """Return the fields of a dataclass by name, converted to their types.
 
     Dicts become the dataclasses that they describe. NumPy's numbers, paths and members of enums
-    become plain values, and a float such as 1e6 becomes an int.
+    become plain values, and a float such as 1e6 becomes an int if a whole number is expected.
 
     Raises:
         ConfigError: A value has the wrong type, here or in a nested dataclass.
