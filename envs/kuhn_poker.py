@@ -27,7 +27,7 @@ class KuhnPoker(PokerGame):
         for the jack, 1 for the queen, 2 for the king. A ``Bet`` [round, number, own, action] for
         each earlier action: round 0, its number in the round, 1 for the seat's own, and the action.
     Actions:
-        ``Bet``: Fold, Call, which is a check where nobody has bet, or Raise.
+        ``Bet``: Fold, Call, which is a check if there is no bet, or Raise.
     Reward:
         The chips won or lost, when the hand is over: 1 or 2.
     End:

@@ -35,7 +35,7 @@ class LeducPoker(PokerGame):
     Reward:
         The chips won or lost, when the hand is over: up to 13.
     End:
-        When somebody folds, or after the second round. The last observations have the metric
+        When a player folds, or after the second round. The last observations have the metric
         ``win``: 1.0, 0.0, or 0.5 where cards are equal.
     Randomness:
         The cards.

@@ -597,10 +597,10 @@ class PhotosynthesisRows(CompiledRows):
 class Photosynthesis(CompiledPlayers):
     """Players grow trees on a hexagonal board, and those in the light earn what more trees cost.
 
-    A decision is one thing that a player does. A player who can only pass is not asked.
+    A decision is a single action of a player. A player that can only pass does not act.
 
     Entities:
-        ``Player`` [seat, turn, light, points, pieces, available_*, left_*], the one who looks
+        ``Player`` [seat, turn, light, points, pieces, available_*, left_*], that of the seat
         first: ``seat`` is 0 for them and counts on in the order of turns, ``turn`` is how many
         players' turns come before theirs in the round to come; points are those of the tokens, and
         pieces those on the board. ``Kind`` [kind, available, left, price], the four kinds of one's
@@ -613,7 +613,7 @@ class Photosynthesis(CompiledPlayers):
         Global features: the round from 0, -1 while players set up, how many follow, whether
         players set up, whether it is the tree that is to be chosen, and where the sun is.
     Actions:
-        ``Choose``: the player who looks selects a ``Space`` to put a small tree at the start, or to
+        ``Choose``: the seat's ``Player`` selects a ``Space`` to put a small tree at the start or to
         plant a seed; a ``Piece`` to grow or, if it is a large tree, to collect; a ``Kind`` to buy;
         or ``Pass``. Where several trees could plant the seed, the next decision selects one.
     Reward:

@@ -267,7 +267,7 @@ class Pursuit(SeatGame):
         }
 
     def _end(self, player: int, reward: float) -> Observation:
-        """Return the last observation of who is out."""
+        """Return the last observation of a player that is out."""
         if player < self.hunters:
             metrics = {"catches": self.catches[player], "team_catches": sum(self.catches)}
         else:

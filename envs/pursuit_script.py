@@ -17,8 +17,8 @@ __all__ = ["chase_or_flee"]
 def chase_or_flee(observation: Observation) -> dict[str, Action]:
     """Chase the nearest visible runner, or flee from the nearest hunter.
 
-    Whoever sees none keeps to one direction for six steps, turning at walls. Ways are measured
-    without walls, so that hunters stop before them.
+    A player that sees none keeps to one direction for six steps, turning at walls. Ways are
+    measured without walls, so that hunters stop before them.
     """
     features: Any = observation.features
     masks: Any = observation.actions

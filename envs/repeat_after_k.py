@@ -44,7 +44,7 @@ class RepeatAfterK(SmallGame):
         a ``Symbol`` [symbol], in the one k steps later a ``Question`` without features.
     Actions:
         ``say``: the player says a symbol, "0" to the last one, when there is a question. Until then
-        nobody acts.
+        there are no actors.
     Reward:
         1.0 for the symbol that was shown, else 0.0.
     End:

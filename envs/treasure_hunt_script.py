@@ -31,7 +31,7 @@ def go_to_nearest(observation: Observation) -> dict[str, Action]:
 
 
 def go_straight(observation: Observation) -> dict[str, Action]:
-    """Go to the nearest treasure, through whatever lies between; for ``relative=True``."""
+    """Go straight to the nearest treasure, also through traps; for ``relative=True``."""
     treasures, _, allowed = _read(observation)
     nearest = min(treasures, key=lambda treasure: _way((0, 0), treasure, []))
     return _move(min(allowed, key=lambda move: _way(STEPS[move], nearest, [])))

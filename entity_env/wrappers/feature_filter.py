@@ -40,8 +40,9 @@ class FeatureFilter(Wrapper):
     """A wrapper that keeps the entity types and features of a smaller space, in its order.
 
     Ids do not change. Entities of a type that is left out cannot act or be selected: they are
-    removed from masks, and ``act`` of the environment gets no actions for them. An actor that can
-    select such entities only has nothing to do in that frame. The action space does not change.
+    removed from masks, and ``act`` of the environment gets no actions for them; an environment that
+    needs their actions must check this itself. An actor that can select such entities only has
+    nothing to do in that frame. The action space does not change.
 
     Args:
         env: The environment.

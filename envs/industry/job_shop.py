@@ -474,9 +474,9 @@ class JobShop(CompiledEnvironment):
             times as long. A machine is set up before a job of another family than the last one;
             each pair of families has its own time.
         families: Number of families of jobs, if there are set-ups.
-        flexible: So many neighbouring machines form a work centre: an operation is done on the one
-            of them on which it ends first. An ``.fjs`` file says itself which machines can do an
-            operation, and how fast; what is shown of work and queues is then that of all machines.
+        flexible: Number of neighbouring machines of a work centre: an operation is done on the one
+            of them on which it ends first. An ``.fjs`` file lists the machines of each operation
+            and their speeds; features of work and queues are then those of all machines.
         labels: Show the numbers of machines, for ``net.relations``: ``machine`` and ``next
             machine`` of a job (-1 for none), ``number`` of a machine.
         waiting: True if a machine may wait for a job that comes soon.

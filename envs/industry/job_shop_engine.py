@@ -280,7 +280,7 @@ def start_of(g: Any, game: int, job: int) -> int:
 
 @compiled
 def can_start(g: Any, game: int, job: int) -> bool:
-    """Return True if a job's next operation is among those that are asked about."""
+    """Return True if a job's next operation is one of the choices."""
     asked = g.asked[game]
     is_asked: bool = asked < 0 or machine_of(g, game, job) == asked
     return is_asked and start_of(g, game, job) < g.until[game]
@@ -288,13 +288,13 @@ def can_start(g: Any, game: int, job: int) -> bool:
 
 @compiled
 def _ask(g: Any, game: int) -> None:
-    """Write between which operations is to be chosen: on which machine, and when they start.
+    """Set the machine of the operations to choose from, and the time before which they can start.
 
-    They are those of the machine on which one can end first, which could start before that end,
-    also later than now (Giffler and Thompson, "Algorithms for solving production scheduling
-    problems", Operations Research 8, 1960): some choice among them leads to a best schedule. Where
-    time brings what nobody knows yet, only what can start now says which machine is asked.
-    Without ``waiting`` they are all that can start now.
+    The machine is that on which an operation can end first, and the choices are its operations that
+    could start before that end, also later than now (Giffler and Thompson, "Algorithms for solving
+    production scheduling problems", Operations Research 8, 1960): one of them leads to an optimal
+    schedule. If jobs arrive or machines break down, only operations that can start now determine
+    the machine. Without ``waiting`` the choices are all operations that can start now.
     """
     now = g.now[game]
     g.asked[game], g.until[game] = -1, now + 1
@@ -342,7 +342,7 @@ def _dispatch(g: Any, game: int, job: int) -> None:
 
 @compiled
 def _move_on(g: Any, game: int) -> None:
-    """Time goes on to where something can start."""
+    """Advance the time until an operation can start."""
     jobs = g.jobs[game]
     while True:
         while g.come[game] < jobs and (

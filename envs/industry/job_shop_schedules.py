@@ -30,7 +30,7 @@ __all__ = ["Dispatcher", "Schedule", "best_schedule"]
 
 
 class Dispatcher(Protocol):
-    """Whoever decides for all rows of an environment, such as an agent of ``load_agent``."""
+    """A player of all rows of an environment, such as an agent of ``load_agent``."""
 
     def act_rows(self, obs: VecObs) -> Mapping[Any, ActionBuffer]:
         """Return the actions of all rows."""

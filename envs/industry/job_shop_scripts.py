@@ -101,13 +101,13 @@ def flow_due_date(jobs: Jobs) -> F64:
 
 @Rule
 def first_come(jobs: Jobs) -> F64:
-    """Whoever has come first."""
+    """Return the negative age: the job that arrived first comes first."""
     return -jobs["age"]
 
 
 @Rule
 def earliest_due_date(jobs: Jobs) -> F64:
-    """Whoever is due first."""
+    """Return the time until the due date: the job that is due first comes first."""
     return jobs["slack"] + jobs["work left"]
 
 

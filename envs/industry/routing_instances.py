@@ -135,7 +135,7 @@ def _made(where: str, nodes: Sequence[_Node], name: str, capacity: Any, **given:
         back = np.floor(back * parts + half) / parts
     windows = np.array([(own.opens, own.closes) for own in customers])
     service = np.array([own.service for own in customers])
-    # Whoever begins later comes back after the depot has closed.
+    # A vehicle that begins later would come back after the depot has closed.
     windows[:, 1] = np.minimum(windows[:, 1], depot.closes - service - back[1:])
     for own, (opens, closes) in zip(customers, windows.tolist(), strict=True):
         if own.demand > capacity:

@@ -387,7 +387,7 @@ def vehicle_features(g: Any, game: int, vehicle: int, out: npt.NDArray[np.float3
 
 
 def depot_features(g: Any, game: int, _: int, out: npt.NDArray[np.float32]) -> None:
-    """Write where the depot is, also from the nearest vehicle that is asked."""
+    """Write the place of the depot, and its offset from the nearest vehicle that must choose."""
     out[0], out[1] = _place(g, game, 0)
     _nearest(g, game, 0, out, 2)
     out[5] = g.turn[game, 0]
@@ -488,7 +488,7 @@ def _can_serve(g: Any, game: int, vehicle: int, customer: int) -> bool:
 
 @compiled
 def _others_go(g: Any, game: int, vehicle: int) -> bool:
-    """Return True if another one drives, or is asked too and comes first: that one must go."""
+    """Return True if another vehicle drives, or if an earlier one must choose, too."""
     for other in range(g.vehicles[game]):
         drives = other != vehicle and g.free[game, other] > g.now[game]
         if drives or (other < vehicle and g.asked[game, other]):
@@ -506,7 +506,7 @@ def _has_choice(g: Any, game: int, vehicle: int) -> bool:
 
 @compiled
 def _nearest(g: Any, game: int, node: int, out: npt.NDArray[np.float32], at: int) -> int:
-    """Return the nearest vehicle that is asked, or -1; write its distance and offset, else 0."""
+    """Return the nearest vehicle that must choose, or -1; write its distance and offset, else 0."""
     best, least = -1, 0.0
     for vehicle in range(g.vehicles[game]):
         if g.asked[game, vehicle]:

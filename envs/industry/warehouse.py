@@ -197,7 +197,7 @@ def reset(g: Any, game: int) -> None:
 
 
 def step(g: Any, game: int, chosen: npt.NDArray[np.int64]) -> tuple[float, bool]:
-    """Give the robot its task, and go on until another one is asked."""
+    """Give the robot its task, and continue until another robot must choose."""
     robot, before = g.asked[game], g.handed[game]
     target = chosen[0] - g.robots[game]
     if target < g.num_shown[game]:
@@ -476,7 +476,7 @@ def _next_try(g: Any, game: int, robot: int) -> int:
 
 @compiled
 def _is_free(g: Any, game: int, robot: int, cell: int) -> bool:
-    """Return True if nobody else goes there, and nobody comes from there the other way."""
+    """Return True if no other robot goes to a cell, and none comes from it the other way."""
     here = g.cell[game, robot]
     for other in range(g.robots[game]):
         want = g.want[game, other]
@@ -490,7 +490,7 @@ def _is_free(g: Any, game: int, robot: int, cell: int) -> bool:
 
 @compiled
 def _who_stands_in(g: Any, game: int, robot: int, cell: int) -> int:
-    """Return who is in a cell for one, and has not decided yet; -1 if nobody is."""
+    """Return the robot in a cell for one that has not decided yet, or -1."""
     if g.shared[game, cell]:
         return -1
     for other in range(g.robots[game]):

@@ -54,7 +54,7 @@ COLUMNS = (
     "wild",  # how deep in the wilderness
     "living",
     "marked",  # dies in this tick
-    *("move", "style", "target"),  # what it has chosen; target -1: nobody
+    *("move", "style", "target"),  # its choices; target -1: none
     "luck",  # whether its attack hit; -1: nothing was drawn
     "skill_order",  # the order of foraging that was drawn
     "next",  # the next agent on the same tile, -1: none

@@ -69,10 +69,10 @@ class Observing:
     death_reward: float = setting(-1.0, -1000, 1000)
 
     def observing_fields(self, agents: int, shape: tuple[int, ...]) -> dict[str, Field]:
-        """Return the state of agents on the map, and lists of who is near whoever looks.
+        """Return the state of agents on the map, and lists of agents near an observer.
 
         ``first`` is the oldest agent on each tile, -1 for none. The first ``seen`` of ``near`` and
-        the first ``reached`` of ``strikes`` are those of whoever has looked last.
+        the first ``reached`` of ``strikes`` are those of the last observer.
         """
         strikes = len(STYLES) * agents
         return {
@@ -108,7 +108,7 @@ class Observing:
         return ObsSpace(entities=entities), actions
 
     def sources(self, agents: int, combat: bool) -> tuple[dict[str, Entities], dict[str, Actors]]:
-        """Return where entities come from, and who acts."""
+        """Return the sources of entities, and the actors."""
         entities = {
             "Self": Entities(_self, count=1, most=1),
             "Agent": Entities(show_agent, count=list_agents, most=agents),

@@ -58,7 +58,7 @@ class Spawning:
 
 @called
 def spawn(g: Any, game: int) -> None:
-    """Try to let somebody of a random population in at a random place."""
+    """Try to create an agent of a random population at a random place."""
     cell = random_int(g.random, game, 0, g.spawns.shape[1] - 1)
     seat = random_int(g.random, game, 0, g.populations - 1)
     g.drawn[game] = seat

@@ -58,7 +58,7 @@ from .terrain import FOREST, LAKE, LAVA, SCRUB, STONE, TILES, Terrain
 __all__ = ["Mmo", "MmoRows", "MmoSettings", "mmo_game"]
 
 _ALONE = 64
-"""Worlds at once in which values are asked for."""
+"""Number of worlds at a time in which values are computed."""
 _STEPS = np.array([(-1, 0), (1, 0), (0, 1), (0, -1), (0, 0)])  # of MOVES
 
 
@@ -83,7 +83,7 @@ class MmoSettings(Terrain, Spawning, Foraging, Combat, Progression, Safety, Obse
 
 @called
 def _update(g: Any, game: int, count: int) -> None:
-    """Update the ``count`` oldest agents; who has no health left, or stands on lava, is marked."""
+    """Update the ``count`` oldest agents; mark those without health or on lava."""
     for k in range(count):
         me = g.agents[game, g.order[game, k]]
         if me[HEALTH] <= 0 or g.tiles[game, me[ROW], me[COLUMN]] == LAVA:
@@ -333,18 +333,18 @@ class Mmo(CompiledPlayers):
         of 3 and 10, minus 0.5; level is that in fights; then the levels of seven skills.
         ``Agent`` [row, column, population, damage, ...]: the others in the crop, with their places
         in it; (radius, radius) is the agent's own. ``Strike`` [row, column, style, population,
-        damage, ..., chance]: a style and whom it reaches, with the probability of a hit.
+        damage, ..., chance]: a style and an agent in its reach, with the probability of a hit.
         ``Tile`` [kind]: a grid of (2 radius + 1)^2, the crop of the map around the agent.
     Actions:
         ``Move``: North, South, East, West or Stay; water and stone are in the way, lava kills.
-        ``Attack``: ``Self`` selects a ``Strike``, or itself for none; not asked where nobody is in
-        reach.
+        ``Attack``: ``Self`` selects a ``Strike``, or itself for none; it does not act if no agent
+        is in reach.
     Reward:
         -1 at death (``death_reward``).
     End:
         The world has none. A seat's episode ends at the agent's death.
     Randomness:
-        The map, who is born where, hits, and the forests that grow again.
+        The map, the births of agents, hits, and the forests that grow again.
     Source:
         Suarez et al., "Neural MMO v1.3: A Massively Multiagent Game Environment for Training and
         Evaluating Neural Networks", 2020.

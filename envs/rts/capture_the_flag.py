@@ -140,7 +140,7 @@ HOME, ATHLETE, FLAG = range(3)
 TAKE, SCORE_WITH = DO_OWN, DO_OWN + 1
 
 LISTS = np.array([[2, 2, 2, 1], [0, 1, NOWHERE, 0], [NOWHERE, NOWHERE, NOWHERE, 0]])
-"""Of ``note_units``: both bases are known; everybody knows where the flag is."""
+"""The lists of ``note_units``: both players know both bases and the place of the flag."""
 
 ROW, WAITS, FALLEN, BACK = NOTES, NOTES + 1, NOTES + 2, NOTES + 3
 """The row of the next flag, 0 if not drawn; whether it waits for its place; how many

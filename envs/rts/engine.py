@@ -145,10 +145,10 @@ __all__ = [
 ]
 
 EACH_TICK, RUN, REMOVED, JUDGE, HURT, EXECUTE = range(6)
-"""Calls of a game's rules: before a tick; to run a command of its own, which returns whether it is
-finished; after a unit has died; who has won, -1 for nobody and -2 while the game goes on; after a
-unit has lost hit points to the one that its ``DAMAGED_BY`` says; and to execute the immediate
-command in a row of ``lists``, which only the game knows."""
+"""Calls of a game's rules: before a tick; to run a command of the game, which returns True if it is
+finished; after a unit has died; to return the winner, -1 for none and -2 during the game; after a
+unit has lost hit points to the unit in its ``DAMAGED_BY``; and to execute an immediate command of
+the game in a row of ``lists``."""
 
 NOBODY, DEAD = -1, -2
 """In the place of a slot: that there never was a unit, and that it is no more."""
@@ -376,7 +376,7 @@ def push(w: Any, what: int, a: int, b: int, c: int, x: float, y: float) -> None:
 def tidy(w: Any, player: int) -> None:
     """Move a player's living units forward over the slots of the dead, in their order.
 
-    What led to a moved unit leads to it still, and what led to a dead one to nobody.
+    References to moved units are updated, and those to dead units become ``DEAD``.
     """
     n, u, p = w.numbers, w.units, w.places
     first, end = player * n[SLOTS], player * n[SLOTS] + n[TAIL + player]

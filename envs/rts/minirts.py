@@ -222,11 +222,11 @@ def setup(w: Any, random: Any, game: int, max_tick: int) -> None:
 def order(w: Any, player: int, actions: int) -> None:
     """Let a player act by some orders; ``actions`` is the sum of 2^order.
 
-    Who is told to hit and run finds the enemy's units in the fog, too; whom to defend against and
-    what is in range is a matter of sight. Workers with nothing to do gather.
+    Units that hit and run find the enemy's units in the fog, too; defending, and attacking in
+    range, use visible units only. Idle workers gather.
 
-    Differs from the original engine: buildings are never told to attack, so that whoever defends
-    goes on building.
+    Differs from the original engine: buildings never get the command to attack, so that a
+    player that defends continues to build.
     """
     u = w.units
     base, resource = first_of(w, player, HOME), first_of(w, player, RESOURCE)
@@ -246,8 +246,8 @@ def order(w: Any, player: int, actions: int) -> None:
 def is_possible(w: Any, player: int, action: int) -> bool:
     """Return True if an order would give any unit a command now.
 
-    Whoever has units that could hunt may send them, for whether there is anybody to be hunted is
-    what fog hides.
+    A player with units that can hunt may always send them, because fog hides whether the enemy has
+    any units.
     """
     assign(w, player, 1 << action)
     found = w.numbers[TOLD] > 0

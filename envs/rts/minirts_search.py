@@ -5,8 +5,8 @@
     obs = rows.act(search(obs))
 
 One visit copies the game, walks down a tree whose edges are strategic actions, each lasting until
-the player is asked again, and plays on from the new leaf. The other player is modelled by a
-built-in one. All of it sees the whole game, which a learner in the fog does not.
+the player must act again, and continues from the new leaf. The other player is modelled by a
+built-in one. The search uses the whole game, which a learner in the fog does not see.
 """
 
 from __future__ import annotations

@@ -51,8 +51,8 @@ def waypoint(w: Any, i: int, x: float, y: float) -> int:
 def _is_open(w: Any, i: int, x: float, y: float) -> bool:
     """Return True if a planned way of a unit may lead over a point.
 
-    Bodies block at any distance. Only where there are walls do those farther away than ``NEAR`` not
-    count, or whoever walks in a corridor would close it to all behind.
+    Bodies block at any distance. With walls, those farther away than ``NEAR`` do not count, because
+    otherwise a unit in a corridor would close it to all behind.
     """
     dx, dy = x - w.places[i, X], y - w.places[i, Y]
     if w.numbers[WALLED] and dx * dx + dy * dy >= NEAR:

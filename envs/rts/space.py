@@ -65,7 +65,7 @@ def is_ground(w: Any, x: float, y: float) -> bool:
 def can_pass(w: Any, x: float, y: float, me: int) -> bool:
     """Return True if unit ``me``, or with -1 a new one, can be at a point.
 
-    Whoever is nearer than 0.5 is in one of the four cells that the square of that reach touches.
+    A unit nearer than 0.5 is in one of the four cells that a square of this reach touches.
     """
     if not is_ground(w, x, y):
         return False

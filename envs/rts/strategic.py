@@ -60,7 +60,7 @@ __all__ = [
 LESS_HELP = 0.99
 """The factor of the most ticks of help after each game."""
 RANDOM, MIXED, SEATED = 0, -1, -2
-"""Opponents by number: one of all orders, a built-in player drawn for each game, and nobody, for a
+"""Opponents by number: one of all orders, a built-in player drawn for each game, and none, as a
 second seat plays. Built-in players have the numbers from 1 on."""
 OUT_OF_SIGHT = 1000
 """Added to the slot of a listed unit that its player does not see now."""
@@ -226,7 +226,7 @@ def play_on(
     mark: Any,
     gain: Any,
 ) -> bool:
-    """Play until a seat is asked again, and return True if the game is over.
+    """Play until a seat must act again, and return True if the game is over.
 
     Args:
         g: The fields and settings.

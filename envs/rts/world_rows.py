@@ -105,5 +105,5 @@ class StrategyPlayers(CompiledPlayers):
         return self._rows.viewer_hints()
 
     def render_text(self) -> str:
-        """Return the map in characters, as the first player who is asked sees it."""
+        """Return the map in characters, as seen by the first player that must act."""
         return self._rows.write_row(int(self._begun().rows[0]))
