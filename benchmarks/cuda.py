@@ -2,9 +2,9 @@
 
     python -m benchmarks.cuda [--device cuda] [--out cuda.md] [--seconds 150] [parts ...]
 
-Every part runs for itself: one that fails, or takes longer than its seconds, is a line of the table
-with its error, and the others go on. The first parts say most. ``--device cpu`` goes through the
-same lines without a GPU, to see that the program itself works; its times say nothing about a GPU.
+Every part runs separately: one that fails, or takes longer than its seconds, is a line of the table
+with its error, and the others still run. The first parts are the most important ones.
+``--device cpu`` runs the same parts without a GPU, to check the program; its times mean nothing.
 Times are wall-clock medians of calls in turns, with the device waited for before each reading.
 """
 

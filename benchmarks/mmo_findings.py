@@ -2,8 +2,9 @@
 
 *Exploration grows with the number of agents*: policies are trained with 1, 8, 32 and 128 agents at
 equal steps of agents, and measured on maps that they were not trained on, with their own number of
-agents and with 128: the share of all tiles that can be reached which are visited in so many steps
-of agents, and the different tiles of a life, and its greatest distance from where it began.
+agents and with 128. The measures are the fraction of the reachable tiles that are visited in a
+fixed number of steps of agents, the different tiles of a life, and its greatest distance from its
+start.
 
 *Niches form with the number of populations*: 128 agents of 1, 8 and 32 populations, each with a
 policy of its own. Measured is the mutual information of an agent's population and of where it is,
@@ -87,15 +88,15 @@ class Visits:
 
 
 def worlds(run: Path, agents: int, maps: int) -> tuple[MmoRows, VecObs]:
-    """Return worlds on the last maps by turns, and how they begin.
+    """Return worlds on the last maps in turns, and their first observation.
 
-    Of worlds with few agents each map has several, so that about as many agents live on it at once
-    as in a full world, where some 16 do while lives are short.
+    If worlds have few agents, each map has several worlds, so that about as many agents live on a
+    map at once as in a full world: some 16, while lives are short.
 
     Args:
-        run: Whose settings they have.
-        agents: The seats of each world.
-        maps: The number of maps.
+        run: Run with the settings of the worlds.
+        agents: Number of seats of each world.
+        maps: Number of maps.
     """
     settings = dict(load_agent(run).loaded.config.env)
     settings |= {"agents": agents, "first_map": MAPS - maps, "maps": maps}
@@ -185,7 +186,7 @@ def interval(values: Sequence[float], seed: int = 0) -> str:
 
 
 def trained(cell: Cell, seed: int, steps: int, folder: Path) -> Path:
-    """Return the run of a cell, which is trained, or goes on, if it is not done."""
+    """Return the run of a cell, after training it, or resuming it, if it is not complete."""
     run = folder / f"{cell.name}_seed{seed}"
     has_begun = (run / "checkpoints").is_dir()
     if has_begun and (steps_of(latest_checkpoint(RunFolder(run))) or 0) >= steps:
@@ -207,12 +208,12 @@ def trained(cell: Cell, seed: int, steps: int, folder: Path) -> Path:
             )
             result = train(config)
     if result.interrupted:
-        raise SystemExit(f"stopped; the same command goes on with {run}")
+        raise SystemExit(f"stopped; the same command resumes {run}")
     return run
 
 
 def measured(cell: Cell, run: Path, seed: int, maps: int, watched: int) -> dict[str, Any]:
-    """Return what is measured of a run: how it explores, and what a place says of populations."""
+    """Return the measures of a run: of exploration, and of populations and places."""
     scale = {"maps": maps, "watched": watched, "steps": latest_checkpoint(RunFolder(run)).name}
     file = run / "measured.json"
     if file.exists() and (found := json.loads(file.read_text()))["scale"] == scale:

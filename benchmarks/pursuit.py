@@ -5,9 +5,9 @@ python -m benchmarks.pursuit --seeds 1 total_timesteps=50_000 --games 100
 
 The seats of a team share their rewards by 0, 0.5, 1, or by a part that goes from 0.2 to 0.97 over
 the training, as in OpenAI Five. Afterwards the network plays hunters against scripted runners, and
-runners against scripted hunters: the catches of all hunters in a game, with intervals of 95%
-over games for each seed, and over seeds where there are several. What follows are settings of the
-training.
+runners against scripted hunters. The table has the catches of all hunters in a game, with intervals
+of 95% over games for each seed, and over seeds if there are several. Further arguments are settings
+of the training.
 """
 
 from __future__ import annotations

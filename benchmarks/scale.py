@@ -151,7 +151,7 @@ class _Cores:
         heapq.heappush(self._events, (moment, self._number, then))
 
     def step(self) -> None:
-        """Go on to the next end of a task."""
+        """Advance to the next end of a task."""
         now, _, then = heapq.heappop(self._events)
         self._free += 1
         if self._queue:
@@ -165,8 +165,8 @@ def simulate(costs: Costs, workers: int, number_of_cores: float, updates: int = 
     """Return frames per second of workers and a learner, event by event.
 
     A worker plays, sends its rollout, and plays on with the newest weights as soon as the learner
-    hears of it, which it does between two updates. The learner reads what has come over its network
-    card, one rollout after the other, and learns from as many rollouts as there are workers.
+    notices the rollout, between two updates. The learner reads rollouts from its network card one
+    after the other, and learns from as many of them as there are workers.
     """
     rng, frames = np.random.default_rng(0), ROWS * STEPS
     tasks = _Cores(number_of_cores)
@@ -271,7 +271,7 @@ def kills(number: int) -> list[Row]:
         last = read_metrics(RunFolder(result.run))[-1]
     each = np.diff(lost)
     return [
-        Row("workers killed, and cells made anew", f"{killed}, {last['scale/lost']:.0f}"),
+        Row("workers killed, and cells started again", f"{killed}, {last['scale/lost']:.0f}"),
         Row("frames learned from", f"{result.steps:,} of {config.total_timesteps:,}"),
         Row("frames lost", f"{lost[-1]:,.0f}, at most {each.max():,.0f} between two updates"),
         Row("frames of a rollout of a worker", f"{ROWS * STEPS:,}"),

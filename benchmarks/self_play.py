@@ -2,10 +2,10 @@
 
 python -m benchmarks.self_play
 
-One update of PPO on a game in Python and on a compiled one, again and again, in turns: of the
-network on one seat against random play (a ``MaskedEnvironment``; of the compiled game
-``selfplay=fixed``), on all seats (``mirror``), and against a pool of four earlier versions, in the
-default share of the games and in all of them. With ``--learn`` a network is trained by
+Updates of PPO are repeated in turns, on a game in Python and on a compiled one. The network plays
+one seat against random play (in a ``MaskedEnvironment``; in the compiled game with
+``selfplay=fixed``), all seats (``mirror``), or against a pool of four earlier versions, in the
+default share of the games or in all of them. With ``--learn`` a network is trained by
 ``selfplay=pool`` instead, and measured against random play (some minutes).
 """
 

@@ -1,7 +1,7 @@
 """Updates of PPO with several threads against one: ``python -m benchmarks.threads``.
 
-Wall time, because the point is to use several cores at once: other work on them shows, in the CPU
-time that the same update then takes. MineSweeper as in ``benchmarks/train.py``.
+Times are wall-clock times, because the point is to use several cores at once. Other work on them
+shows in the CPU time of the same update. The game is MineSweeper as in ``benchmarks/train.py``.
 """
 
 from __future__ import annotations

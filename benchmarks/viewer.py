@@ -1,10 +1,10 @@
 """The viewer: ``python -m benchmarks.viewer``; frames a second, and how long a recording is opened.
 
 Frames a second are measured in headless Chromium, which draws without a GPU, while a game plays at
-the greatest speed of the page, 60: those that the screen has shown, with all that lies between (the
-game, the server, the canvas, the panel). A recording
-of one episode with 100,000 steps is written once and then opened: until its first frame can be
-shown, until a step in its middle is, and until all of it has been found.
+the greatest speed of the page, 60. They are frames that the screen has shown, so that the game, the
+server, the canvas and the panel all count. A recording of one episode with 100,000 steps is written
+once and then opened. Three times are measured: until its first frame can be shown, until a step in
+its middle can, and until all of its steps have been found.
 """
 
 from __future__ import annotations

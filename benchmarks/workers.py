@@ -1,9 +1,10 @@
 """Worker processes: ``python -m benchmarks.workers``.
 
-Wall time, because the point is to use two cores at once; so everything is compared with what two
-plain busy processes reach on this machine in the same turn. Taking turns, medians, and beside them
-the fastest quarter of the repeats, which other work on the machine disturbs least, and what CPU
-time says: that of the parent and the slower worker, who take turns, against that of ``ListEnv``.
+Times are wall-clock times, because the point is to use two cores at once; so everything is compared
+with what two plain busy processes reach on this machine in the same turn. Cases are measured in
+turns. The table has medians, the fastest quarter of the repeats, which other work on the machine
+disturbs least, and the CPU time of the parent plus the slower worker, which take turns, against
+that of ``ListEnv``.
 """
 
 from __future__ import annotations

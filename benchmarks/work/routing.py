@@ -1,9 +1,10 @@
 """Vehicle routing: the mean cost of fresh instances by Kool et al., one vehicle, no windows.
 
-Beside networks the savings algorithm, and with ``--reference SECONDS`` PyVRP at so many seconds for
-each instance; then costs in percent above PyVRP, too. Several tries see an instance under the eight
-symmetries of the square by turns, which change nothing but what the network sees. With 8 starts one
-try under each symmetry begins where the network likes, seven at the customers nearest to the depot.
+The table also has the savings algorithm, and with ``--reference SECONDS`` PyVRP with so many
+seconds for each instance, and costs in percent above PyVRP. Several tries see an instance under the
+eight symmetries of the square in turns, which change only the network's input. With 8 starts one
+try under each symmetry begins where the network chooses, seven at the customers nearest to the
+depot.
 """
 
 from __future__ import annotations

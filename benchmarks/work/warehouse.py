@@ -60,9 +60,8 @@ def run(given: argparse.Namespace) -> None:
 def hungarian(observation: Observation) -> dict[str, Action]:
     """Assign all robots with room to items at the least total cost; the asked robot takes its item.
 
-    The cost is the time until a robot is free, and its way to the item, without regard to walls but
-    for the robot that is asked. Without an item it hands over what it carries, else takes the
-    nearest task.
+    The cost is the time until a robot is free plus its way to the item; walls are regarded only for
+    the asked robot. If it gets no item, it hands over what it carries, or takes the nearest task.
     """
     seen: Any = observation
     mask: Any = seen.actions["Task"]
