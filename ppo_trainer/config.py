@@ -226,7 +226,7 @@ class EvalConfig:
 
     Args:
         episodes: Number of episodes of the evaluation at the end, played once with the most
-            likely actions (greedy) and once with sampled ones; 0 for no evaluation.
+            likely choices (greedy) and once with sampled ones; 0 for no evaluation.
         max_steps: Maximum length of an episode of an evaluation, in steps; 0 sets no limit.
         seconds: Maximum duration of the evaluation at the end, in seconds, for all players
             together. The report says which episodes were left out. 0 sets no limit.
@@ -302,8 +302,7 @@ class ScaleConfig:
         networks: Number of processes that run the network. The larger of ``worlds`` and
             ``networks`` must be a multiple of the smaller.
         max_staleness: Maximum age of a decision when it is learned from, in updates. 0 makes all
-            processes wait for the newest weights. For more than 1, ``algorithm=vtrace`` corrects
-            for the older policy.
+            processes wait for the newest weights. ``algorithm=vtrace`` corrects for the age.
         cpus: Number of CPU cores that Ray reserves for each process.
         address: Address of a Ray cluster, or ``auto``; null starts Ray on this machine.
         timeout: Seconds after which a process that does not answer counts as lost. It must be
@@ -330,10 +329,11 @@ class TrainConfig:
         seed: Seed of the network's weights, of the environments and of sampling.
         total_timesteps: Number of frames to train on, rounded up to whole rollouts.
         stop_at: Metrics and their goals, such as ``stop_at.win=0.99``. The training ends early when
-            the means of all of them over the last episodes, as shown on the screen, are at least
-            their goals, and at least 100 episodes have ended, and two for each environment. With
+            the mean of each of them over the last episodes, as shown on the screen, is at least its
+            goal. The means count after two episodes for each environment, and at least 100. With
             ``eval.every``, means of evaluations such as ``eval/win`` may be goals, too.
-        stop_below: The same for metrics that must fall, such as ``stop_below.episodic_length=20``.
+        stop_below: The same for metrics that must fall to their goals, such as
+            ``stop_below.episodic_length=20``.
         device: ``auto``, ``cpu``, ``cuda`` or ``cuda:1``. ``auto`` takes a GPU if there is one.
         precision: Number format of the network; ``bfloat16`` runs it under autocast.
         cuda_graphs: Run passes and gradient steps on a GPU as CUDA graphs where possible. It is

@@ -16,7 +16,7 @@ def keep_freed_memory() -> bool:
     """Let malloc keep blocks of up to 1 GiB, and up to 1 GiB of free memory.
 
     A gradient step allocates and frees the same large tensors as the one before it. By default
-    glibc maps such blocks anew each time, and the operating system fills each page with zeros,
+    glibc maps such blocks again each time, and the operating system fills each page with zeros,
     which takes more than a tenth of a training step. The environment variables
     MALLOC_MMAP_THRESHOLD_ and MALLOC_TRIM_THRESHOLD_ have the same effect if they are set before
     the process starts.

@@ -103,7 +103,7 @@ class Ratings:
             self._games.setdefault(name, {})
         self._ratings = {name: (own.rating, own.deviation) for name, own in known.items()}
         if self._ratings.get("random", (0.0, 0.0)) != (0.0, 0.0):
-            # A file of an older version has another scale: rate all of its games anew.
+            # A file of an older version has another scale: rate all of its games again.
             self._ratings.clear()
             players = list(self._games)
             for start in range(0, len(players), _MOST_FITTED):

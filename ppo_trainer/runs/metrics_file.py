@@ -77,7 +77,7 @@ def _lines(run: RunFolder) -> Iterator[_Line]:
     with reading(run.metrics_file):
         file = open_file(run.metrics_file)
     number = 0
-    with file, reading(run.metrics_file, "move it away to go on: the curves then begin anew"):
+    with file, reading(run.metrics_file, "move it away to continue: the curves then start again"):
         while text := file.readline(_MOST_BYTES + 1):
             number += 1
             if len(text) > _MOST_BYTES:

@@ -91,7 +91,7 @@ def finish(
     """
     run, state, config = session.run, session.state, session.config
     if interrupted:  # printed first, because drawing may be interrupted, too
-        say(f"stopped at step {state.steps:,}, saved; to go on:")
+        say(f"stopped at step {state.steps:,}, saved; to resume:")
         say(f"  {session.resume_command()}")
     try:
         curve = draw_curve(run)

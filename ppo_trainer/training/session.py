@@ -199,7 +199,9 @@ class Session:
         except EntityEnvError as error:
             if not self.run.config_file.exists():
                 raise  # there is no checkpoint to resume from
-            resume = f"after correcting it, go on from the last checkpoint: {self.resume_command()}"
+            resume = (
+                f"after correcting it, resume from the last checkpoint: {self.resume_command()}"
+            )
             error.hint = f"{error.hint}; {resume}" if error.hint else resume
             raise
 
@@ -453,7 +455,7 @@ def _resume(session: Session) -> tuple[Session, VecObs]:
         obs = vec_env.reset(seed)
         load_others(run, session.others, state.steps, goes_on=False)
         notes.append(
-            "starting fresh episodes: its opponents cannot go on where they were"
+            "starting fresh episodes: its opponents cannot continue where they were"
             if not same_players
             else f"starting fresh episodes: it was saved with {len(envs)} environments"
             if envs is not None and vec_env.has_state()

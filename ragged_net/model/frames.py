@@ -46,10 +46,10 @@ class Places(NamedTuple):
     """The positions of the N flat rows of a batch.
 
     Args:
-        positions: (N, K) float32; zeros where there is none.
-        known: (N,) bool: who has a position.
-        heading: (N,) radians from the x axis to the left; zeros where there is none. None where
-            nobody has one.
+        positions: Zeros for rows without one. Shape: (N, K), float32.
+        known: True for rows with a position. Shape: (N,), bool.
+        heading: Angles in radians, counterclockwise from the x axis; zeros for rows without one,
+            None if no row has one. Shape: (N,).
     """
 
     positions: Tensor

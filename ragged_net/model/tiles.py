@@ -102,11 +102,11 @@ class TileEmbedding(nn.Module):
         """Return vectors of cells with their neighbours, for a ``Grid(cells=True)``.
 
         Args:
-            values: (M * H * W, F) the cells of M maps, M at least 1.
-            asked: Lists (A,) int64 of cells among them.
+            values: Cells of M maps, M at least 1. Shape: (M * H * W, F).
+            asked: Indices of cells among them. Shape of each: (A,), int64.
 
         Returns:
-            (A, D) for each list.
+            The vectors of each list. Shape of each: (A, D).
         """
         assert self.around is not None
         assert self.cell is not None

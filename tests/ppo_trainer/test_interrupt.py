@@ -117,7 +117,7 @@ def test_the_evaluation_at_the_end_is_broken_off(config, number, capsys):
     assert (stopped.interrupted, stopped.steps, stopped.evaluations) == (True, 144, [])
     assert saved(stopped.run)[2]["update"] == 6
     said = capsys.readouterr().out
-    assert "stopped at step 144, saved; to go on:" in said
+    assert "stopped at step 144, saved; to resume:" in said
     assert "watch it play" not in said
 
 
@@ -271,6 +271,6 @@ def test_in_the_first_compilation_it_ends_within_seconds(tmp_path):
     os.killpg(process.pid, signal.SIGHUP)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
-    assert "stopped at step 0, saved; to go on:" in out
+    assert "stopped at step 0, saved; to resume:" in out
     assert "Traceback (most" not in err
     assert [folder.name for folder in checkpoints(tmp_path / "runs/run")] == [f"step_{0:012d}"]

@@ -249,7 +249,7 @@ def test_another_mode_starts_fresh_games_and_goes_on(tmp_path, capsys):
         own = MODES[mode] if mode != "mirror" else SelfPlayConfig()
         stop = json.loads((run / "metrics.jsonl").read_text().splitlines()[-1])["update"] + 1
         resume(run, env=TicTacToe, selfplay=own, stop=lambda u, stop=stop: u == stop)
-        assert "its opponents cannot go on where they were" in capsys.readouterr().out
+        assert "its opponents cannot continue where they were" in capsys.readouterr().out
 
 
 def test_games_of_more_than_two_and_of_secrets(tmp_path):
