@@ -1,4 +1,4 @@
-"""Connect four: two players in turns drop discs into columns, four of one's own in a line win.
+"""Connect four: two players drop discs into columns, in turns; four discs in a line win.
 
 game = ConnectFour()
 seats = game.reset()

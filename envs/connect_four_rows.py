@@ -100,7 +100,7 @@ def _may_drop(g: Any, game: int, seat: int, i: int, out: Any) -> None:
 
 
 def _problems(g: Any, game: int) -> dict[str, bool]:
-    """Return what a saved state must not have, and whether it has it."""
+    """Return descriptions of invalid states, with True for those of a saved state."""
     filled, discs = g.board[game] > 0, g.discs[game]
     return {
         "discs that float": (filled != (np.arange(HEIGHT) < g.height[game][:, np.newaxis])).any(),

@@ -1,4 +1,4 @@
-"""A player of connect four that looks some moves ahead, and sees what a player sees.
+"""A scripted player of connect four that searches some moves ahead of an observation.
 
 minimax = Minimax(depth=4, seed=0)
 actions = minimax(observation)
@@ -48,7 +48,7 @@ class Minimax:
         self.seed(seed)
 
     def seed(self, seed: int) -> None:
-        """Restart what it draws."""
+        """Restart the random numbers."""
         self._rng = np.random.default_rng(seed)
 
     def __call__(self, observation: Observation) -> dict[str, Action]:

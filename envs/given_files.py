@@ -87,8 +87,8 @@ def is_kept(named: Any) -> bool:
 def keep_files(setting: str, named: Any, names: Collection[str] = ()) -> Any:
     """Return the value of a setting with the text of each file in the place of its path.
 
-    A run then knows what it was trained on, wherever it is opened. A file that is too large for the
-    settings of a run stands there with its absolute path and its digest.
+    A run can then be opened anywhere with the files of its training. A file that is too large for
+    the settings of a run is replaced by its absolute path and its digest.
 
     Args:
         setting: The name of the setting.

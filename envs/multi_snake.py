@@ -49,7 +49,7 @@ class MultiSnake(SmallGame):
            Of the others the tail follows. A snake starts with one tile.
         2. A head off the board, on food of another colour, on the body of any snake, or on another
            head ends the game. The tile that a tail has just left is free.
-        3. Food that was eaten appears anew on a free tile, until its snake is ``max_length`` long.
+        3. Food that was eaten appears again on a free tile, until its snake is ``max_length`` long.
            A snake of that length has no food; it only has to stay alive.
     Reward:
         1 / (num_snakes * (max_length - 1)) for each growth, 0.1 / num_snakes by default, also in

@@ -489,7 +489,7 @@ def _may_choose(g: Any, game: int, seat: int, i: int, out: Any) -> None:
 
 
 def _problems(g: Any, game: int) -> dict[str, bool]:
-    """Return what a saved state must not have, and whether it has it."""
+    """Return descriptions of invalid states, with True for those of a saved state."""
     is_setup, size, target = g.round[game] < 0, g.size[game], g.target[game]
     lists = ("piece_at", "empty_at", "pieces", "spaces")
     before = [getattr(g, name)[game].copy() for name in lists]

@@ -1,4 +1,4 @@
-"""TreasureHunt: a hunter collects treasures, which appear anew elsewhere, and avoids traps.
+"""TreasureHunt: a hunter collects treasures, which appear again elsewhere, and avoids traps.
 
 env = TreasureHunt(trap_ends=False, relative=True)
 observation = env.reset()
@@ -39,7 +39,7 @@ _TREASURE, _TRAP = 1.0, -0.5
 
 
 class TreasureHunt(SmallGame):
-    """A hunter collects treasures, which appear anew elsewhere, and avoids traps.
+    """A hunter collects treasures, which appear again elsewhere, and avoids traps.
 
     Entities:
         ``Trap`` [x, y], ``Treasure`` [x, y], without ids. The global features x and y are the place

@@ -58,7 +58,7 @@ def _inside(function: Callable[..., Any], **options: Any) -> Any:
 
 
 class _Inside(CPUDispatcher):
-    """A function that is compiled within kernels only, and not for calls from Python."""
+    """A function that is compiled within kernels only; a call from Python runs it as Python."""
 
     def __call__(self, *args: Any) -> Any:
         return wrapping(interpreted(self))(*args)

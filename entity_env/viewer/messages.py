@@ -1,4 +1,4 @@
-"""Answers to the page as bytes: JSON, and behind it the arrays that stand in it."""
+"""Conversion of answers to the page to bytes: JSON, followed by its arrays."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ import numpy.typing as npt
 __all__ = ["from_message", "to_message"]
 
 _KINDS = {"f": np.float32, "b": np.uint8, "u": np.uint8}
-"""The types that are sent: of real numbers, booleans, pictures. Others are int32."""
+"""The types for sending real numbers, booleans and pictures; others are sent as int32."""
 _ALIGNED = 4
-"""Bytes: arrays begin at multiples of it, so that the page reads them where they lie."""
+"""Arrays begin at multiples of this number of bytes, so that the page need not copy them."""
 
 
 def to_message(answer: Any) -> bytes:
     """Return an answer as bytes.
 
-    First come the length of the JSON, in four bytes, and the JSON. Where an array stands, it says
-    the type, the shape, and where behind the JSON the numbers begin; all is little-endian.
+    They are the length of the JSON, in four bytes, the JSON and the arrays. In the JSON, the type,
+    the shape and the first byte (counted from the end of the JSON) replace an array. All numbers
+    are little-endian.
 
     Args:
         answer: A JSON value that may contain arrays.

@@ -102,7 +102,7 @@ def run_source(
         people: See ``open_source``.
         seed: See ``open_source``.
         trust: See ``open_source``.
-        make_game: Makes the game; None: the agent says which one it is.
+        make_game: Function that makes the game; None for ``make_game`` of the agent.
     """
     seed = secrets.randbelow(10**6) if seed is None else check_seed(seed)
     agent: Any = load_agent(what, seed, trust)

@@ -117,7 +117,7 @@ class JobShopRows(CompiledRows):
     ) -> VecObs:
         """Return the observation of given instances at a moment of their work, in all rows.
 
-        It is what an episode observes at that moment, where there are no set-ups and breakdowns.
+        Without set-ups and breakdowns, it equals the observation of an episode at that moment.
 
         Args:
             now: The time.
@@ -160,7 +160,7 @@ class JobShopRows(CompiledRows):
         return fields
 
     def draw_row(self, row: int, **kwargs: Any) -> npt.NDArray[np.uint8]:
-        """Return a Gantt chart of what has been started in a row. Shape: (H, W, 3), uint8.
+        """Return a Gantt chart of the started operations of a row. Shape: (H, W, 3), uint8.
 
         Args:
             row: The number of the row.
@@ -171,7 +171,7 @@ class JobShopRows(CompiledRows):
         return draw_chart(bars_of(own), *names, own["now"], due, **kwargs)
 
     def schedule(self, row: int) -> list[dict[str, Any]]:
-        """Return what has been started in a row: job, machine, start and end of each operation.
+        """Return the started operations of a row: job, machine, start and end of each.
 
         Jobs and machines are named as in their instance, or else by their numbers.
 
@@ -202,7 +202,7 @@ class JobShopRows(CompiledRows):
         return own, (list(map(str, range(own["jobs"]))), list(map(str, range(own["machines"]))))
 
     def _fields_of(self, one: Instance) -> dict[str, npt.NDArray[np.int32]]:
-        """Return what an instance says of the state of its row."""
+        """Return the fields of a row that an instance determines."""
         jobs, machines = one.size
         given: dict[str, Any] = {
             "jobs": jobs, "machines": machines, "best": one.best or 0,
@@ -424,8 +424,8 @@ class JobShop(CompiledEnvironment):
         parts of the jobs) wait for the same machine. The same of the operation after it: ``next
         duration``, ``next machine wait``, ``next machine work``; 0 where there is none. ``flow``:
         the work up to and with the next operation over the work that is left. ``rank`` by the work
-        left, 0 for the most. ``path``: how long it takes at least, in parts of the bound that is
-        left.
+        left, 0 for the most. ``path``: the least time until it is finished, in parts of the bound
+        that is left.
         ``slack`` to its due date, ``weight`` and ``age`` are 0 without due dates. ``job work``: all
         of it, in parts of the first bound; ``setup``: the part of ``duration`` that its machine
         is set up for; ``urgency``: weight over duration, less the more slack there is (Vepsalainen
@@ -497,7 +497,7 @@ class JobShop(CompiledEnvironment):
         return super().reset()
 
     def schedule(self) -> list[dict[str, Any]]:
-        """Return what has been started: a job, machine, start and end for each operation.
+        """Return the started operations: job, machine, start and end of each.
 
         Jobs and machines are named as in their instance, or else by their numbers.
         """

@@ -74,7 +74,7 @@ def reset(g: Any, game: int) -> None:
 
 
 def step(g: Any, game: int, chosen: npt.NDArray[np.int64]) -> tuple[float, bool]:
-    """Start what was chosen, and what has no alternative."""
+    """Start the chosen operation, and then operations without an alternative."""
     _dispatch(g, game, g.here[game, chosen[0]])
     _move_on(g, game)
     while True:
@@ -136,7 +136,7 @@ def _following(g: Any, game: int) -> dict[str, npt.NDArray[np.int64]]:
 
 
 def problems(g: Any, game: int) -> dict[str, bool]:
-    """Return what a saved state must not have, and whether it has it."""
+    """Return descriptions of invalid states, with True for those of a saved state."""
     machines, now = g.machines[game], g.now[game]
     ops, op = g.ops[game, : g.jobs[game]], g.op[game, : g.jobs[game]]
     exists = np.arange(g.route.shape[2]) < ops[:, np.newaxis]
@@ -196,7 +196,7 @@ def _draw_arrivals(g: Any, game: int) -> None:
 
 @compiled
 def _draw_troubles(g: Any, game: int) -> None:
-    """Families and set-up times; when machines break down, and for how long."""
+    """Draw families and set-up times, and the times and durations of breakdowns."""
     if g.setups > 0:
         for job in range(g.jobs[game]):
             g.family[game, job] = random_int(g.random, game, 0, g.families - 1)
@@ -247,7 +247,7 @@ def setup_of(g: Any, game: int, job: int, machine: int) -> int:
 
 @compiled
 def time_of(g: Any, game: int, job: int, machine: int) -> int:
-    """Return how long the next operation of a job takes on a machine, -1 if it cannot do it."""
+    """Return the duration of a job's next operation on a machine, -1 if it cannot do it."""
     op = g.op[game, job]
     time: int = g.times[game, job, op, machine] if g.has_times else g.durations[game, job, op]
     return time
@@ -378,7 +378,7 @@ def _move_on(g: Any, game: int) -> None:
 
 @compiled
 def _measure_left(g: Any, game: int) -> None:
-    """Write how long what is here takes at least, from now on; 1 if nothing does."""
+    """Write a lower bound of the time for the jobs that are here, from now on; at least 1."""
     left = 1
     for i in range(g.num_here[game]):
         job = g.here[game, i]
@@ -409,9 +409,10 @@ def _work_off(g: Any, game: int) -> None:
 
 @compiled
 def _repair(g: Any, game: int, machine: int) -> None:
-    """Repair a machine that breaks down: what it works on ends later, what it waits for starts so.
+    """Repair a machine that breaks down.
 
-    So do the operations of that job that other machines wait for.
+    Its running operation ends later, or an operation that it waits for starts later. Operations of
+    the same job that other machines wait for also start later.
     """
     at, free = g.next_break[game, machine], g.machine_free[game, machine]
     again = at + g.downs[game, machine, g.broken[game, machine] % BREAKDOWNS]
@@ -469,7 +470,7 @@ def _bound_of(g: Any, game: int) -> float:
 
 @compiled
 def _measure(g: Any, game: int) -> None:
-    """Write what a schedule that is over is told by."""
+    """Write the metrics of a complete schedule."""
     makespan = 0
     for job in range(g.jobs[game]):
         makespan = max(makespan, g.job_free[game, job])

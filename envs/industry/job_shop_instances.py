@@ -89,7 +89,7 @@ class Instance:
         ``times`` are lists of the jobs' operations, too; ``given`` are the other fields.
 
         Raises:
-            ValueError: They do not fit together, or hold what is no duration or machine.
+            ValueError: The lists do not fit together, or a number is not a duration or a machine.
         """
         most = max((len(own) for own in durations), default=0)
         table = np.zeros((len(durations), most), np.int32), np.full((len(durations), most), -1)

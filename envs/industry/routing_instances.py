@@ -93,10 +93,10 @@ def find_instance(named: Any, capacity: Any = None) -> RoutingInstance:
 
     Args:
         named: The path of a file, what ``keep_files`` makes of it, or a ``RoutingInstance``.
-        capacity: Of a vehicle, where the file says none; it replaces what the file says.
+        capacity: Capacity of a vehicle, in place of that of the file; needed if the file has none.
 
     Raises:
-        EnvConfigError: The file is damaged, or asks for what the game does not have.
+        EnvConfigError: The file is damaged, or needs rules that the game does not have.
     """
     if capacity is not None:
         capacity = check_whole("capacity", capacity, 1, int(FAR))
@@ -121,7 +121,7 @@ def _made(where: str, nodes: Sequence[_Node], name: str, capacity: Any, **given:
         )
     if capacity is None:
         raise EnvConfigError(
-            f"{where} does not say what a vehicle carries", expected="capacity=..., a whole number"
+            f"{where} has no capacity of a vehicle", expected="capacity=..., a whole number"
         )
     depot, *customers = nodes
     if depot.demand:

@@ -357,7 +357,7 @@ def options_of(g: Any, game: int, vehicle: int, allowed: npt.NDArray[np.bool_]) 
 
 
 def problems(g: Any, game: int) -> dict[str, bool]:
-    """Return what a saved state must not have, and whether it has it."""
+    """Return descriptions of invalid states, with True for those of a saved state."""
     count, fleet, here = g.customers[game], g.vehicles[game], g.here[game].copy()
     asked, before = g.asked[game, :fleet], g.num_here[game]
     _list_here(g, game)

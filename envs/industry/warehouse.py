@@ -234,7 +234,7 @@ def tasks_of(g: Any, game: int, robot: int, allowed: npt.NDArray[np.bool_]) -> N
 
 
 def problems(g: Any, game: int) -> dict[str, bool]:
-    """Return what a saved state must not have, and whether it has it."""
+    """Return descriptions of invalid states, with True for those of a saved state."""
     robots = range(g.robots[game])
     item, order, task = g.item[game], g.order[game], g.task[game, : len(robots)]
     goal, cell = g.goal[game, : len(robots)], g.cell[game, : len(robots)]

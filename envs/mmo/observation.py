@@ -126,7 +126,7 @@ class Observing:
 
 @inlined
 def list_agents(g: Any, game: int, seat: int) -> int:
-    """Note the others in the crop of an agent, and return how many there are."""
+    """Store the other agents in the crop of an agent, and return their number."""
     g.seen[game] = _list_near(g.agents[game], g.first[game], g.near[game], seat, g.radius)
     return int(g.seen[game])
 
@@ -182,13 +182,13 @@ def _reaches(g: Any, game: int, seat: int, i: int) -> bool:
 
 @inlined
 def choose_move(g: Any, game: int, seat: int, moves: Any) -> None:
-    """Note what an agent has chosen, in a world without attacks."""
+    """Store the choices of an agent, in a world without attacks."""
     g.agents[game, seat, MOVE] = moves[0]
 
 
 @inlined
 def choose(g: Any, game: int, seat: int, moves: Any, attacks: Any) -> None:
-    """Note what an agent has chosen."""
+    """Store the choices of an agent."""
     me = g.agents[game, seat]
     me[MOVE], me[TARGET] = moves[0], -1
     if len(attacks) > 0 and attacks[0] > 0:  # the first entity is the agent itself: no attack

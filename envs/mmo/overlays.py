@@ -1,6 +1,6 @@
 """Overlays over a map: the places of agents, and the values of places for a policy.
 
-worth = values_over_map(rows, value)           # value(obs): what a policy expects of each frame
+worth = values_over_map(rows, value)           # value(obs): the value of each frame
 picture = with_heat(draw_map(tiles), worth)    # (H, W, 3) uint8
 """
 
@@ -94,7 +94,7 @@ def with_populations(picture: Picture, visits: npt.ArrayLike) -> Picture:
 def values_over_map(
     rows: CompiledRows, value: Callable[[VecObs], npt.ArrayLike], seat: int = 0
 ) -> Floats:
-    """Return what a policy expects of a newcomer, all alone, on each tile where it could stand.
+    """Return the value of each tile for a newcomer that is alone in the world.
 
     Args:
         rows: ``MmoRows``; the map is that of its first world as it is. All worlds are changed.
@@ -102,7 +102,7 @@ def values_over_map(
         seat: Seat whose view is drawn, which determines the population.
 
     Returns:
-        NaN elsewhere. Shape: (height, width).
+        The values, NaN on tiles where no agent can stand. Shape: (height, width).
     """
     rows.reset()
     saved = rows.copy_games([0] * (len(rows) // rows.num_seats))

@@ -83,7 +83,7 @@ def spawn(g: Any, game: int) -> None:
 
 @called
 def remove_marked(agents: Any, order: Any, alive: int, reward: Any, left: Any, paid: float) -> int:
-    """Let those leave who die in this tick; return how many go on living."""
+    """Remove the agents that die in this tick, and return the number of all others."""
     kept = 0
     for k in range(alive):
         seat = order[k]

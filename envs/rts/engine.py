@@ -279,11 +279,11 @@ def send(
     base: int,
     builds: int,
 ) -> bool:
-    """Tell a unit what to do from this tick on; False: it is not told.
+    """Give a unit a command from this tick on; return False if the command is rejected.
 
-    It is not told by strangers, nor what its kind does not do, nor to go to where the map is not,
-    nor to do something to a unit that there is not; and a building that does something is told
-    nothing. Of several commands for a unit in one tick the last one counts.
+    Commands are rejected from other players, for other kinds of units, for places outside the map
+    or units that do not exist, and for busy buildings. Of several commands for a unit in one tick
+    the last one counts.
     """
     u = w.units
     if i < 0 or i >= len(u) or not u[i, ALIVE] or player_of(w, i) != player or command < 1:
@@ -433,8 +433,8 @@ def _drop_dead(w: Any, count: int, at: int) -> None:
 def engine(game: Any, kinds: npt.NDArray[np.float64]) -> Any:
     """Return ``play_tick(w)`` of a game, which lets a tick pass after players have sent commands.
 
-    The game's function is part of the result: as an argument of what is called it would be an
-    address of this process, which cannot be kept on disk.
+    The game's function is part of the result, because as an argument it would be an address of this
+    process, which cannot be cached on disk.
 
     Args:
         game: The function of the game.

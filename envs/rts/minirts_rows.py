@@ -57,9 +57,9 @@ OBS_SPACE = ObsSpace(
     },
 )
 
-"""Own units and the own resource are always seen, of the enemy's what is in sight, and all without
-fog. Buildings that have been in sight are remembered while they are out of it, and so is the
-enemy's base from the beginning, as in the original games."""
+"""A player always sees its own units and its resource, and the enemy's units in sight, or all
+without fog. Buildings that have been in sight are remembered while they are out of it, and so is
+the enemy's base from the beginning, as in the original games."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class MiniRtsMatch(Match):
             learn that not to lose is enough.
         shaping: So much of each change of ``minirts.advantage`` is added to rewards; it counts as 0
             after the end, so that all additions of a game sum up to what it began with.
-        interface: ``strategic``, or ``units``: the learner tells each unit what to do.
+        interface: ``strategic``, or ``units``: the learner gives commands to each unit.
 
     Raises:
         EnvConfigError: A setting is unknown.
@@ -181,11 +181,12 @@ class MiniRts(StrategyEnvironment):
         hp, own], and ``Remembered`` [kind, x, y]: enemy buildings that are out of sight. ``hp`` is
         a share. Global: money and tick.
     Actions:
-        ``Order``: one of nine strategic actions; the mask leaves those that would tell any unit
-        anything, and to idle. Who hits and runs finds the enemy in the fog, too, but the mask does
-        not tell whether there is one. With ``interface=units`` every own unit that may act has a
-        ``Command``: none, attack, gather, build something, or move two cells in one of eight
-        directions; and who may attack a ``Target`` among enemies and remembered buildings.
+        ``Order``: one of nine strategic actions; the mask allows those that would give any
+        unit a command, and to idle. Units that hit and run find the enemy in the fog, too, but the
+        mask does not show whether there is one. With ``interface=units`` every own unit that may
+        act has a ``Command``: none, attack, gather, build something, or move two cells in one of
+        eight directions; a unit that may attack also has a ``Target`` among enemies and remembered
+        buildings.
     Reward:
         1 for a win, -1 for a defeat, ``draw`` for neither, at the end; and shaping, if any.
     End:
@@ -209,7 +210,7 @@ class MiniRtsDuel(StrategyPlayers):
     Args:
         settings: ``frame_skip`` of the first seat, ``opponent_skip`` of the second one,
             ``max_tick``, ``fog`` and ``interface``, as of ``MiniRtsMatch``. With
-            ``interface=units`` a seat without units that may be told anything waits.
+            ``interface=units`` a seat whose units cannot get commands waits.
     """
 
     rows = MiniRtsDuelRows

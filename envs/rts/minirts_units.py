@@ -89,10 +89,10 @@ def _beside(w: Any, i: int) -> int:
 
 @called
 def _note_legal(w: Any, shown: Any, counts: Any, may: Any, player: int) -> None:
-    """Write the legal commands of each listed own unit: all that the engine will then do.
+    """Write the legal commands of each listed own unit, all of which the engine can carry out.
 
-    Money counts once: a unit may build what is left when all before it build what costs them most,
-    and workers on their way to something have paid for it.
+    Money counts once: a unit may build only what can be paid after all units before it have built
+    the most expensive things that they may build. Workers on their way to a building have paid.
     """
     n, u, p = w.numbers, w.units, w.places
     money, last = n[MONEY + player], n[SIZE] - 1

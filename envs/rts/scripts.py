@@ -1,8 +1,8 @@
 """The built-in players as scripts that read observations.
 
 As opponents of ``minirts`` and ``capture_the_flag`` the built-in players see everything and give
-several orders at once. These see what is shown and give one order in a turn, so that they can sit
-in any seat: ``evaluate --against``, leagues, ``selfplay=fixed``.
+several orders at once. These read observations and give one order in a turn, so that they can play
+any seat: ``evaluate --against``, leagues, ``selfplay=fixed``.
 """
 
 from __future__ import annotations

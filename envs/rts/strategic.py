@@ -186,7 +186,7 @@ def begin_match(g: Any, game: int, setup: Any, act: Any, tick: Any, note: Any) -
         setup: ``(w, random, game, max_tick)`` begins a game.
         act: ``(w, player, who, random, game)`` lets a built-in player act.
         tick: ``(w, random, game)`` lets a tick pass.
-        note: ``(g, game, w)`` notes what all seats see and may do.
+        note: ``(g, game, w)`` stores the observations and masks of all seats.
     """
     w = world_of(g, game)
     if not g.begun[game]:
@@ -232,7 +232,7 @@ def play_on(
         g: The fields and settings.
         game: The number of the game.
         reward: Filled with the reward of each seat.
-        obey: ``(g, game, w, seat)`` does what an asked seat has chosen.
+        obey: ``(g, game, w, seat)`` carries out the choices of a seat.
         act: See ``begin_match``.
         tick: See ``begin_match``.
         note: See ``begin_match``.
@@ -282,10 +282,10 @@ def note_units(
         lists: For each kind the numbers of the lists of own units, of the enemy's in sight, of the
             enemy's out of sight; and 1 if these are known from the beginning, not only after they
             have been in sight. Shape: (kinds, 4).
-        shown: Filled with slots, of what is out of sight with ``OUT_OF_SIGHT`` more.
+        shown: Filled with slots; units out of sight have ``OUT_OF_SIGHT`` added.
             Shape: (lists, most).
         counts: Filled with the lengths of the lists. Shape: (lists,).
-        player: The player who looks.
+        player: The player of the observation.
         fog: True if the player sees only what its units see.
     """
     u = w.units
@@ -310,11 +310,11 @@ def ordering(kinds: npt.NDArray[np.float64], assign: Function) -> tuple[Function
 
     Args:
         kinds: The table of kinds.
-        assign: ``(w, player, orders)`` notes what units are told by orders, the sum of 2^order.
+        assign: ``(w, player, orders)`` stores the commands of units for orders, the sum of 2^order.
 
     Returns:
-        ``order(w, player, orders)``, which tells them, and ``is_possible(w, player, order)``, which
-        says whether an order would tell any unit anything now.
+        ``order(w, player, orders)``, which sends them, and ``is_possible(w, player, order)``, which
+        returns True if an order would give any unit a command now.
     """
 
     @called
@@ -392,7 +392,7 @@ def _fourth(g: Any, game: int, seat: int) -> int:
 
 
 def problems(g: Any, game: int) -> dict[str, bool]:
-    """Return what a saved game of orders must not have, and whether it has it."""
+    """Return descriptions of invalid states, with True for those of a saved game of orders."""
     slots = len(g.units[game])
     return world_problems(g, game) | {
         "a list with a unit that is not there": bool((g.shown[game] % OUT_OF_SIGHT >= slots).any()),

@@ -249,7 +249,7 @@ def setup(w: Any, covers: Any, random: Any, game: int, max_tick: int) -> None:
 
 @called
 def _add_edges(edges: Any, count: int, x: int, y: int) -> int:
-    """Add the edges of a cell of the half grid; how many there are now."""
+    """Add the edges of a cell of the half grid, and return the number of all edges."""
     for way in range(4):
         a, b = x + WAYS[way, 0], y + WAYS[way, 1]
         if 0 <= a < HALF and 0 <= b < HALF:
@@ -260,7 +260,7 @@ def _add_edges(edges: Any, count: int, x: int, y: int) -> int:
 
 @with_arrays
 def _note_covers(w: Any, covers: Any) -> None:
-    """Write how many cells of the attackers' way a tower on each cell reaches."""
+    """Write the number of cells of the attackers' way that a tower on each cell reaches."""
     came, queue = np.full(CELLS, -1, np.int32), np.zeros(CELLS, np.int32)
     came[0], count, at = 0, 1, 0
     cell = -1

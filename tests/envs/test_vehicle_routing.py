@@ -341,7 +341,7 @@ def test_a_table_of_ones_own(tmp_path):
     assert env.tours() == [[["Ann"]]]
     late = TABLE.replace("70,90,1", "70,99,1")  # 99 + 1 + 10.5 is behind 110
     assert find_instance(write(tmp_path, "late.csv", late), 9).windows[1].tolist() == [70, 98.5]
-    with pytest.raises(EnvConfigError, match=r"mine.CSV does not say what a vehicle carries"):
+    with pytest.raises(EnvConfigError, match=r"mine.CSV has no capacity of a vehicle"):
         find_instance(path)
 
 

@@ -51,7 +51,7 @@ class ShownUnit:
         hp: The hit points that are left.
         carries: True if it carries something.
         is_known: True if the enemy has seen it, or knows the place from the beginning.
-        command: The number of what it does; 0: nothing.
+        command: Number of its command; 0 for none.
         target: The slot of the unit that the command concerns, or -1.
         builds: The kind that it builds, or None.
         to: Target of the command; (-1, -1) without one.

@@ -153,7 +153,7 @@ def _draw_unit(
 
 
 def _draw_side(canvas: Canvas, view: MapView, player: int, cell: int, width: int) -> None:
-    """Draw money or points, and how many units there are of each kind."""
+    """Draw money or points, and the number of units of each kind."""
     counts = Counter(unit.kind.name for unit in view.of(player) if not unit.kind.is_resource)
     has_costs = any(kind.cost for kind in view.rules.kinds)
     has = f"{view.money[player]}" if has_costs else f"{view.score[player]} points"
