@@ -65,8 +65,9 @@ def evaluate_run(
         against: Opponents by name: ``random``, run folders, scripts. The agent plays the same
             number of games against each of them from every side, and nothing else is evaluated.
         replays: Folder for replays of all these games; see ``entity_env.replay``.
-        search: Number of visits of a search tree for each decision of the agent, in compiled games
-            for one player; 0 for no search. See ``RowsSearch``.
+        search: Number of visits of a search tree for each decision of the agent, which is then
+            evaluated with the search, too, in compiled games for one player; None for no search.
+            See ``RowsSearch``.
         temperature: Divisor of the logits from which the agent draws, as in ``load_agent``.
     """
     own = {f"env.{name}": value for name, value in (settings or {}).items()}
@@ -136,7 +137,9 @@ def main(arguments: list[str] | None = None) -> None:
         "--scripted", metavar="PATH", help="player to compare with, such as my_module.my_player"
     )
     parser.add_argument(
-        "--greedy", action="store_true", help="only the agent, with its most likely choices"
+        "--greedy",
+        action="store_true",
+        help="only the agent, with its most likely choices, and the player of --scripted",
     )
     parser.add_argument(
         "--temperature",
@@ -164,8 +167,8 @@ def main(arguments: list[str] | None = None) -> None:
         "--search",
         type=int,
         metavar="VISITS",
-        help="let the agent search with N visits for each decision, in a compiled game for one "
-        "player with one choice at a time",
+        help="also evaluate the agent with a search of so many visits for each decision, in a "
+        "compiled game for one player with one choice at a time",
     )
     parser.add_argument(
         "--replays",

@@ -66,7 +66,7 @@ class Frames:
         num_rows: N.
         hidden: Mask of hidden rows: a hidden query attends to all keys of its frame, another one
             only to keys that are not hidden. None hides nothing. Shape: (N,), bool.
-        known_offsets: The offsets on the CPU; None if they are only on the device.
+        known_offsets: The offsets on the CPU; None if they are unknown, or on the CPU already.
         turns: Cosines and signed sines by which blocks rotate queries, keys and values, see
             ``relative_position.py``; None rotates nothing. Shape: (N, 2, D), float32.
         places: Positions of the rows, for blocks with a ``PositionBias``.
