@@ -64,7 +64,7 @@ from ppo_trainer.training.population import (
     save_others,
     write_settings,
 )
-from ragged_net import RaggedNet, adopt
+from ragged_net import NetConfig, RaggedNet, adopt
 
 __all__ = ["Session", "open_session"]
 
@@ -401,17 +401,21 @@ def _check_same_network(config: TrainConfig, run: RunFolder) -> None:
         if now is not None and then is not None:
             now = replace(now, attention=then.attention)  # changes the computation only
         if now != then:
-            other = [
-                field.name
-                for field in fields(now or then)
-                if getattr(now, field.name, None) != getattr(then, field.name, None)
-            ]
             raise CheckpointError(
                 f"{name} describes another network than that of the run",
-                expected=", ".join(f"{name}.{own}={getattr(then, own, None)}" for own in other),
-                received=", ".join(f"{name}.{own}={getattr(now, own, None)}" for own in other),
+                expected=_different(name, then, now),
+                received=_different(name, now, then),
                 hint="a run keeps its network; begin a new run for another one",
             )
+
+
+def _different(name: str, own: NetConfig | None, other: NetConfig | None) -> str:
+    """Return the settings of a network that differ from another's, as on the command line."""
+    if own is None:
+        return f"{name}=null"
+    keys = [field.name for field in fields(own)]
+    differing = [key for key in keys if getattr(own, key) != getattr(other, key, None)]
+    return " ".join(f"{name}.{key}={getattr(own, key)}" for key in differing)
 
 
 def _check_same_population(config: TrainConfig, run: RunFolder) -> None:

@@ -271,18 +271,19 @@ def test_a_resume_restores_the_value_network_and_its_adam_state(config):
 
 
 @pytest.mark.parametrize(
-    "changes",
+    ("changes", "expected", "received"),
     [
-        {"net": replace(SMALL_NET, dim=32)},
-        {"net": replace(SMALL_NET, heads=1)},
-        {"net": replace(SMALL_NET, activation="gelu")},
-        {"value_net": SMALL_NET},
+        ({"net": replace(SMALL_NET, dim=32, heads=1)}, "net.dim=16 net.heads=2", None),
+        ({"net": replace(SMALL_NET, activation="gelu")}, None, "net.activation=gelu"),
+        ({"value_net": SMALL_NET}, "value_net=null", None),
     ],
 )
-def test_a_resume_with_another_network_is_refused(config, changes):
+def test_a_resume_with_another_network_is_refused(config, changes, expected, received):
     stopped = train(config, env=SavedForaging, stop=lambda update: update == 2)
-    with pytest.raises(CheckpointError, match="another network"):
+    with pytest.raises(CheckpointError, match="another network") as caught:
         train(resume(config, stopped.run, **changes), env=SavedForaging)
+    assert expected in (None, caught.value.expected)
+    assert received in (None, caught.value.received)
 
 
 def test_a_resume_may_compute_attention_otherwise(config):
