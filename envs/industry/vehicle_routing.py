@@ -253,7 +253,7 @@ def _game(
             "turn": Field((customers + 1,), np.int8, least=0, most=1),
             **{name: Field((customers + 1,), fixed=True) for name in ("tour", "ends", "mate")},
             "filled": Field((customers + 1,), np.int64, fixed=True),
-            "gain": Field((customers + 1,), np.float64, fixed=True),
+            **{name: Field((customers + 1,), np.float64, fixed=True) for name in ("gain", "home")},
             "depot": Field((2,), np.float64, least=-FAR, most=FAR),
             "x": Field((customers,), np.float64, least=-FAR, most=FAR),
             "y": Field((customers,), np.float64, least=-FAR, most=FAR),
@@ -615,10 +615,12 @@ def _plan(g: Any, game: int) -> None:
         g.tour[game, i], g.ends[game, i], g.turn[game, i] = i, 2, 0
         if i < last:
             g.filled[game, i] = g.demand[game, g.here[game, i]]
+        g.home[game, i] = _way(g, game, _node(g, game, vehicle, i), 0)
+        g.gain[game, i] = 0.0
     g.filled[game, last] = g.capacity[game] - g.load[game, vehicle]
     g.ends[game, last] = 0 if g.parked[game, vehicle] else 1
     for i in range(last + 1):
-        _seek(g, game, vehicle, i)
+        _seek(g, game, vehicle, i, i + 1)
     following = -1
     while True:
         best = 0
@@ -629,10 +631,12 @@ def _plan(g: Any, game: int) -> None:
             break
         mate = g.mate[game, best]
         if not _joins(g, game, best, mate):  # any more; what is left to join saves less
-            _seek(g, game, vehicle, best)
+            g.gain[game, best] = 0.0
+            _seek(g, game, vehicle, best, 0)
             continue
         if best == last or mate == last:
             following = best + mate - last
+            break  # nothing after it changes the vehicle's next stop
         g.ends[game, best] -= 1
         g.ends[game, mate] -= 1
         kept, gone = g.tour[game, best], g.tour[game, mate]
@@ -657,17 +661,26 @@ def _joins(g: Any, game: int, i: int, j: int) -> bool:
 
 
 @compiled
-def _seek(g: Any, game: int, vehicle: int, i: int) -> None:
-    """Note the end of a tour that is best joined to another end, and what that saves."""
-    last, g.gain[game, i] = g.num_here[game], 0.0
-    node = g.here[game, i] + 1 if i < last else g.at[game, vehicle]
-    home = _way(g, game, node, 0)
-    for j in range(last + 1):
+def _node(g: Any, game: int, vehicle: int, i: int) -> int:
+    """Return the node of the i-th customer here, or behind them that of the vehicle."""
+    node: int = g.here[game, i] + 1 if i < g.num_here[game] else g.at[game, vehicle]
+    return node
+
+
+@compiled
+def _seek(g: Any, game: int, vehicle: int, i: int, first: int) -> None:
+    """Compare an end of a tour with all from ``first`` on; both of a pair note what saves most."""
+    if not g.ends[game, i]:
+        return
+    node, home = _node(g, game, vehicle, i), g.home[game, i]
+    for j in range(first, g.num_here[game] + 1):
         if _joins(g, game, i, j):
-            other = g.here[game, j] + 1 if j < last else g.at[game, vehicle]
-            saved = home + _way(g, game, 0, other) - _way(g, game, node, other)
+            other = _node(g, game, vehicle, j)
+            saved = home + g.home[game, j] - _way(g, game, node, other)
             if saved > g.gain[game, i]:
                 g.gain[game, i], g.mate[game, i] = saved, j
+            if saved > g.gain[game, j]:
+                g.gain[game, j], g.mate[game, j] = saved, i
 
 
 @compiled
