@@ -45,7 +45,7 @@ class EntityBatch:
 
     Raises:
         WrongTypeError, ShapeError, DtypeError, DeviceError, UnknownNameError: Parts do not fit
-        together.
+            together.
     """
 
     entities: Mapping[str, RaggedTensor]
