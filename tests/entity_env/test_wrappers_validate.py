@@ -179,7 +179,7 @@ def test_wrong_observations_are_named():
         validated(observation(features={"Mine": [[1]]}))
     with pytest.raises(errors.ObservationError, match="reset returned an observation that is done"):
         validated(*[observation(done=True)] * 100)
-    with pytest.raises(errors.ObservationError, match="return an Observation"):
+    with pytest.raises(errors.ObservationError, match="is not an Observation"):
         validated({"Mine": [[1, 2]]})
     env = validated(observation(), observation(reward=np.nan))
     with pytest.raises(errors.RewardError):
