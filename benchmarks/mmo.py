@@ -286,6 +286,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5, help="of findings")
     parser.add_argument("--steps", type=int, default=4_000_000, help="of each training")
     parser.add_argument("--watched", type=int, default=20_000, help="steps of agents on a map")
+    parser.add_argument("--cells", nargs="*", default=[], help="agents128_populations8 ...")
+    parser.add_argument("--settings", nargs="*", default=[], help="of each training: name=value")
     parser.add_argument("--out", type=Path, default=Path("runs/mmo_findings"))
     given = parser.parse_args()
     if given.what == "speed":
@@ -297,7 +299,8 @@ def main() -> None:
         for run in given.runs:
             mmo_findings.pictures(run, of_run(run, given.seed), given.out, given.watched)
         if given.what == "findings":
-            mmo_findings.findings(given.seeds, given.steps, given.maps, given.watched, given.out)
+            scale = (given.seeds, given.steps, given.maps, given.watched, given.out)
+            mmo_findings.findings(*scale, given.cells, given.settings)
     elif given.what == "trained":
         trained(given.runs, given.maps, given.seed)
     else:

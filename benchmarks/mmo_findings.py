@@ -12,7 +12,9 @@ in squares of 4 x 4 tiles, less its mean when the populations of whole lives are
 policy, with its seats labelled as if they were populations, is the control.
 
 Intervals are bootstrapped over training seeds. ``--steps`` is far below what the finding needs
-unless it is some millions, so results are printed with their scale. The same command continues a
+unless it is some millions, so results are printed with their scale. ``--cells`` chooses some of
+them, and ``--settings`` changes settings of the trainings: ``--settings env.combat=false`` where
+agents should live for long. The same command continues a
 stopped one: each run is trained and measured once, seed after seed, so that all cells have equally
 many.
 """
@@ -185,7 +187,7 @@ def interval(values: Sequence[float], seed: int = 0) -> str:
     return f"{own.mean():7.3f} [{low:.3f}, {high:.3f}]"
 
 
-def trained(cell: Cell, seed: int, steps: int, folder: Path) -> Path:
+def trained(cell: Cell, seed: int, steps: int, folder: Path, settings: Sequence[str]) -> Path:
     """Return the run of a cell, after training it, or resuming it, if it is not complete."""
     run = folder / f"{cell.name}_seed{seed}"
     has_begun = (run / "checkpoints").is_dir()
@@ -204,7 +206,7 @@ def trained(cell: Cell, seed: int, steps: int, folder: Path) -> Path:
                 *("mmo", *changes, f"seed={seed}", f"total_timesteps={steps}"),
                 *(f"rollout.num_envs={rows}", f"rollout.steps={max(8192 // rows, 1)}"),
                 *(f"ppo.minibatch_size={size}", "eval.episodes=0"),
-                *(f"run_dir={folder}", f"run_name={run.name}"),
+                *(f"run_dir={folder}", f"run_name={run.name}", *settings),
             )
             result = train(config)
     if result.interrupted:
@@ -237,14 +239,23 @@ def measured(cell: Cell, run: Path, seed: int, maps: int, watched: int) -> dict[
     return found
 
 
-def findings(seeds: int, steps: int, maps: int, watched: int, folder: Path) -> None:
-    """Train, measure and print."""
+def findings(
+    seeds: int,
+    steps: int,
+    maps: int,
+    watched: int,
+    folder: Path,
+    cells: Sequence[str] = (),
+    settings: Sequence[str] = (),
+) -> None:
+    """Train, measure and print all cells, or those named, with these settings of the training."""
     print(f"{seeds} training seeds of {steps:,} steps of agents, {maps} maps, {watched:,} watched")
     explored: dict[tuple[str, str], list[list[float]]] = {}
     information: dict[tuple[str, str], list[float]] = {}
-    for seed, cell in itertools.product(range(1, seeds + 1), CELLS):
+    chosen = [cell for cell in CELLS if not cells or cell.name in cells]
+    for seed, cell in itertools.product(range(1, seeds + 1), chosen):
         start = time.process_time()
-        run = trained(cell, seed, steps, folder)
+        run = trained(cell, seed, steps, folder, settings)
         found = measured(cell, run, seed, maps, watched)
         for agents, three in found["explored"].items():
             explored.setdefault((cell.name, agents), []).append(three)
