@@ -209,10 +209,18 @@ def call_environment(what: str, function: Callable[..., T], *arguments: Any) -> 
 
 def environment_failed(what: str, error: BaseException) -> EnvironmentFailedError:
     """Return the error for an exception that an environment's ``what`` raised."""
+    looked_up_none = isinstance(error, KeyError) and error.args == (None,)
     return EnvironmentFailedError(
         f"the environment raised {type(error).__name__} in {what}: {error}",
         received="".join(traceback.format_exception(error)).rstrip(),
+        hint=_NO_IDS if looked_up_none else None,
     )
+
+
+_NO_IDS = (
+    "actions name entities without ids as None; give them ids: "
+    "Observation(..., ids={'Robot': [...]})"
+)
 
 
 def check_seed(seed: object) -> int:

@@ -280,7 +280,12 @@ def _environment_of(factory: Callable[..., VecEnv]) -> Callable[..., Environment
 
 
 def check_settings(factory: Factory, settings: dict[str, Any]) -> None:
-    """Raise SettingError for settings that the constructor does not take, or misses."""
+    """Raise an error for settings that the constructor does not take or misses.
+
+    Raises:
+        SettingError: A setting is unknown or missing.
+        UnknownEnvironmentError: The class misses a method.
+    """
     if is_rows(factory):
         factory = _environment_of(factory) or factory
     try:
@@ -290,6 +295,14 @@ def check_settings(factory: Factory, settings: dict[str, Any]) -> None:
     if is_rows(factory):  # these arguments are not settings
         parameters = {k: p for k, p in parameters.items() if k not in ("num_envs", "seed")}
     name = getattr(factory, "__name__", "the environment")
+    for method in sorted(getattr(factory, "__abstractmethods__", ())):
+        own = [key for key in vars(factory) if not key.startswith("_")]
+        raise UnknownEnvironmentError(
+            f"{name} has no method {method!r}",
+            expected=f"def {method}{inspect.signature(getattr(factory, method))}",
+            received=f"a class with {', '.join(own)}",
+            hint=nearest(method, own),
+        )
     takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
     for setting in settings:
         if setting not in parameters and not takes_any:

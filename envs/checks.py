@@ -25,7 +25,6 @@ from entity_env.errors import (
     ResetNeededError,
     StateError,
     UnknownActionError,
-    nearest,
     shorten,
 )
 from entity_env.observation import EntityID
@@ -212,9 +211,8 @@ def of_kind(actions: Mapping[ActionName, Action], name: ActionName, kind: type) 
     if name not in actions:
         raise UnknownActionError(
             f"action {name!r} is left out",
-            expected=f"a {kind.__name__}",
-            options=actions,
-            hint=nearest(name, actions),
+            expected=f"{name!r}: a {kind.__name__}",
+            received=shorten(list(actions)),
         )
     action = actions[name]
     if not isinstance(action, kind):

@@ -19,7 +19,7 @@ from entity_env.batching.vec_obs import (
     VecObs,
     VecSelectEntityActionMask,
 )
-from entity_env.errors import ActorError, UnknownActionError, nearest, shorten
+from entity_env.errors import ActorError, UnknownActionError, shorten
 from entity_env.kinds.table import answer_forms, kind_of
 from entity_env.observation import (
     ActionMask,
@@ -224,14 +224,16 @@ def _answers(
             f"action {name!r} was left out",
             expected=f"{name!r}, which has actors",
             received=shorten(list(actions)),
-            hint=nearest(name, list(actions)),
         )
     kind = kind_of(space)
+    kind.check_class(name, action)
     values = kind.given(action)
     if kind.is_global:
         return np.asarray(values)
     if kind.selects:
         values = kind.selected(space, values, lambda actee: _index(actee, indices, name))
+    if list(action.actors) == list(actors) and len(values) == len(actors):
+        return np.asarray(values)  # also of actors without ids, which are None
     given = [_index(actor, indices, name) for actor in action.actors]
     place = {actor: i for i, actor in enumerate(given)}
     wanted = [_index(actor, indices, name) for actor in actors]

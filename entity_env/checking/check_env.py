@@ -11,6 +11,7 @@ python -m entity_env.check minesweeper width=8
 from __future__ import annotations
 
 import copy
+import inspect
 import sys
 import warnings
 from collections.abc import Callable
@@ -39,6 +40,7 @@ from entity_env.errors import (
     shorten,
 )
 from entity_env.own_methods import OwnMethodWarning
+from entity_env.registry import check_settings
 from entity_env.rows.list_env import ListEnv
 from entity_env.rows.vec_env import VecEnv, check_count
 from entity_env.seats.multi_player import MultiPlayerEnvironment
@@ -95,6 +97,8 @@ def check_env(
         EntityEnvError: The mistake, as an error of a subclass.
     """
     check_count("number of episodes", episodes, error=SettingError)
+    if inspect.isclass(env):
+        check_settings(env, {})
     create_env: Callable[[], Any] = _copies_of(env) if isinstance(env, Playable) else env
     peeked = Peeked(create_env)
     made: list[Playable] = []

@@ -15,6 +15,7 @@ from entity_env.batching.features import is_listed
 from entity_env.batching.frame import Frame, FrameActors, entity_name
 from entity_env.batching.masks import MaskReader
 from entity_env.batching.ragged import ActionBuffer, RaggedBufferI64
+from entity_env.errors import ActionShapeError, shorten
 from entity_env.kinds.answers import INDEX, AnswerForm
 from entity_env.observation import EntityID
 
@@ -202,6 +203,15 @@ class Kind(ABC):
             The choices of all actors, and the further arguments of each frame. For a global action,
             the choices are tuples of all arguments.
         """
+
+    def check_class(self, name: str, action: Any) -> None:
+        """Raise ActionShapeError unless ``action`` is of the class of this kind."""
+        if not isinstance(action, self.action):
+            raise ActionShapeError(
+                f"action {name!r} has the wrong type",
+                expected=self.action.__name__,
+                received=shorten(action),
+            )
 
     def check_action(self, name: str, space: Any, action: Any, who: Any, frame: Frame) -> None:
         """Check an action for an environment, which has the right class and the right actors.

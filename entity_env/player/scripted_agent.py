@@ -47,10 +47,11 @@ class ScriptedAgent(ObservationAgent):
         """Return the actions of the function.
 
         Raises:
-            SettingError: The function raised an error, which is the cause of this one.
+            SettingError: The function raised an error, which is the cause of this one, or did not
+                return a dict.
         """
         try:
-            return self.policy(observation)
+            actions = self.policy(observation)
         except EntityEnvError:
             raise
         except FAILURES as error:  # a script may raise anything
@@ -58,6 +59,13 @@ class ScriptedAgent(ObservationAgent):
                 f"the script {_name_of(self.policy)} failed: {type(error).__name__}: {error}",
                 hint="a script can only play the game that it was written for",
             ) from error
+        if not isinstance(actions, Mapping):
+            raise SettingError(
+                f"the script {_name_of(self.policy)} did not return actions",
+                expected="a dict from action names to actions",
+                received=shorten(actions),
+            )
+        return actions
 
     def reset(self) -> None:
         """Call ``reset()`` of the function, if there is one."""

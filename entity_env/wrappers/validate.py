@@ -104,12 +104,7 @@ def _check_action(name: ActionName, space: ActionSpace, action: Any, frame: Fram
                 expected=f"a {kind.action.__name__}, without actors if nobody can take it",
             )
         return
-    if not isinstance(action, kind.action):
-        raise ActionShapeError(
-            f"action {name!r} has the wrong type",
-            expected=kind.action.__name__,
-            received=shorten(action),
-        )
+    kind.check_class(name, action)
     if kind.is_global:
         if who is None:
             raise UnknownActionError(

@@ -12,9 +12,23 @@ from support.input_envs import PickTheCoin
 from support.seat_games import Secrets
 from support.tiny_envs import Farm
 
-from entity_env import ListEnv, MaskedEnvironment, SeatRows, SelectEntityAction, batch_obs, errors
+from entity_env import (
+    CategoricalAction,
+    CategoricalActionMask,
+    CategoricalActionSpace,
+    Entity,
+    ListEnv,
+    MaskedEnvironment,
+    Observation,
+    ObsSpace,
+    SeatRows,
+    SelectEntityAction,
+    batch_obs,
+    errors,
+)
 from entity_env.agent import RandomAgent
-from entity_env.batching.unbatch import observations_of
+from entity_env.batching.frame_reader import FrameReader
+from entity_env.batching.unbatch import answers_in_frame, observations_of
 from entity_env.player.human_agent import HumanAgent
 from entity_env.player.scripted_agent import ScriptedAgent
 
@@ -84,8 +98,27 @@ def test_answers_come_in_the_order_of_the_mask_whatever_order_a_script_has():
         nobody = lambda o: {"Mark": SelectEntityAction([("Player", 0)], ["x"])}  # noqa: E731
         with pytest.raises(errors.ActorError, match="not in the frame"):
             ScriptedAgent(nobody, *spaces(rows)).act_rows(rows.reset())
+        wrong = lambda o: {"Mark": 3}  # noqa: E731
+        with pytest.raises(errors.ActionShapeError, match="'Mark' has the wrong type"):
+            ScriptedAgent(wrong, *spaces(rows)).act_rows(rows.reset())
+        with pytest.raises(errors.SettingError, match="did not return actions"):
+            ScriptedAgent(lambda o: None, *spaces(rows)).act_rows(rows.reset())
         with pytest.raises(errors.SettingError, match="cannot be called"):
             ScriptedAgent(3, *spaces(rows))
+
+
+def test_a_script_names_actors_without_ids_as_none():
+    space = {"Move": CategoricalActionSpace(["left", "right"])}
+    frame = FrameReader(ObsSpace(entities={"Robot": Entity(["x"])}), space).read(
+        Observation(
+            features={"Robot": [[0.0], [5.0]]},
+            actions={"Move": CategoricalActionMask()},
+            reward=0.0,
+            done=False,
+        )
+    )
+    given = {"Move": CategoricalAction([None, None], [1, 0], ["left", "right"])}
+    assert answers_in_frame(given, frame, space)["Move"].tolist() == [1, 0]
 
 
 def test_a_random_agent_goes_on_drawing_where_its_state_was_saved():

@@ -620,6 +620,8 @@ def test_wrong_arguments_are_refused():
         check_env(Walk, episodes=0)
     with pytest.raises(errors.SeedError):
         check_env(Walk, seed=-1)
+    with pytest.raises(errors.SettingError, match="BrokenSize needs the setting 'size'"):
+        check_env(BrokenSize)
 
 
 def test_the_module_runs_as_a_program_without_warnings():
@@ -642,6 +644,21 @@ def test_the_module_runs_as_a_program_without_warnings():
 
 
 MINES = "ragged_envs.minesweeper.MineSweeper"
+OWN = f"{__name__}.Broken"
+
+
+class BrokenSize(Walk):
+    def __init__(self, size):
+        raise AssertionError("never made")
+
+
+class BrokenWithoutAct(Environment):
+    obs_space = action_space = reset = acts = Walk.reset
+
+
+class BrokenWithoutIds(Walk):
+    def act(self, actions):
+        return {"robot": 0}[None]
 
 
 @pytest.mark.parametrize(
@@ -654,6 +671,9 @@ MINES = "ragged_envs.minesweeper.MineSweeper"
         ([MINES, "width=1", "height=1"], 1, "too small"),
         (["support.tiny_envs.BrokenAtBirth"], 1, "EnvironmentFailedError: environment 0"),
         (["support.tiny_envs.Chian"], 1, "did you mean 'Chain'?"),
+        ([f"{OWN}Size"], 1, "BrokenSize needs the setting 'size'"),
+        ([f"{OWN}WithoutAct"], 1, "BrokenWithoutAct has no method 'act'\n  expected: def act(self"),
+        ([f"{OWN}WithoutIds"], 1, "KeyError: None\n  hint:     actions name entities without ids"),
     ],
 )
 def test_the_command_line_says_what_is_wrong(capsys, arguments, status, said):
