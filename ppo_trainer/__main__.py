@@ -85,7 +85,7 @@ def main() -> None:
         if len(_SWEEP) > 1:
             say(f"\n{sweep_table(_SWEEP)}", is_read=True)
     if any(run.failure is not None for run in _SWEEP):
-        sys.exit(2)
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,8 @@ from ppo_trainer.machine.commands import command_parser, run_main
 from ppo_trainer.machine.device import use_threads
 from ppo_trainer.machine.screen import deliver
 from ppo_trainer.machine.torch_state import usual_torch
-from ppo_trainer.play.evaluation import evaluate_against, evaluate_all
+from ppo_trainer.play.evaluation import SCRIPTED, evaluate_against, evaluate_all
+from ppo_trainer.play.rehearsal import rehearse_opponents, rehearse_script
 from ppo_trainer.play.searched import evaluate_searched
 from ppo_trainer.reporting.evaluation import Evaluation, left_out, table
 from ppo_trainer.runs.checkpoint import latest_checkpoint
@@ -105,6 +106,10 @@ def _play(
             hint="use SearchAgent to search in games for several players",
         )
     own = loaded.net, loaded.game, loaded.config, episodes
+    if not against:
+        rehearse_script(loaded.config.eval.scripted, loaded.game)
+    elif loaded.game.has_seats:
+        rehearse_opponents("against", against, loaded.game)
     if against:
         return evaluate_against(
             *own, against, greedy=greedy, temperature=temperature, others=loaded.others
@@ -198,11 +203,14 @@ def main(arguments: list[str] | None = None) -> None:
         )
     if options.json:
         deliver(json.dumps(_facts(loaded, options.episodes, results), indent=1))
-        return
-    text = table(results, loaded.config.shown_metrics)
-    if missing := left_out(results):
-        text += f"\nleft out, because --seconds {options.seconds:g} have passed:\n{missing}"
-    deliver(text)
+    else:
+        text = table(results, loaded.config.shown_metrics)
+        if missing := left_out(results):
+            text += f"\nleft out, because --seconds {options.seconds:g} have passed:\n{missing}"
+        deliver(text)
+    played = any(result.player == SCRIPTED for result in results)
+    if options.scripted is not None and not (played or options.against):
+        sys.exit(1)  # the script has failed in a later step
 
 
 if __name__ == "__main__":

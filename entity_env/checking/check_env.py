@@ -97,9 +97,9 @@ def check_env(
         EntityEnvError: The mistake, as an error of a subclass.
     """
     check_count("number of episodes", episodes, error=SettingError)
-    if inspect.isclass(env):
-        check_settings(env, {})
     create_env: Callable[[], Any] = _copies_of(env) if isinstance(env, Playable) else env
+    if inspect.isclass(env):
+        check_settings(create_env, {})
     peeked = Peeked(create_env)
     made: list[Playable] = []
 

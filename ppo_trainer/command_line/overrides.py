@@ -33,6 +33,7 @@ from ppo_trainer.config import TrainConfig, config_from_dict, config_to_dict
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.runs.folder import RunFolder
 from ppo_trainer.runs.trust import require_trust
+from ppo_trainer.settings.build import meant_setting, setting_names
 
 __all__ = ["config_of", "hydra_arguments", "recipe", "register_base", "resumed_config"]
 
@@ -42,6 +43,11 @@ _GROUPS = {
     for folder in sorted(_CONF.iterdir())
     if folder.is_dir()
 }
+_FLAGS = (
+    *("help", "h", "version", "multirun", "m", "cfg", "c", "info", "i", "resolve", "package", "p"),
+    *("hydra-help", "run", "r", "shell-completion", "sc", "experimental-rerun"),
+    *("config-path", "cp", "config-name", "cn", "config-dir", "cd"),
+)
 _PATHS = ("resume", "init", "run_dir", "run_name")
 _QUOTED = re.compile(r"(['\"]).*\1", re.DOTALL)
 _SETTING = re.compile(r"^\+{0,2}(?P<name>[A-Za-z_][\w.]*)=")
@@ -200,6 +206,13 @@ def _check_flag(previous: str, text: str) -> None:
     if text.startswith("--") and name.partition(".")[0] in {"trust", *get_type_hints(TrainConfig)}:
         value = "true" if name == "trust" else "<value>"
         raise ConfigError(f"settings are not flags: {text}", hint=f"write {name}={value}")
+    if text.startswith("-") and not any(flag.startswith(name) for flag in _FLAGS):
+        flags = [f"-{flag}" if len(flag) < 3 else f"--{flag}" for flag in _FLAGS]
+        raise ConfigError(
+            f"unknown option {text}",
+            options=flags,
+            hint=meant_setting(name, setting_names(TrainConfig)) or nearest(text, flags),
+        )
     value_of_flag = previous.startswith("-") and previous not in ("-m", "--multirun")
     if text in get_type_hints(TrainConfig):
         raise ConfigError(

@@ -59,13 +59,16 @@ def command_parser(
 
 
 def run_main(main: Callable[[], None]) -> None:
-    """Run a command; report a mistake of the user on stderr, with exit code 2."""
+    """Run a command; report a mistake of the user on stderr, with exit code 1.
+
+    Exit code 2 stays with flags that the parser of a command does not know.
+    """
     _open_standard_streams()
     try:
         main()
     except (EntityEnvError, RaggedNetError) as error:
         complain(f"{type(error).__name__}: {error}")
-        sys.exit(2)
+        sys.exit(1)
     except KeyboardInterrupt:
         complain("stopped")
         sys.exit(INTERRUPTED)

@@ -34,9 +34,9 @@ from ppo_trainer.reporting.evaluation import Evaluation
 from ppo_trainer.reporting.progress import EvaluationProgress
 from ragged_net import RaggedNet
 
-__all__ = ["evaluate", "evaluate_against", "evaluate_all"]
+__all__ = ["SCRIPTED", "evaluate", "evaluate_against", "evaluate_all"]
 
-_SCRIPT, _RANDOM = "scripted player", "random play"
+SCRIPTED, _RANDOM = "scripted player", "random play"
 
 
 def evaluate(
@@ -99,7 +99,7 @@ def evaluate_all(
         )
     if config.eval.scripted is not None:
         scripted = load_script(config.eval.scripted, "eval.scripted", ConfigError)
-        players[_SCRIPT] = partial(_evaluate_script, game, scripted, config, episodes, seed)
+        players[SCRIPTED] = partial(_evaluate_script, game, scripted, config, episodes, seed)
     if not only_greedy:
         chance = RandomAgent(net.obs_space, net.action_space, seed)
         players[_RANDOM] = partial(_evaluate, _RANDOM, chance, game, config, episodes, seed)
@@ -191,7 +191,7 @@ def _evaluate_script(
         complain("".join(traceback.format_exception(error, limit=-3)).rstrip())
         complain(f"left out: the scripted player eval.scripted={config.eval.scripted} failed")
         return None
-    return Evaluation(_SCRIPT, metrics, episodes, budget.cut_off)
+    return Evaluation(SCRIPTED, metrics, episodes, budget.cut_off)
 
 
 def _evaluate(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from ppo_trainer.environments import Game
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.players.opponents import make_opponent
 
-__all__ = ["rehearse"]
+__all__ = ["rehearse", "rehearse_opponents", "rehearse_script"]
 
 
 def rehearse(config: TrainConfig, game: Game) -> None:
@@ -34,15 +34,36 @@ def rehearse(config: TrainConfig, game: Game) -> None:
     Raises:
         ConfigError: One of them does not exist or fails; the message shows an example of actions.
     """
-    scripted = config.eval.scripted
-    script = None if scripted is None else load_script(scripted, "eval.scripted", ConfigError)
     if config.eval.episodes or config.eval.every or config.selfplay.ratings:
         whole = replace(game.evaluated(config), shown=None)
         if config.eval.env:
             _play_rows(config, whole)
-        if script is not None:
-            _play_step("eval.scripted", f"the script {scripted!r}", whole, script)
-    scripts = [name for name in config.selfplay.opponents if is_script(name)]
+        rehearse_script(config.eval.scripted, whole)
+    elif config.eval.scripted is not None:
+        load_script(config.eval.scripted, "eval.scripted", ConfigError)
+    rehearse_opponents("selfplay.opponents", config.selfplay.opponents, game)
+
+
+def rehearse_script(scripted: str | None, game: Game) -> None:
+    """Play one step with the scripted player of evaluations, if there is one.
+
+    Raises:
+        ConfigError: It does not exist or fails; the message shows an example of actions.
+    """
+    if scripted is None:
+        return
+    script = load_script(scripted, "eval.scripted", ConfigError)
+    whole = replace(game, shown=None, replays=None)
+    _play_step("eval.scripted", f"the script {scripted!r}", whole, script)
+
+
+def rehearse_opponents(setting: str, names: Sequence[str], game: Game) -> None:
+    """Play one step with each opponent that is a script.
+
+    Raises:
+        ConfigError: One of them does not exist or fails.
+    """
+    scripts = [name for name in names if is_script(name)]
     if not scripts:
         return
     with replace(game, replays=None).rows(game.whole(1), seed=0) as rows:
@@ -52,7 +73,7 @@ def rehearse(config: TrainConfig, game: Game) -> None:
             try:
                 agent.act_rows(obs)
             except Exception as error:  # a script may raise any exception
-                raise _failed("selfplay.opponents", f"the script {name!r}", error) from error
+                raise _failed(setting, f"the script {name!r}", error) from error
 
 
 def _play_rows(config: TrainConfig, game: Game) -> None:

@@ -6,14 +6,24 @@ import dataclasses
 import enum
 import functools
 import os
+import re
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from entity_env.errors import nearest, shorten
 from ppo_trainer.errors import ConfigError
+from ragged_net import RaggedNetError
 
-__all__ = ["KINDS", "build", "fitted", "names_its_settings", "plain"]
+__all__ = [
+    "KINDS",
+    "build",
+    "fitted",
+    "meant_setting",
+    "names_its_settings",
+    "plain",
+    "setting_names",
+]
 
 ConfigT = TypeVar("ConfigT")
 
@@ -25,6 +35,63 @@ KINDS: Mapping[Any, str] = {
     Mapping: "names and values",
 }
 """The types of settings, in words."""
+
+_OTHER_NAMES = {
+    "algo": "algorithm",
+    "anneal_lr": "optim.schedule",
+    "clip_eps": "ppo.clip_coef",
+    "clip_param": "ppo.clip_coef",
+    "clip_range": "ppo.clip_coef",
+    "d_model": "net.dim",
+    "discount": "ppo.gamma",
+    "discount_factor": "ppo.gamma",
+    "ent_coef": "ppo.entropy_coef",
+    "eval_freq": "eval.every",
+    "exp_name": "run_name",
+    "hidden_dim": "net.dim",
+    "hidden_size": "net.dim",
+    "lambda": "ppo.gae_lambda",
+    "learning_rate": "optim.lr",
+    "log_dir": "run_dir",
+    "n_envs": "rollout.num_envs",
+    "n_epochs": "ppo.epochs",
+    "n_eval_episodes": "eval.every_episodes",
+    "n_heads": "net.heads",
+    "n_layers": "net.layers",
+    "n_steps": "rollout.steps",
+    "num_epochs": "ppo.epochs",
+    "num_heads": "net.heads",
+    "num_layers": "net.layers",
+    "num_minibatches": "ppo.minibatch_size",
+    "num_steps": "rollout.steps",
+    "num_workers": "rollout.processes",
+    "save_freq": "checkpoint.every",
+    "tensorboard_log": "run_dir",
+    "timesteps": "total_timesteps",
+    "total_steps": "total_timesteps",
+    "update_epochs": "ppo.epochs",
+    "vf_coef": "ppo.value_coef",
+}
+"""The settings that have these names in other libraries."""
+_ALSO = {"batch_size": "ppo.minibatch_size", "max_steps": "total_timesteps"}
+"""Other names that are the names of other settings, too."""
+
+
+def meant_setting(key: object, names: Iterable[str], group: Collection[str] = ()) -> str | None:
+    """Return a hint on the setting that a user meant by an unknown name, or None.
+
+    Args:
+        key: The unknown name, without its group.
+        names: The dotted names of all settings.
+        group: The names of the settings in the group in which it was looked for.
+    """
+    names = list(names)
+    same = [name for name in names if name.rpartition(".")[2] == key]
+    other = _OTHER_NAMES.get(str(key)), _ALSO.get(str(key))
+    meant = [*(name for name in other if name in names), *same]
+    if meant:
+        return f"did you mean {' or '.join(map(repr, dict.fromkeys(meant)))}?"
+    return nearest(key, group)
 
 
 def build(kind: type[ConfigT], values: Any) -> ConfigT:
@@ -38,7 +105,7 @@ def build(kind: type[ConfigT], values: Any) -> ConfigT:
         ConfigError: A value has the wrong type, or a key is unknown; the message names the group
             that has the key, or the nearest key.
     """
-    return _build(kind, values, "", list(_names(kind, values, "")))
+    return _build(kind, values, "", list(setting_names(kind, values, "")))
 
 
 def names_its_settings(kind: type[ConfigT]) -> type[ConfigT]:
@@ -52,14 +119,15 @@ def names_its_settings(kind: type[ConfigT]) -> type[ConfigT]:
     def initialize(self: ConfigT, *values: Any, **settings: Any) -> None:
         fields = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
         for key in settings.keys() - set(fields):
-            names = [name for name in _names(kind, {}, "") if name.rpartition(".")[2] == key]
+            every = list(setting_names(kind))
+            names = [name for name in every if name.rpartition(".")[2] == key]
             group = names[0].rpartition(".")[0] if names else ""
             raise ConfigError(
                 f"{kind.__name__} has no setting {key!r}",
                 options=fields,
                 hint=f"did you mean {names[0]!r}? {kind.__name__}({group}={{{key!r}: ...}})"
                 if names
-                else nearest(key, fields),
+                else meant_setting(key, every, fields),
             )
         original(self, *values, **settings)
 
@@ -67,7 +135,7 @@ def names_its_settings(kind: type[ConfigT]) -> type[ConfigT]:
     return kind
 
 
-def _names(kind: type, values: Any, path: str) -> Iterator[str]:
+def setting_names(kind: type, values: Any = None, path: str = "") -> Iterator[str]:
     """Yield the dotted names of all settings, including those in free groups like ``env``."""
     values = values if isinstance(values, Mapping) else {}
     for name, hint in get_type_hints(kind).items():
@@ -75,27 +143,27 @@ def _names(kind: type, values: Any, path: str) -> Iterator[str]:
         yield where
         group = next((k for k in (hint, *get_args(hint)) if dataclasses.is_dataclass(k)), None)
         if group is not None:
-            yield from _names(group, within, where)  # type: ignore[arg-type]
+            yield from setting_names(group, within, where)  # type: ignore[arg-type]
         elif isinstance(within, Mapping):
             yield from (_join(where, key) for key in within)
 
 
 def _build(kind: type[ConfigT], values: Any, path: str, names: Sequence[str]) -> ConfigT:
     """Return the dataclass for the values at ``path``."""
+    hints = get_type_hints(kind)
     if not isinstance(values, Mapping):
         raise ConfigError(
             f"{path or 'the configuration'} is not a group of settings",
-            expected=f"{kind.__name__}, or a dict of its settings",
+            expected=f"its settings one by one, as in {_join(path, next(iter(hints)))}=...; "
+            f"in Python {kind.__name__}, or a dict",
             received=f"{shorten(values)} ({type(values).__name__})",
         )
-    hints = get_type_hints(kind)
     for key in values:
         if key not in hints:
-            same = [repr(name) for name in names if name.rpartition(".")[2] == key]
             raise ConfigError(
                 f"unknown setting {_join(path, key)!r}",
                 options=hints,
-                hint=f"did you mean {' or '.join(same)}?" if same else nearest(key, hints),
+                hint=meant_setting(key, names, hints),
             )
     missing = [
         field.name
@@ -110,9 +178,20 @@ def _build(kind: type[ConfigT], values: Any, path: str, names: Sequence[str]) ->
             received=shorten(dict(values)),
             options=hints,
         )
-    return kind(
-        **{key: _value(hints[key], value, _join(path, key), names) for key, value in values.items()}
-    )
+    own = {key: _value(hints[key], value, _join(path, key), names) for key, value in values.items()}
+    try:
+        return kind(**own)
+    except RaggedNetError as error:
+        error.args = (_named(str(error), kind, path),)
+        raise
+
+
+def _named(message: str, kind: type, path: str) -> str:
+    """Return a message about a dataclass with the dotted names of its settings at ``path``."""
+    fields = "|".join(get_type_hints(kind))
+    message = re.sub(rf"\b{kind.__name__}\.", f"{path}.", message)
+    message = re.sub(rf"(?<![\w.])({fields})=", rf"{path}.\1=", message)
+    return message if f"{path}." in message.partition("\n")[0] else f"{path}: {message}"
 
 
 def fitted(config: Any) -> dict[str, Any]:

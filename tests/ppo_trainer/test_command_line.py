@@ -187,9 +187,9 @@ def test_cfg_job_prints_the_settings_and_starts_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_misspelt_setting_exits_with_2_and_without_a_traceback(tmp_path):
+def test_a_misspelt_setting_exits_with_1_and_without_a_traceback(tmp_path):
     done = run_here("ppo_trainer", "total_timestep=5", cwd=tmp_path)
-    assert done.returncode == 2
+    assert done.returncode == 1
     assert done.stderr.startswith("ConfigError: unknown setting 'total_timestep'")
     assert "did you mean 'total_timesteps'?" in done.stderr
     assert "Traceback (most" not in done.stderr
@@ -273,7 +273,7 @@ def test_a_run_whose_output_nobody_reads_saves_and_says_how_to_go_on(tmp_path):
             pass
         process.stdout.close()  # as head does
         said = process.stderr.read()
-    assert process.returncode == 2
+    assert process.returncode == 1
     assert "nobody reads its output; it is saved" in said
     assert "-m ppo_trainer resume=runs/unread" in said
     assert "Traceback (most" not in said
@@ -314,7 +314,7 @@ def test_wandb_online_without_an_account_stops_before_there_is_a_run_folder(tmp_
     pytest.importorskip("wandb")
     (tmp_path / "home").mkdir()
     done = trainer(*TINY, "wandb.mode=online", cwd=tmp_path, HOME=str(tmp_path / "home"))
-    assert done.returncode == 2
+    assert done.returncode == 1
     assert "ConfigError: W&B cannot be reached" in done.stderr
     assert "wandb.mode=offline" in done.stderr
     assert "Traceback (most" not in done.stderr

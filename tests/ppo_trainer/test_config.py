@@ -125,6 +125,10 @@ BAD = [
     # settings of another group
     (["lr=1"], ConfigError, ["unknown setting 'lr'", "'optim.lr' or 'value_optim.lr'?"]),
     (["ppo.lr=1"], ConfigError, ["'ppo.lr'", "did you mean 'optim.lr' or"]),
+    (["optim.learning_rate=1"], ConfigError, ["did you mean 'optim.lr'?"]),
+    (["n_steps=5"], ConfigError, ["did you mean 'rollout.steps'?"]),
+    (["batch_size=64"], ConfigError, ["'ppo.minibatch_size' or 'rollout.batch_size'?"]),
+    (["ent_coef=0"], ConfigError, ["did you mean 'ppo.entropy_coef'?"]),
     (["gamma=0.9"], ConfigError, ["'gamma'", "did you mean 'ppo.gamma'?"]),
     (["rollout.seed=2"], ConfigError, ["'rollout.seed'", "did you mean 'seed'?"]),
     (["width=8"], ConfigError, ["'width'", "did you mean 'env.width'?"]),
@@ -136,7 +140,7 @@ BAD = [
     (["seed=null"], ConfigError, ["seed has the wrong type", "NoneType"]),
     (["ppo.gamma=high"], ConfigError, ["ppo.gamma has the wrong type", "a number"]),
     (["ppo.clip_value=1"], ConfigError, ["ppo.clip_value has the wrong type", "true or false"]),
-    (["ppo=3"], ConfigError, ["ppo is not a group of settings"]),
+    (["ppo=3"], ConfigError, ["ppo is not a group of settings", "as in ppo.epochs=..."]),
     (["net=null"], ConfigError, ["net=null does not exist", "'neural_mmo'"]),
     (["optim=null"], ConfigError, ["optim is not a group of settings"]),
     (["value_net=big"], ConfigError, ["value_net is not a group of settings"]),
@@ -175,8 +179,17 @@ BAD = [
         ["value_optim.lr is out of range", "> 0"],
     ),
     (["checkpoint.keep=0"], ConfigError, ["checkpoint.keep is out of range"]),
-    (["net.dim=0"], NetConfigError, ["NetConfig.dim is out of range"]),
-    (["net.dim=31"], NetConfigError, ["cannot be split into heads", "dim=31, heads=2"]),
+    (["net.dim=0"], NetConfigError, ["net.dim is out of range"]),
+    (["value_net.dim=0"], NetConfigError, ["value_net.dim is out of range"]),
+    (
+        ["net.dim=31"],
+        NetConfigError,
+        [
+            "net.dim cannot be split into heads",
+            "net.dim=31, net.heads=2",
+            "net.dim=30 or net.dim=32 with",
+        ],
+    ),
     # against each other
     (
         ["rollout.num_envs=4", "rollout.steps=4", "ppo.minibatch_size=17"],

@@ -38,6 +38,14 @@ def go_left(observation):
     return {"Move": CategoricalAction([None], np.array([0]), ["left", "right"])}
 
 
+def gets_lost(observation):
+    raise KeyError("north")
+
+
+def says_nothing(observation):
+    return None
+
+
 SCRIPT = f"{__name__}.go_left"
 
 
@@ -135,6 +143,8 @@ def test_what_is_no_setting_is_explained(run, word, message):
         (["--against", "random"], "not a game for several players"),
         (["--scripted", "x"], "not a dotted path"),
         (["--scripted", ""], "not a dotted path"),
+        (["--scripted", f"{__name__}.gets_lost"], "failed in its first step: KeyError: 'north'"),
+        (["--scripted", f"{__name__}.says_nothing"], "which is not a dict of actions"),
         (["--scripted", f"{__name__}.go_lef"], "did you mean 'go_left'"),
         (["--scripted", f"{__name__}.Talking"], "is not a scripted player"),
         (["--seed", "-1"], "seed is out of range"),

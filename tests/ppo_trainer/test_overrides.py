@@ -88,6 +88,8 @@ def test_a_path_may_hold_any_character(name, path):
         (["CartPole-v1"], ["env=gymnasium env.env=CartPole-v1"]),
         (["--total_timesteps", "100"], ["settings are not flags", "total_timesteps=<value>"]),
         (["resume=runs/x", "--trust"], ["settings are not flags", "write trust=true"]),
+        (["--halp"], ["unknown option --halp", "did you mean '--help'?"]),
+        (["--learning_rate=3"], ["unknown option", "did you mean 'optim.lr'?"]),
         (["--env.width=8"], ["settings are not flags", "env.width=<value>"]),
         (["seed=1,2"], ["seed=1,2 names several values", "add -m"]),
     ],
