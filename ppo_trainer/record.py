@@ -41,8 +41,8 @@ from ppo_trainer.machine.device import use_threads
 from ppo_trainer.machine.screen import say
 from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.machine.torch_state import usual_torch
-from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.players.opponents import make_opponent
+from ppo_trainer.players.population_agent import agent_of
 from ppo_trainer.runs.load_run import load_policy
 from ragged_net import ActionOutput, ContinuousActors, NetOutput, RaggedTensor
 from ragged_net.actors import Actors
@@ -92,6 +92,8 @@ def record_run(
 ) -> Recorded:
     """Record games of a run's newest network with the log-probabilities of its choices.
 
+    If each policy of a population has its own seats, all of them play.
+
     Each row plays its part of the episodes to the end. Rows that finish sooner play on meanwhile,
     so that the file contains some more episodes, and some unfinished ones.
 
@@ -115,13 +117,12 @@ def record_run(
     if seed is None:
         seed = derived_seed(loaded.config.seed, "record")
     drawn = derived_seed(seed, "actions")
-    agent = NetworkAgent(loaded.net, seed=drawn, greedy=greedy, precision=loaded.config.precision)
+    agent = agent_of(loaded.nets, loaded.game, loaded.config, seed=drawn, greedy=greedy)
 
     def decide(obs: VecObs) -> _Decided:
-        batch = to_batch(obs, loaded.device)
-        output = agent.output(obs, batch)
+        output = agent.output(obs)
         log_probs = {name: _array(own.log_prob) for name, own in output.actions.items()}
-        known = _logits(output, batch.actions) if logits else None
+        known = _logits(output, to_batch(obs, loaded.device).actions) if logits else None
         return to_actions(output), {"log_probs": log_probs, "logits": known}
 
     def make_rows(count: int, seed: int) -> VecEnv:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from entity_env import Environment, MaskedEnvironment
+from entity_env.agent import Agent
 from entity_env.drawing import Caption, Drawer, check_labels, chosen_lines, label_lines
 from entity_env.drawing.canvas import Picture
 from entity_env.environment import YAxis, y_axis_of
@@ -84,7 +85,7 @@ def watch(
     loaded = load_policy(run, env, trust=trust, changes=changes)
     labels = check_labels(loaded.net.obs_space, label)
     live = Screen(sys.stdout).isatty()
-    game = _against(loaded, against) if against else loaded.game()
+    game = _game(loaded, against, greedy)
     schedule: Any = getattr(game.unwrapped if isinstance(game, Wrapper) else game, "schedule", None)
     if csv is not None and schedule is None:
         raise ConfigError(f"{loaded.game.name} has no schedule to write as CSV")
@@ -162,7 +163,7 @@ def film(
         return write_video(Path(path), list(_world(loaded, steps, greedy, seed)), fps)
     obs_space = loaded.net.obs_space
     labels = check_labels(obs_space, label)
-    game = _against(loaded, against) if against else loaded.game()
+    game = _game(loaded, against, greedy)
     with contextlib.closing(game) as played:
         drawer = Drawer(obs_space, y_axis=y_axis or y_axis_of(played), labels=labels)
         found = play(loaded, episodes=episodes, greedy=greedy, seed=seed, draw=True, env=played)
@@ -201,12 +202,21 @@ def _world(loaded: LoadedRun, steps: int, greedy: bool, seed: int | None) -> Ite
             obs = rows.act(agent.act_rows(obs))
 
 
-def _against(loaded: LoadedRun, against: str) -> Environment:
-    """Return one seat of the run's game, whose other seats an opponent plays."""
+def _game(loaded: LoadedRun, against: str | None, greedy: bool) -> Environment:
+    """Return the run's game, of which the others play their seats if it has several players.
+
+    Policies that have seats of their own play them, the first policy always the first seat.
+    """
     game, net = loaded.game, loaded.net
-    device = str(loaded.device)
-    opponent = make_opponent(against, net.obs_space, net.action_space, device=device)
-    masked = MaskedEnvironment(game.table(), opponent)
+    opponent: Agent
+    if against:
+        spaces, device = (net.obs_space, net.action_space), str(loaded.device)
+        opponent = make_opponent(against, *spaces, device=device)
+    elif loaded.others:
+        opponent = agent_of(loaded.nets, game, loaded.config, seed=0, greedy=greedy)
+    else:
+        return game()
+    masked = MaskedEnvironment(game.table(), opponent, shuffle_seats=not loaded.others)
     return masked if game.shown is None else FeatureFilter(masked, game.shown)
 
 

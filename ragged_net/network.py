@@ -86,6 +86,14 @@ class NetOutput:
             _cat([part.frames for part in parts]),
         )
 
+    def select(self, frames: Tensor) -> NetOutput:
+        """Return the outputs for the given frames (K,) int64, in that order, without a memory."""
+        return NetOutput(
+            {name: own.select(frames) for name, own in self.actions.items()},
+            self.value[frames],
+            frames=None if self.frames is None else self.frames[frames],
+        )
+
 
 class RaggedNet(nn.Module):
     """A policy and value network on lists of entities.

@@ -19,7 +19,7 @@ from ppo_trainer.experience.row_memory import RowMemory
 from ppo_trainer.experience.tensors import to_actions, to_batch
 from ppo_trainer.machine.torch_state import usual_torch
 from ppo_trainer.runs.load_run import load_net
-from ragged_net import EntityBatch, NetOutput, RaggedNet
+from ragged_net import NetOutput, RaggedNet
 from ragged_net.config import check_sharpness
 
 __all__ = ["NetworkAgent", "copy_beside"]
@@ -88,20 +88,15 @@ class NetworkAgent(SpacedAgent):
         return to_actions(self.output(obs))
 
     @torch.no_grad()
-    def output(self, obs: VecObs, batch: EntityBatch | None = None) -> NetOutput:
-        """Return the network's output for the rows that must act, with drawn choices.
-
-        Args:
-            obs: Observation of all rows.
-            batch: Frames of ``obs`` as tensors; None converts them.
-        """
+    def output(self, obs: VecObs) -> NetOutput:
+        """Return the network's output for the rows that must act, with drawn choices."""
         if self._memory is None:
             self._memory = RowMemory(self.net, len(obs))
         memory = self._memory
         memory.cut(obs.done)
         with autocast(self._device, self.precision):
             output = self.net(
-                to_batch(obs, self._device) if batch is None else batch,
+                to_batch(obs, self._device),
                 memory=memory.of(obs.rows),
                 generator=self._generator,
                 greedy=self.greedy,

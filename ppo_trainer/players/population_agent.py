@@ -7,15 +7,17 @@ from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from entity_env import VecObs
 from entity_env.agent import SpacedAgent
 from entity_env.batching.ragged import ActionBuffer
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import Game
-from ppo_trainer.experience.frames import answers_in_order, asked_frames
+from ppo_trainer.experience.frames import asked_frames
+from ppo_trainer.experience.tensors import to_actions
 from ppo_trainer.players.network_agent import NetworkAgent
-from ragged_net import RaggedNet
+from ragged_net import NetOutput, RaggedNet
 
 __all__ = ["PopulationAgent", "agent_of", "owners_of_seats"]
 
@@ -28,7 +30,7 @@ def agent_of(
     seed: int,
     greedy: bool = False,
     temperature: float = 1.0,
-) -> SpacedAgent:
+) -> NetworkAgent | PopulationAgent:
     """Return an agent for all rows of a game, with one network or with one for each population.
 
     Args:
@@ -81,19 +83,27 @@ class PopulationAgent(SpacedAgent):
 
     def act_rows(self, obs: VecObs) -> Mapping[str, ActionBuffer]:
         """Return the actions of the rows that must act."""
+        return to_actions(self.output(obs))
+
+    def output(self, obs: VecObs) -> NetOutput:
+        """Return the output of each row's network for the rows that must act."""
         owner = owners_of_seats(len(obs), self.seats, len(self.agents))
         # Kept for networks whose rows do not act now; they get the ends of episodes later.
         self._ended = self._ended | obs.done
-        answers: list[Mapping[str, ActionBuffer]] = []
-        places = [np.flatnonzero(owner[obs.rows] == number) for number in range(len(self.agents))]
-        for number, mine in enumerate(places):
-            if not len(mine):
-                answers.append({})
-                continue
-            shown = replace(asked_frames(obs, mine), done=self._ended)
-            answers.append(self.agents[number].act_rows(shown))
-            self._ended = self._ended & (owner != number)
-        return answers_in_order(answers, places)
+        outputs, places = list[NetOutput](), list[npt.NDArray[np.int64]]()
+        for number, agent in enumerate(self.agents):
+            mine = np.flatnonzero(owner[obs.rows] == number)
+            if len(mine) or not obs.num_frames:
+                outputs.append(agent.output(replace(asked_frames(obs, mine), done=self._ended)))
+                places.append(mine)
+                self._ended = self._ended & (owner != number)
+        order = np.argsort(np.concatenate(places))
+        return NetOutput.cat(outputs).select(torch.from_numpy(order))
+
+    def seed(self, seed: int) -> None:
+        """Seed the random numbers of each network."""
+        for number, agent in enumerate(self.agents):
+            agent.seed(seed + number)
 
     def reset(self) -> None:
         """Clear the memory of all rows."""

@@ -48,6 +48,24 @@ class ActionOutput:
             _cat([part.std for part in parts]),
         )
 
+    def select(self, frames: Tensor) -> ActionOutput:
+        """Return the actors of the given frames (K,) int64, in that order."""
+        chosen, actors = self.chosen.select_with_rows(frames)
+        return ActionOutput(
+            chosen,
+            self.log_prob[actors],
+            self.entropy[actors],
+            own.select(frames)
+            if isinstance(own := self.probs, RaggedTensor)
+            else _rows(own, actors),
+            _rows(self.mean, actors),
+            _rows(self.std, actors),
+        )
+
+
+def _rows(own: Tensor | None, rows: Tensor) -> Tensor | None:
+    return None if own is None else own[rows]
+
 
 def _cat(parts: Sequence[Tensor | RaggedTensor | None]) -> Tensor | None:
     tensors = [part for part in parts if isinstance(part, Tensor)]

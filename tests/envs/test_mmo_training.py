@@ -18,19 +18,23 @@ from support.broken import ragged
 from support.trainer_runs import assert_same_checkpoint, metrics, saved, small_config
 
 import ppo_trainer
+from entity_env.batching.ragged import frame
 from entity_env.play import random_policy
 from entity_env.player.episodes import play_lives
 from entity_env.player.proposers import at_each_seat
+from entity_env.recording import Recording
 from ppo_trainer import resume, train
 from ppo_trainer.agent import load_agent
 from ppo_trainer.config import EvalConfig, PPOConfig, RolloutConfig, SelfPlayConfig
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.evaluate import evaluate_run
+from ppo_trainer.experience.frames import asked_frames
 from ppo_trainer.experience.tensors import to_batch
 from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.players.population_rows import SeatPopulationRows
+from ppo_trainer.record import record_run
 from ppo_trainer.runs.load_run import load_policy
-from ppo_trainer.watch import film
+from ppo_trainer.watch import film, watch
 from ragged_net import NetConfig, RaggedNet
 
 CONF = Path(ppo_trainer.__file__).parent / "conf"
@@ -139,10 +143,38 @@ def test_each_policy_plays_its_own_seats(tmp_path, monkeypatch):
     with Image.open(film(run, tmp_path / "world.gif", steps=9)) as video:
         assert (video.n_frames, video.size) == (9, (14 * 8, 12 * 8))
     assert len(asked) > 1, "all seats play"
+    asked.clear()
+    watch(run, episodes=1)
+    own = {0: {0, 4}, 1: {1, 5}, 2: {2}, 3: {3}}
+    assert len(asked) > 1
+    assert all(rows <= own[number] for number, rows in asked.items())
     agents, game = load_agent(run), Mmo(**SMALL_WORLD)
     seated = at_each_seat(agents, game, (game.obs_space(), game.action_space()), seed=0)
     nets = [own.loaded.net for own in seated]
     assert all(same(net, loaded.nets[i % 4]) for i, net in enumerate(nets))
+
+
+def test_each_policy_is_recorded_at_its_own_seats(tmp_path):
+    run = train(config(tmp_path, "run", selfplay=SelfPlayConfig(populations=4))).run
+    nets, cpu = load_policy(run).nets, torch.device("cpu")
+    record_run(run, tmp_path / "a.episodes", episodes=4, rows=6, logits=True)
+    decided = set()
+    for step in Recording(tmp_path / "a.episodes").steps():
+        for place, row in enumerate(step.obs.rows.tolist()):
+            seen = to_batch(asked_frames(step.obs, np.array([place])), cpu)
+            chosen = {
+                name: torch.from_numpy(frame(own, place)[:, 0])
+                for name, own in step.actions.items()
+            }
+            with torch.no_grad():
+                output = nets[row % 4](seen, given=chosen)
+            for name, own in output.actions.items():
+                probs = own.probs if isinstance(own.probs, torch.Tensor) else own.probs.values
+                for noted, ours in ((step.log_probs, own.log_prob), (step.logits, probs.log())):
+                    noted = frame(noted[name], place).reshape(ours.shape)
+                    np.testing.assert_allclose(noted, ours, atol=1e-5)
+            decided.add(row)
+    assert decided == set(range(6)), "all seats"
 
 
 def same(net, other):
