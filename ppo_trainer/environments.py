@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import count
@@ -140,7 +141,8 @@ class Game:
             raise ConfigError(
                 f"{self.name} is not a game for several players", expected="a game with seats"
             )
-        return factory(**self.settings)
+        with _named(self.settings):
+            return factory(**self.settings)
 
     def played(self) -> Environment | MultiPlayerEnvironment:
         """Make one game with all of its seats, or one environment, that shows ``shown`` only."""
@@ -170,11 +172,12 @@ class Game:
     def rows(self, num_envs: int, seed: int) -> VecEnv:
         """Make rows in this process."""
         is_single = not self.is_native and not has_seats(self.factory)
-        if self.staggered and is_single:
-            return ListEnv(self.one, num_envs, seed=seed)
         shown = self.shown if is_single else None
         try:
-            rows = make_rows(self.factory, self.settings, num_envs, seed, shown)
+            with _named(self.settings):
+                if self.staggered and is_single:
+                    return ListEnv(self.one, num_envs, seed=seed)
+                rows = make_rows(self.factory, self.settings, num_envs, seed, shown)
         except SystemExit as error:
             raise environment_failed(self.name, error) from error
         if not isinstance(rows, VecEnv) or len(rows) != num_envs:
@@ -201,6 +204,21 @@ class Game:
     def seen(self, rows: VecEnv) -> VecEnv:
         """Return rows of the game that show only the entities and features of ``shown``."""
         return rows if self.shown is None else VecFeatureFilter(rows, self.shown)
+
+
+@contextlib.contextmanager
+def _named(settings: Mapping[str, Any], group: str = "env") -> Iterator[None]:
+    """Begin errors about settings of an environment with their names on the command line."""
+    try:
+        yield
+    except EntityEnvError as error:
+        about = [
+            f"{group}.{name}={shorten(value, 60)}"
+            for name, value in settings.items()
+            if re.search(rf"\b{re.escape(name)}\b", error.what)
+        ]
+        error.where = error.where or " ".join(about)
+        raise
 
 
 def check_env_class(env: object) -> None:
@@ -293,8 +311,10 @@ def make_factory(config: TrainConfig, env: Factory | None = None) -> Game:
     if env is not None:
         check_env_class(env)
     factory = resolve(target) if env is None else env
-    check_settings(factory, settings)
-    check_settings(factory, {**settings, **config.eval.env})
+    with _named(settings):
+        check_settings(factory, settings)
+    with _named(config.eval.env, "eval.env"):
+        check_settings(factory, {**settings, **config.eval.env})
     if config.eval.scripted is not None:
         alone(factory)  # single games of scripts need its annotation, too
     return Game(factory, settings)

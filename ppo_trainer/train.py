@@ -58,6 +58,7 @@ from ppo_trainer.training.experience_metrics import (
     staleness,
     with_episodes,
 )
+from ppo_trainer.training.goals import check_metric_names
 from ppo_trainer.training.report import conclude
 from ppo_trainer.training.session import Session, open_session
 from ppo_trainer.training.telling import open_telling
@@ -202,6 +203,7 @@ def _prepared(
     if config.resume is not None:
         game = fit_game(RunFolder.open(config.resume), game).game
     config = with_whole_games(config, game)
+    check_metric_names(config)
     rehearse(config, game)
     check_wandb(config)
     return config, game, device

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping
 from entity_env.errors import nearest
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.errors import ConfigError
+from ppo_trainer.reporting.recent_episodes import PER_EPISODE, is_per_episode
 
-__all__ = ["check_metrics", "goals_reached"]
+__all__ = ["check_metric_names", "check_metrics", "goals_reached"]
 
 
 def goals_reached(config: TrainConfig, means: Mapping[str, float], is_full: bool) -> str | None:
@@ -34,22 +35,45 @@ def goals_reached(config: TrainConfig, means: Mapping[str, float], is_full: bool
     return ", ".join(f"{name} {means[name]:.3f}" for name in (*at_least, *at_most))
 
 
-def check_metrics(config: TrainConfig, means: Mapping[str, float]) -> None:
-    """Check that the metrics in settings exist, once enough episodes have ended to know all.
+def check_metric_names(config: TrainConfig) -> None:
+    """Check before a training that no setting names a number of updates as a metric of episodes.
+
+    Raises:
+        ConfigError: A name such as ``loss/value`` or ``steps``, of which there is no mean.
+    """
+    for setting, names in _wanted(config).items():
+        for name in names:
+            if not (name.startswith("eval/") or is_per_episode(name)):
+                raise ConfigError(
+                    f"{setting}: {name!r} is a number of updates, not of episodes",
+                    expected="a metric of episodes, such as win, reward, length, eval/win, or one "
+                    "of the environment",
+                )
+
+
+def check_metrics(config: TrainConfig, means: Mapping[str, float], is_full: bool) -> None:
+    """Check that the metrics in settings exist, as soon as it can be known.
+
+    Those of evaluations are known after the first evaluation, others and ``eval/win`` after enough
+    episodes, because some environments report a win only when they are won.
 
     Args:
         config: Settings that name metrics.
-        means: Means over the last episodes, of all metrics.
+        means: Means over the last episodes, of all metrics, and those of the last evaluation.
+        is_full: True if enough episodes have ended for means.
 
     Raises:
         ConfigError: ``stop_at``, ``stop_below`` or ``checkpoint.best`` names an unknown metric.
     """
+    evaluated = any(known.startswith("eval/") for known in means)
     for setting, names in _wanted(config).items():
         for name in names:
-            evaluated = not name.startswith("eval/") or any(
-                known.startswith("eval/") for known in means
-            )
-            if name not in means and evaluated:
+            played = name.removeprefix("eval/")
+            is_evaluated = played != name
+            known = evaluated if is_evaluated else is_full
+            if is_evaluated and (played in means or played in PER_EPISODE):
+                known = evaluated and is_full
+            if name not in means and known:
                 raise ConfigError(
                     f"{setting}: no episode has a metric {name!r}",
                     options=sorted(means),

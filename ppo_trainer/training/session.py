@@ -156,12 +156,11 @@ class Session:
             ConfigError: The settings name an unknown metric; the run has been saved.
         """
         self.state.metrics = metrics
-        if self.recent.is_full:
-            try:
-                check_metrics(self.config, self.means)
-            except ConfigError:
-                self.save()
-                raise
+        try:
+            check_metrics(self.config, self.means, self.recent.is_full)
+        except ConfigError:
+            self.save()
+            raise
         if self.best is not None:
             self.best.compare(self.state, self.means, self.recent.is_full)
 

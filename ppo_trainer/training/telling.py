@@ -7,8 +7,10 @@ from contextlib import contextmanager
 from typing import TypeAlias
 
 from ppo_trainer.machine.interrupt import Interrupt
+from ppo_trainer.machine.screen import complain
 from ppo_trainer.machine.stopwatch import Stopwatch
 from ppo_trainer.reporting.progress import RunProgress
+from ppo_trainer.reporting.shown_metrics import own_metrics, unknown_metrics
 from ppo_trainer.runs.logger import RunLogger
 from ppo_trainer.training.callbacks import Callbacks
 from ppo_trainer.training.live_viewer import open_viewer
@@ -56,8 +58,10 @@ def open_telling(
             session.state.steps, session.final_steps(), log.recent, config.shown_metrics
         ) as progress,
     ):
+        was_full = session.recent.is_full
 
         def tell(metrics: dict[str, float], before: int) -> None:
+            nonlocal was_full
             evaluates = config.eval.every and state.update % config.eval.every == 0
             if evaluates:
                 metrics |= interrupt.attempt(evaluate_now, session) or {}
@@ -65,6 +69,11 @@ def open_telling(
             log.write(state.update, state.steps, metrics)
             progress.show(state.steps, metrics)
             session.note(metrics)
+            if session.recent.is_full and not was_full:
+                was_full = True
+                own = own_metrics(session.recent.means)
+                if missing := unknown_metrics(own, config.shown_metrics):
+                    complain(f"shown_metrics: {missing}")
             if plays:
                 warn_halfway(session, before)
             if evaluates:

@@ -1,14 +1,25 @@
 """Trainings that end when a mean is reached."""
 
+from contextlib import nullcontext
+
 import pytest
 from support.trainer_envs import Foraging, SavedForaging, Truncated
 from support.trainer_runs import checkpoints, metrics, resuming, small_config
 
-from ppo_trainer import EvalConfig, PPOConfig, RolloutConfig, TrainConfig, resume, train
+from ppo_trainer import (
+    CheckpointConfig,
+    EvalConfig,
+    PPOConfig,
+    RolloutConfig,
+    TrainConfig,
+    resume,
+    train,
+)
 from ppo_trainer.config import config_from_dict
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.reporting.recent_episodes import RecentEpisodes
 from ppo_trainer.reporting.shown_metrics import with_screen_names
+from ppo_trainer.training.goals import check_metrics
 
 
 def test_a_training_ends_when_the_mean_over_the_last_episodes_is_reached(tmp_path, capsys):
@@ -97,6 +108,34 @@ def test_a_metric_that_there_is_not_is_named_with_those_there_are(tmp_path):
     assert "episodic_reward" in str(caught.value)
     steps = int(checkpoints(tmp_path / "x")[-1].name.removeprefix("step_"))
     assert 0 < steps < 1000, "saved, and soon"
+
+
+MEANS = {"win": 0.5, "fuel": 3.0}
+
+
+@pytest.mark.parametrize(
+    ("best", "means", "is_full", "refused"),
+    [
+        ("eval/nonsense", MEANS, True, False),  # not evaluated yet
+        ("eval/nonsense", MEANS | {"eval/fuel": 3.0}, False, True),
+        ("eval/win", {"fuel": 3.0, "eval/fuel": 3.0}, False, False),  # nobody has won yet
+        ("eval/win", {"fuel": 3.0, "eval/fuel": 3.0}, True, True),
+        ("fuell", MEANS, False, False),
+        ("fuell", MEANS, True, True),
+    ],
+)
+def test_an_unknown_metric_is_refused_as_soon_as_it_can_be_known(best, means, is_full, refused):
+    settings = TrainConfig(checkpoint=CheckpointConfig(best=best), eval=EvalConfig(every=1))
+    with pytest.raises(ConfigError, match=best) if refused else nullcontext():
+        check_metrics(settings, means, is_full)
+
+
+@pytest.mark.parametrize("best", ["loss/value", "policy/entropy", "steps"])
+def test_a_number_of_updates_is_no_metric_of_episodes(tmp_path, best):
+    config = small_config(run_dir=str(tmp_path), checkpoint=CheckpointConfig(best=best))
+    with pytest.raises(ConfigError, match=f"checkpoint.best: '{best}' is a number of updates"):
+        train(config, env=Truncated)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_goals_are_numbers_by_names():
