@@ -1,16 +1,19 @@
 """The pictures of ``docs/games.md``: ``python -m benchmarks.gallery [name ...]``, two minutes.
 
 Each game is played for some steps by its reference player, else at random, and drawn as ``watch``
-draws it; of some there is a film.
+draws it; of some there is a film. ``python -m benchmarks.gallery --curves RUN ...`` draws the
+learning curves of runs, one panel for each.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
+import argparse
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 from PIL import Image, ImageChops
 from ragged_envs.mmo.scripts import Player
 
@@ -20,6 +23,9 @@ from entity_env.errors import EntityEnvError
 from entity_env.player.scripted_agent import load_script
 from entity_env.registry import alone, resolve
 from ppo_trainer import recipe
+from ppo_trainer.runs.curve import panels
+from ppo_trainer.runs.folder import RunFolder
+from ppo_trainer.runs.logger import read_metrics
 
 FOLDER = Path(__file__).parents[1] / "docs" / "images" / "games"
 MOST = (360, 300)
@@ -129,10 +135,37 @@ def film(path: Path, name: str) -> None:
     first.save(path, save_all=True, append_images=others, duration=pause, loop=0)
 
 
+def curves(runs: Sequence[Path]) -> None:
+    """Draw one sheet of learning curves: the wins of each run, else its rewards or lengths."""
+    columns = 4
+    lines = -(-len(runs) // columns)
+    sheet = Figure(figsize=(3 * columns, 1.9 * lines), layout="constrained", dpi=80)
+    for axes, path in zip(sheet.subplots(lines, columns).flat, runs, strict=False):
+        run = RunFolder.open(path)
+        config = run.read_config()
+        every = panels(read_metrics(run), config.rollout.num_envs, ())
+        panel = next(one for one in every if not one.is_constant)  # wins, rewards, lengths
+        steps, values = zip(*panel.points, strict=True)
+        axes.plot([step / 1e6 for step in steps], values, linewidth=1.2)
+        axes.set_title(f"{path.name}, {panel.label}", fontsize=8)
+        axes.tick_params(labelsize=7)
+    for axes in sheet.axes[len(runs) :]:
+        axes.set_axis_off()
+    sheet.supxlabel("million steps", fontsize=8)
+    FigureCanvasAgg(sheet).print_png(str(FOLDER / "curves.png"))
+
+
 def main() -> None:
-    """Draw the games that are named, or all."""
+    """Draw the games that are named, or all, or the curves of runs."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", metavar="name", help="game (default: all)")
+    parser.add_argument("--curves", nargs="+", type=Path, metavar="RUN", help="runs to draw")
+    given = parser.parse_args()
     FOLDER.mkdir(parents=True, exist_ok=True)
-    for name in sys.argv[1:] or [*STEPS, *FILMS]:
+    if given.curves:
+        curves(given.curves)
+        return
+    for name in given.names or [*STEPS, *FILMS]:
         path = FOLDER / f"{name}.{'gif' if name in FILMS else 'png'}"
         if name in FILMS:
             film(path, name)
