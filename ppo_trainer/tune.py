@@ -97,7 +97,7 @@ class Search:
         from optuna.trial import TrialState
 
         complete = self.study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
-        return sorted(complete, key=lambda trial: -float(trial.value or -math.inf))
+        return sorted(complete, key=lambda trial: -trial.values[0])
 
     def finals(self, number: int) -> dict[int, float]:
         """Return the scores of a trial's trainings with other seeds, by seed."""
