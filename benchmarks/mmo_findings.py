@@ -13,7 +13,7 @@ policy, with its seats labelled as if they were populations, is the control.
 
 Intervals are bootstrapped over training seeds. ``--steps`` is far below what the finding needs
 unless it is some millions, so results are printed with their scale. ``--cells`` chooses some
-trainings, and ``--settings`` changes settings of the trainings: ``--settings env.combat=false`` where
+cells, and ``--settings`` changes settings of the trainings: ``--settings env.combat=false`` where
 agents should live for long. The same command continues a stopped one: each run is trained and
 measured once, seed after seed, so that all cells have equally many. Runs of other settings need
 another folder, ``--out``.
