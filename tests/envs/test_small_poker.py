@@ -8,9 +8,7 @@ import json
 import numpy as np
 import pytest
 from ragged_envs.exploitability import (
-    AveragePolicy,
     best_response_value,
-    expected_value,
     exploitability,
     info_states,
     uniform,
@@ -18,7 +16,7 @@ from ragged_envs.exploitability import (
 from ragged_envs.kuhn_poker import KUHN, BalancedPlayer, KuhnPoker, equilibrium
 from ragged_envs.leduc_poker import LEDUC, LeducPoker, play_by_strength
 from ragged_envs.poker import bets_seen
-from ragged_envs.poker_rules import ACTIONS, CALL, FOLD, RAISE, InfoState
+from ragged_envs.poker_rules import ACTIONS, CALL, FOLD, RAISE
 
 from entity_env import CategoricalAction, MaskedEnvironment, SeatRows, check_env, errors
 from entity_env.player.episodes import play_scripted, random_policy
@@ -136,7 +134,6 @@ def test_kuhns_equilibrium_cannot_be_exploited_and_is_worth_a_18th():
 
         assert exploitability(KUHN, policy) == pytest.approx(0.0, abs=1e-12)
         assert best_response_value(KUHN, policy, 0) == pytest.approx(-1 / 18)
-        assert expected_value(KUHN, policy, policy) == pytest.approx(-1 / 18)
 
 
 def test_the_best_response_to_uniform_play_of_kuhn_poker_by_hand():
@@ -163,33 +160,18 @@ def test_best_responses_of_leduc_poker_are_those_that_others_have_found():
 
 
 def test_the_game_pays_what_the_tree_says():
-    """Random hands of the environment, beside the exact value of uniform play."""
+    """Random hands of the environment, beside the exact value of uniform play, by hand."""
     rows, policy = SeatRows(LeducPoker, 400, 0), random_policy(0)
     obs, won = rows.reset(), []
     while len(won) < 6000:
         obs = rows.act(policy(obs))
         won += obs.reward[::2][obs.done[::2]].tolist()
-    exact = expected_value(LEDUC, uniform(LEDUC), uniform(LEDUC))
-    assert np.mean(won) == pytest.approx(exact, abs=4 * np.std(won) / len(won) ** 0.5)
-
-
-def test_an_average_weighs_policies_by_who_gets_there():
-    def always(action):
-        def policy(state):
-            legal = KUHN.legal(state.bets)
-            return np.eye(3)[action if legal[action] else CALL]
-
-        return policy
-
-    average = AveragePolicy(KUHN)
-    average.add(always(RAISE))
-    average.add(always(FOLD), 3.0)
-    # At first one raises, and three check.
-    assert average(InfoState(0, None, ((),))).tolist() == [0.0, 0.75, 0.25]
-    # Only those who checked are asked after check and raise: all of them fold.
-    assert average(InfoState(0, None, ((CALL, RAISE),))).tolist() == [1.0, 0.0, 0.0]
-    # The second player did nothing before: one in four calls, for nobody can raise again.
-    assert average(InfoState(2, None, ((RAISE,),))).tolist() == [0.75, 0.25, 0.0]
+    # Both play alike, so that showdowns pay nothing on average. With p chips from each before a
+    # round of bets b, and F, C, R for fold, call, raise, the folds pay the first player
+    #   CRF -p / 12, CRRF (p + b) / 24, RF p / 6, RRF -(p + b) / 12, in all (p - b) / 24.
+    # The first round (p = 1, b = 2) pays -1/24. The second one (b = 4) follows with p = 1, 3, 5
+    # with the probabilities 1/4, 1/4, 1/8: (-3/4 - 1/4 + 1/8) / 24. The sum is -5/64.
+    assert np.mean(won) == pytest.approx(-5 / 64, abs=4 * np.std(won) / len(won) ** 0.5)
 
 
 def test_scripts_play_from_what_they_see():
