@@ -1,14 +1,17 @@
-"""The pictures of ``docs/games.md``: ``python -m benchmarks.gallery [name ...]``, two minutes.
+"""The films of ``docs/games.md``: ``python -m benchmarks.gallery [name ...]``, ten minutes for all.
 
-Each game is played for some steps by its reference player, else at random, and drawn as ``watch``
-draws it; of some there is a film. ``python -m benchmarks.gallery --curves RUN ...`` draws the
-learning curves of runs, one panel for each.
+Each recipe is played by its scripted player, or by an agent that this command trains, and drawn as
+``watch --video`` draws it. ``python -m benchmarks.gallery --curves RUN ...`` draws the learning
+curves of runs, one panel for each.
 """
 
 from __future__ import annotations
 
 import argparse
+import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,88 +20,128 @@ from matplotlib.figure import Figure
 from PIL import Image, ImageChops
 from ragged_envs.mmo.scripts import Player
 
-from entity_env.agent import RandomAgent
-from entity_env.drawing import draw_observation
-from entity_env.errors import EntityEnvError
-from entity_env.player.scripted_agent import load_script
-from entity_env.registry import alone, resolve
-from ppo_trainer import recipe
+from entity_env import Environment, MaskedEnvironment
+from entity_env.agent import Agent
+from entity_env.environment import y_axis_of
+from entity_env.player.scripted_agent import ScriptedAgent, load_script
+from entity_env.registry import alone, resolve, seated
+from ppo_trainer import recipe, train
+from ppo_trainer.play.pictures import draw_steps
+from ppo_trainer.play.playing import play_agent
+from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.runs.curve import panels
 from ppo_trainer.runs.folder import RunFolder
+from ppo_trainer.runs.load_run import load_policy
 from ppo_trainer.runs.logger import read_metrics
 
 FOLDER = Path(__file__).parents[1] / "docs" / "images" / "games"
-MOST = (360, 300)
-STEPS = {
-    "capture_the_flag": 60,
-    "cherry_pick": 2,
-    "connect_four": 6,
-    "fill_order": 0,
-    "floor_is_lava": 0,
-    "job_shop": 80,
-    "king_of_the_hill": 60,
-    "minefield": 6,
-    "minesweeper": 1,
-    "minesweeper_dark": 1,
-    "minirts": 60,
-    "move_to_origin": 6,
-    "multi_snake": 40,
-    "photosynthesis": 40,
-    "pick_matching_balls": 3,
-    "pursuit": 6,
-    "rock_paper_scissors": 0,
-    "snake_arena": 25,
-    "tic_tac_toe": 2,
-    "tower_defence": 60,
-    "treasure_hunt": 12,
-    "vehicle_routing": 25,
-    "warehouse": 40,
-    "xor": 0,
+COLORS = 128
+
+
+@dataclass(frozen=True)
+class Film:
+    """The film of a recipe.
+
+    Args:
+        episodes: Number of episodes.
+        pictures: Largest number of pictures.
+        every: Steps from one picture to the next one.
+        pause: Milliseconds for each picture.
+        trained: Steps of training; 0 for a scripted player.
+        script: Dotted path of the script; None is that of the recipe.
+        settings: Settings of the environment that differ from the recipe.
+        seed: Seed of the environment.
+        width: Largest width in pixels.
+    """
+
+    episodes: int = 1
+    pictures: int = 40
+    every: int = 1
+    pause: int = 300
+    trained: int = 0
+    script: str | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+    seed: int = 4
+    width: int = 640
+
+
+ONE_STEP = Film(episodes=4, pause=1500)
+FILMS = {
+    "capture_the_flag": Film(
+        script="ragged_envs.rts.scripts.bring_the_flag_home", pictures=24, every=4, pause=250
+    ),
+    "cartpole": Film(trained=60_000, every=4, pause=100),
+    "cherry_pick": Film(settings={"num_cherries": 8, "num_picks": 4}, pause=1000),
+    "connect_four": Film(pause=700),
+    "count": ONE_STEP,
+    "fill_order": ONE_STEP,
+    "floor_is_lava": Film(episodes=4, pause=1500, settings={"world": 2}),
+    "job_shop": Film(settings={"jobs": 6, "machines": 6}),
+    "king_of_the_hill": Film(trained=20_000, pause=200),
+    "kuhn_poker": Film(episodes=5, trained=400_000, pause=1500),
+    "leduc_poker": Film(episodes=3, trained=400_000, pause=1500),
+    "minefield": Film(every=2, pause=200, seed=3),
+    "minesweeper": Film(episodes=2, pause=400),
+    "minesweeper_boards": Film(episodes=3, pause=400),
+    "minesweeper_cannon": Film(episodes=2, pause=400, seed=0),
+    "minesweeper_dark": Film(trained=300_000, episodes=2, pause=400),
+    "minirts": Film(script="ragged_envs.rts.scripts.simple", pictures=30, every=3, pause=250),
+    "mmo": Film(),
+    "move_to_origin": Film(pause=200),
+    "multi_armed_bandit": Film(pictures=10, pause=700),
+    "multi_snake": Film(pictures=60, pause=150),
+    "not_hotdog": ONE_STEP,
+    "photosynthesis": Film(pictures=40, every=2, pause=500),
+    "pick_matching_balls": Film(settings={"num_balls": 12}, pause=1000),
+    "pursuit": Film(pause=300),
+    "repeat_after_k": Film(trained=150_000, episodes=3, pause=1000),
+    "rock_paper_scissors": ONE_STEP,
+    "snake_arena": Film(settings={"players": 4}, pictures=50, pause=200),
+    "tic_tac_toe": Film(episodes=2, pause=900),
+    "tower_defence": Film(trained=25_000, pause=300),
+    "treasure_hunt": Film(pictures=50, pause=200),
+    "vehicle_routing": Film(pause=400),
+    "warehouse": Film(every=2, pause=150),
+    "xor": ONE_STEP,
 }
-"""Number of steps of each game that are played before it is drawn."""
-FILMS = ("leduc_poker", "mmo")
 FORAGED = 120
 """Steps of the film of ``mmo``, of which every fifth one is drawn."""
 
 
-def picture(name: str, steps: int) -> Image.Image:
-    """Return a picture of a game after some steps."""
+def played(name: str, film: Film) -> list[Image.Image]:
+    """Return the pictures of some episodes of a game."""
     config = recipe(name)
-    settings = {key: value for key, value in config.env.items() if key != "_target_"}
-    game = alone(resolve(config.env["_target_"]))(**settings)
-    game.seed(4)
-    seen = game.reset()
-    players: list[Any] = [RandomAgent(game.obs_space(), game.action_space(), seed=1)]
-    if config.eval.scripted is not None:
-        players.insert(0, load_script(config.eval.scripted, "eval.scripted"))
-    for _ in range(steps):
-        actions = None
-        for player in players:
-            try:
-                actions = player.act(seen) if hasattr(player, "act") else player(seen)
-                break
-            except (EntityEnvError, AttributeError, TypeError):  # a player of rows, not of one game
-                continue
-        seen = game.act(actions)
-        if seen.done:
-            break
-    try:
-        drawn = game.render()
-    except NotImplementedError:
-        drawn = draw_observation(seen, game.obs_space())
-    return small(drawn)
+    settings = {k: v for k, v in config.env.items() if k != "_target_"} | film.settings
+    factory: Any = resolve(config.env["_target_"])
+    players: Any = seated(factory)
+    script = film.script or config.eval.scripted
+    if players is None:
+        game: Environment = alone(factory)(**settings)
+    else:
+        others = "random" if script is None else load_script(script, "script")
+        game = MaskedEnvironment(players(**settings), others)
+    agent: Agent
+    if film.trained:
+        agent = trained(name, film)
+    else:
+        agent = ScriptedAgent(load_script(script, "script"), game.obs_space(), game.action_space())
+    every = play_agent(game, agent, episodes=film.episodes, seed=film.seed, draw=True)
+    steps = [
+        step
+        for step in islice(every, film.pictures * film.every)
+        if step.step % film.every == 0 or step.done
+    ]
+    steps = [replace(step, who="") for step in steps]  # the text above the films names the players
+    pictures = draw_steps(steps, game.obs_space(), y_axis_of(game))
+    return [Image.fromarray(picture) for picture in pictures]
 
 
-def small(drawn: Any) -> Image.Image:
-    """Return a picture of few colours without the empty space around it."""
-    image = Image.fromarray(drawn).convert("RGB")
-    empty = Image.new("RGB", image.size, image.getpixel((image.width - 1, image.height - 1)))
-    left, top, right, bottom = ImageChops.difference(image, empty).getbbox() or (0, 0, 1, 1)
-    room = 8
-    box = (max(left - room, 0), max(top - room, 0), right + room, bottom + room)
-    image = image.crop((*box[:2], min(box[2], image.width), min(box[3], image.height)))
-    image.thumbnail(MOST, Image.Resampling.LANCZOS)
-    return image.quantize(64)
+def trained(name: str, film: Film) -> Agent:
+    """Return an agent that has been trained by the recipe, for fewer steps."""
+    with tempfile.TemporaryDirectory() as folder:
+        words = [f"total_timesteps={film.trained}", "eval.episodes=0", f"run_dir={folder}"]
+        loaded = load_policy(train(recipe(name, *words)).run)
+    return NetworkAgent(loaded.net, seed=0, greedy=True)
 
 
 def foraging() -> Iterator[Image.Image]:
@@ -107,32 +150,37 @@ def foraging() -> Iterator[Image.Image]:
     player, obs = Player("forage", attack="melee", seed=1), rows.reset()
     for step in range(FORAGED):
         if step % 5 == 0:
-            yield small(rows.draw_row(0, cell=4))
+            yield Image.fromarray(rows.draw_row(0, cell=4))
         obs = rows.act(player(obs))
 
 
-def betting() -> Iterator[Image.Image]:
-    """Yield what the player to move sees, in a game that is played at random."""
-    game = alone(resolve("leduc_poker"))()
-    game.seed(23)
-    seen = game.reset()
-    agent = RandomAgent(game.obs_space(), game.action_space(), seed=2)
-    while not seen.done:
-        yield small(draw_observation(seen, game.obs_space()))
-        seen = game.act(agent.act(seen))
-    yield small(draw_observation(seen, game.obs_space()))
-
-
-def film(path: Path, name: str) -> None:
-    """Write a film."""
-    pictures = list(betting() if name == "leduc_poker" else foraging())
-    size = max(own.width for own in pictures), max(own.height for own in pictures)
-    pages = [Image.new("RGB", size, "white") for _ in pictures]
-    for page, own in zip(pages, pictures, strict=True):
-        page.paste(own.convert("RGB"))
-    pause = 1500 if name == "leduc_poker" else 250
-    first, *others = [page.quantize(64) for page in pages]
-    first.save(path, save_all=True, append_images=others, duration=pause, loop=0)
+def write(path: Path, pictures: Sequence[Image.Image], film: Film) -> None:
+    """Write a film of few colours, without the empty space around it."""
+    width, height = pictures[0].size
+    corner = Image.new("RGB", (width, height), pictures[0].getpixel((width - 1, height - 1)))
+    boxes = [ImageChops.difference(own, corner).getbbox() for own in pictures]
+    left, top, right, bottom = zip(*[box for box in boxes if box], strict=True)
+    room = 8
+    box = (
+        max(min(left) - room, 0),
+        max(min(top) - room, 0),
+        min(max(right) + room, width),
+        min(max(bottom) + room, height),
+    )
+    pages = [own.crop(box) for own in pictures]
+    for page in pages:
+        page.thumbnail((film.width, film.width), Image.Resampling.LANCZOS)
+    sheet = Image.new("RGB", (pages[0].width, pages[0].height * len(pages)))
+    for i, page in enumerate(pages):
+        sheet.paste(page, (0, i * page.height))
+    # One palette for all, because pixels that stay the same are not stored again.
+    counted: Any = sheet.getcolors(sheet.width * sheet.height)
+    palette = Image.new("P", (1, 1))
+    palette.putpalette([v for _, color in sorted(counted, reverse=True)[:COLORS] for v in color])
+    pages = [page.quantize(palette=palette, dither=Image.Dither.NONE) for page in pages]
+    pauses = [film.pause] * (len(pages) - 1) + [max(film.pause, 1500)]
+    first, *others = pages
+    first.save(path, save_all=True, append_images=others, duration=pauses, loop=0, optimize=True)
 
 
 def curves(runs: Sequence[Path]) -> None:
@@ -165,13 +213,10 @@ def main() -> None:
     if given.curves:
         curves(given.curves)
         return
-    for name in given.names or [*STEPS, *FILMS]:
-        path = FOLDER / f"{name}.{'gif' if name in FILMS else 'png'}"
-        if name in FILMS:
-            film(path, name)
-        else:
-            picture(name, STEPS[name]).save(path, optimize=True)
-        print(f"{path}: {path.stat().st_size:,} bytes")
+    for name in given.names or FILMS:
+        path, film = FOLDER / f"{name}.gif", FILMS[name]
+        write(path, list(foraging()) if name == "mmo" else played(name, film), film)
+        print(f"{path}: {path.stat().st_size:,} bytes", flush=True)
 
 
 if __name__ == "__main__":

@@ -13,11 +13,13 @@ from operator import index as whole
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from entity_env.actions import Action, CategoricalAction
 from entity_env.observation import CategoricalActionMask, Observation
 from entity_env.spaces import ActionName, CategoricalActionSpace, Entity, ObsSpace
 
+from .board_picture import Space, draw_spaces
 from .checks import read_choices
 from .errors import check_whole
 from .small_game import OneStepGame, maybe
@@ -106,6 +108,13 @@ class Count(OneStepGame):
     def render_text(self) -> str:
         """Return a sign for each bean, and the answer once it is given."""
         return f"{'o' * self.beans} {'?' if self.answer is None else self.answer}".strip()
+
+    def render(self, cell: int = 32, **_: Any) -> npt.NDArray[np.uint8]:
+        """Return a row of the beans, and the answer once it is given."""
+        title = "How many?" if self.answer is None else str(self.answer)
+        return draw_spaces(
+            [Space(i, 0, 3 if i < self.beans else -1) for i in range(9)], title, cell
+        )
 
     def _draw_wrong(self) -> list[int]:
         """Return the wrong numbers that are allowed; draws nothing where there are none."""

@@ -8,10 +8,14 @@ observation = env.act(fill_order(observation))
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 from operator import index as whole
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from entity_env.actions import Action, SelectEntitiesAction
 from entity_env.observation import EntityID, Observation, SelectEntityActionMask
@@ -23,6 +27,7 @@ from entity_env.spaces import (
     SelectEntitiesActionSpace,
 )
 
+from .board_picture import Space, draw_spaces
 from .checks import read_set
 from .errors import check_whole
 from .small_game import SmallGame
@@ -123,6 +128,16 @@ class FillOrder(SmallGame):
         """Return the colours of the orders and of the items."""
         orders, items = (" ".join(map(str, own)) for own in (self.orders, self.colors))
         return f"ordered: {orders}, items: {items}"
+
+    def render(self, cell: int = 48, **_: Any) -> npt.NDArray[np.uint8]:
+        """Return the colours of the orders, and below them the items with their numbers."""
+        columns = max(8, math.isqrt(2 * self.items))
+        spaces = [Space(i, 0, color) for i, color in enumerate(self.orders)]
+        spaces += [
+            Space(i % columns, 1.5 + i // columns, color, text=str(i))
+            for i, color in enumerate(self.colors)
+        ]
+        return draw_spaces(spaces, "orders, and items to pick", cell)
 
 
 def fill_order(observation: Observation) -> dict[str, Action]:

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from operator import index as whole
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from entity_env.actions import Action, CategoricalAction
+from entity_env.drawing import Sign
 from entity_env.observation import CategoricalActionMask, Observation
 from entity_env.spaces import (
     ActionName,
@@ -24,9 +25,10 @@ from entity_env.spaces import (
     Position,
 )
 
+from .board_picture import PLAYERS, Tiled
 from .checks import read_choices
 from .errors import check_span, check_whole
-from .grid import Tile, board_text
+from .grid import Board, Tile
 from .small_game import SmallGame
 
 __all__ = ["DIRECTIONS", "STEPS", "FloorIsLava", "to_high_ground"]
@@ -40,7 +42,7 @@ _MASKS = {"Move": CategoricalActionMask(actor_types=("Player",))}
 _PLAYER = ("Player",)
 
 
-class FloorIsLava(SmallGame):
+class FloorIsLava(Tiled, SmallGame):
     """A player steps from its tile to the one neighbour that is high ground.
 
     The positions of tiles relative to the player matter. In a world of 2001 tiles, coordinates of
@@ -71,6 +73,12 @@ class FloorIsLava(SmallGame):
     Raises:
         EnvConfigError: A parameter of the wrong type or range.
     """
+
+    looks: ClassVar = {
+        "P": Sign("player", PLAYERS[0]),
+        "H": Sign("high ground", PLAYERS[2], "box"),
+        "L": Sign("lava", PLAYERS[1], "box"),
+    }
 
     _obs_space = ObsSpace(entities={"Player": _TILE, "HighGround": _TILE, "Lava": _TILE})
     _action_space = {"Move": CategoricalActionSpace(DIRECTIONS)}
@@ -138,11 +146,11 @@ class FloorIsLava(SmallGame):
             "another number of tiles": not self.tiles[0] <= len(moves) <= self.tiles[1],
         }
 
-    def render_text(self) -> str:
+    def board(self) -> Board:
         """Return the tiles around the player with north up: P the player, H high ground, L lava."""
         x, y = self.player
         signs = {**dict.fromkeys(self.lava, "L"), self.high_ground: "H", self.player: "P"}
-        return board_text(f"player at {x}, {y}", signs, range(x - 2, x + 3), range(y - 2, y + 3))
+        return Board(f"player at {x}, {y}", signs, range(x - 2, x + 3), range(y - 2, y + 3))
 
 
 def to_high_ground(observation: Observation) -> dict[str, Action]:

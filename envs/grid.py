@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
-__all__ = ["MOVES", "STEPS", "Tile", "board_text", "distances", "is_on", "next_tile"]
+__all__ = ["MOVES", "STEPS", "Board", "Tile", "distances", "is_on", "next_tile"]
 
 Tile: TypeAlias = tuple[int, int]
 """x and y."""
@@ -39,7 +39,22 @@ def distances(start: Tile, is_free: Callable[[Tile], bool]) -> dict[Tile, int]:
     return reached
 
 
-def board_text(head: str, signs: Mapping[Any, str], xs: Sequence[int], ys: Sequence[int]) -> str:
-    """Return a board as text below a line ``head``, with y up; a tile without a sign is a dot."""
-    rows = [" ".join(signs.get((x, y), ".") for x in xs) for y in reversed(ys)]
-    return "\n".join([head, *rows])
+class Board(NamedTuple):
+    """A board with y up, to be written or drawn.
+
+    Args:
+        head: The line above it.
+        signs: A character for each tile that is not empty.
+        xs: The columns.
+        ys: The rows.
+    """
+
+    head: str
+    signs: Mapping[Any, str]
+    xs: Sequence[int]
+    ys: Sequence[int]
+
+    def text(self) -> str:
+        """Return the board as text; an empty tile is a dot."""
+        rows = [" ".join(self.signs.get((x, y), ".") for x in self.xs) for y in reversed(self.ys)]
+        return "\n".join([self.head, *rows])

@@ -11,16 +11,18 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from operator import index as whole
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from entity_env.actions import Action
+from entity_env.drawing import Sign
 from entity_env.errors import shorten
 from entity_env.observation import CategoricalActionMask, Observation
 from entity_env.spaces import ActionName, CategoricalActionSpace, ObsSpace
 
+from .board_picture import PLAYERS, Tiled
 from .checks import read_choices
 from .errors import EnvConfigError, check_flag, check_whole
-from .grid import MOVES, STEPS, Tile, board_text, is_on, next_tile
+from .grid import MOVES, STEPS, Board, Tile, is_on, next_tile
 from .multi_snake_views import show_board, show_views, snake_entities
 from .small_game import SmallGame, as_it_is, maybe
 
@@ -30,7 +32,7 @@ Snake: TypeAlias = list[Tile]
 """The tiles of a snake, head first."""
 
 
-class MultiSnake(SmallGame):
+class MultiSnake(Tiled, SmallGame):
     """Snakes of different colours share a board, and each eats food of its own colour.
 
     Entities:
@@ -74,6 +76,12 @@ class MultiSnake(SmallGame):
         EnvConfigError: A parameter of the wrong type or range, or a board too small for all snakes
             of full length and their food.
     """
+
+    looks: ClassVar = {
+        **{c: Sign("", PLAYERS[i % len(PLAYERS)], letter=c) for i, c in enumerate("ABCDEFGHIJ")},
+        **{c: Sign("", PLAYERS[i % len(PLAYERS)], "box") for i, c in enumerate("abcdefghij")},
+        **{c: Sign("", PLAYERS[i % len(PLAYERS)], "diamond") for i, c in enumerate("0123456789")},
+    }
 
     _action_space = {"Move": CategoricalActionSpace(MOVES)}
     _saved = {
@@ -157,7 +165,7 @@ class MultiSnake(SmallGame):
             actions={"Move": mask},
         )
 
-    def render_text(self) -> str:
+    def board(self) -> Board:
         """Return the board with y up: A is the head of snake 0, a its body, 0 its food."""
         signs: dict[Tile | None, str] = {tile: str(i) for i, tile in enumerate(self.food)}
         for i, snake in enumerate(self.snakes):
@@ -165,7 +173,7 @@ class MultiSnake(SmallGame):
         signs.update({snake[0]: "ABCDEFGHIJ"[i] for i, snake in enumerate(self.snakes)})
         lengths = ", ".join(str(len(snake)) for snake in self.snakes)
         head = f"step {max(self.steps, 0)} of {self.max_steps}, lengths {lengths}"
-        return board_text(head, signs, range(self.board_size), range(self.board_size))
+        return Board(head, signs, range(self.board_size), range(self.board_size))
 
     def _crashes(self) -> bool:
         """Return True if a head is where none may be, after all have moved."""

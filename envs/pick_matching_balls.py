@@ -8,11 +8,13 @@ observation = env.act(pick_matching(observation))
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from operator import index as whole
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from entity_env.actions import Action, SelectEntityAction
 from entity_env.observation import EntityID, Observation, SelectEntityActionMask
@@ -24,6 +26,7 @@ from entity_env.spaces import (
     SelectEntityActionSpace,
 )
 
+from .board_picture import Space, draw_spaces
 from .checks import read_selection
 from .errors import check_whole
 from .small_game import SmallGame
@@ -116,6 +119,15 @@ class PickMatchingBalls(SmallGame):
         picked = [self.colors[i] for i in self.picked]
         left = [color for color, selected in self._rows if not selected]
         return f"picked: {_text(picked)}, left: {_text(sorted(left))}"
+
+    def render(self, cell: int = 48, **_: Any) -> npt.NDArray[np.uint8]:
+        """Return the balls with their numbers; those that are picked leave an empty space."""
+        columns = max(6, math.isqrt(2 * self.num_balls))
+        spaces = [
+            Space(i % columns, i // columns, -1 if selected else color, text=str(i))
+            for i, (color, selected) in enumerate(self._rows)
+        ]
+        return draw_spaces(spaces, f"picked: {len(self.picked)}", cell)
 
     def _place(self, colors: list[int], picked: list[int]) -> None:
         self.colors, self.picked = colors, []

@@ -10,15 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from operator import index as whole
-from typing import Any
+from typing import Any, ClassVar
 
+from entity_env.drawing import Sign
 from entity_env.observation import CategoricalActionMask, Observation
 from entity_env.seats.multi_player import Seat, SeatActions, SeatObservations
 from entity_env.spaces import CategoricalActionSpace, Discrete, Entity, ObsSpace
 
+from .board_picture import INK, PLAYERS, Tiled
 from .checks import check_running, check_started, read_choices
 from .errors import EnvConfigError, check_whole
-from .grid import Tile, board_text, distances, is_on
+from .grid import Board, Tile, distances, is_on
 from .multi_snake_views import WAY
 from .small_game import SeatGame, maybe
 
@@ -39,7 +41,7 @@ OBS_SPACE = ObsSpace(
 _MOST_LAYOUTS = 1000
 
 
-class Pursuit(SeatGame):
+class Pursuit(Tiled, SeatGame):
     """A team of hunters catches a team of runners; a caught runner comes back in another place.
 
     Entities:
@@ -76,6 +78,12 @@ class Pursuit(SeatGame):
         EnvConfigError: A parameter of the wrong type or range, or more walls than leave half of the
             board free.
     """
+
+    looks: ClassVar = {
+        "H": Sign("hunter", PLAYERS[1]),
+        "r": Sign("runner", PLAYERS[0]),
+        "#": Sign("wall", INK, "box"),
+    }
 
     _obs_space = OBS_SPACE
     _action_space = {"Move": CategoricalActionSpace(MOVES)}
@@ -246,7 +254,7 @@ class Pursuit(SeatGame):
     def _restore(self, **saved: Any) -> None:
         super()._restore(**{**saved, "walls": set(saved["walls"])})
 
-    def render_text(self) -> str:
+    def board(self) -> Board:
         """Return the board with y up: H for hunters, r for runners, # for walls."""
         signs = dict.fromkeys(self.walls, "#")
         for i, place in enumerate(self.places):
@@ -254,7 +262,7 @@ class Pursuit(SeatGame):
                 signs[place] = "H" if i < self.hunters else "r"
         caught = f"caught {sum(self.catches):.0f}"
         head = f"step {max(self.steps, 0)} of {self.max_steps}, {caught}"
-        return board_text(head, signs, range(self.board_size), range(self.board_size))
+        return Board(head, signs, range(self.board_size), range(self.board_size))
 
     def _shown(self) -> SeatObservations:
         return self._seen({})

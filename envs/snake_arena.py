@@ -10,14 +10,17 @@ from __future__ import annotations
 
 import itertools
 from operator import index as whole
+from typing import ClassVar
 
+from entity_env.drawing import Sign
 from entity_env.observation import CategoricalActionMask, Observation
 from entity_env.seats.multi_player import SeatActions, SeatObservations
 from entity_env.spaces import CategoricalActionSpace, Discrete, Entity, ObsSpace
 
+from .board_picture import INK, PLAYERS, Tiled
 from .checks import check_running, check_started, read_choices
 from .errors import check_whole
-from .grid import MOVES, STEPS, Tile, board_text, next_tile
+from .grid import MOVES, STEPS, Board, Tile, next_tile
 from .multi_snake import Snake, in_pieces
 from .multi_snake_views import WAY
 from .small_game import SeatGame
@@ -36,7 +39,7 @@ OBS_SPACE = ObsSpace(
 )
 
 
-class SnakeArena(SeatGame):
+class SnakeArena(Tiled, SeatGame):
     """Snakes share a board and its food; one that hits a body dies, and the last one alive wins.
 
     Entities:
@@ -75,6 +78,12 @@ class SnakeArena(SeatGame):
     Raises:
         EnvConfigError: A parameter of the wrong type or range.
     """
+
+    looks: ClassVar = {
+        **{c: Sign("", PLAYERS[i], letter=c) for i, c in enumerate("ABCD")},
+        **{c: Sign("", PLAYERS[i], "box") for i, c in enumerate("abcd")},
+        "*": Sign("food", INK, "diamond"),
+    }
 
     _obs_space = OBS_SPACE
     _action_space = {"Move": CategoricalActionSpace(MOVES)}
@@ -190,7 +199,7 @@ class SnakeArena(SeatGame):
             "a step that there is not": not 0 <= steps <= self.max_steps,
         }
 
-    def render_text(self) -> str:
+    def board(self) -> Board:
         """Return the board with y up: A is the head of snake 0, a its body, * food."""
         signs = dict.fromkeys(self.food, "*")
         for i, snake in enumerate(self.snakes):
@@ -198,7 +207,7 @@ class SnakeArena(SeatGame):
         signs.update({snake[0]: "ABCD"[i] for i, snake in enumerate(self.snakes) if snake})
         lengths = ", ".join(str(len(snake)) if snake else "dead" for snake in self.snakes)
         head = f"step {max(self.steps, 0)} of {self.max_steps}, lengths {lengths}"
-        return board_text(head, signs, range(self.board_size), range(self.board_size))
+        return Board(head, signs, range(self.board_size), range(self.board_size))
 
     def _end(self, player: int, place: int, equals: int, length: int) -> Observation:
         """Return the last observation of a player that is out."""

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from operator import index as whole
+from typing import ClassVar
 
 from entity_env.actions import Action
+from entity_env.drawing import Sign
 from entity_env.observation import GlobalCategoricalActionMask, Observation
 from entity_env.spaces import (
     ActionName,
@@ -21,9 +23,10 @@ from entity_env.spaces import (
     ObsSpace,
 )
 
+from .board_picture import PLAYERS, Tiled
 from .checks import read_global_choice
 from .errors import check_flag, check_whole
-from .grid import MOVES, STEPS, Tile, board_text, next_tile
+from .grid import MOVES, STEPS, Board, Tile, next_tile
 from .small_game import SmallGame
 
 __all__ = ["EDGE", "MOVES", "STEPS", "TreasureHunt"]
@@ -38,7 +41,7 @@ _ANYWHERE = Entity(["x", "y"])
 _TREASURE, _TRAP = 1.0, -0.5
 
 
-class TreasureHunt(SmallGame):
+class TreasureHunt(Tiled, SmallGame):
     """A hunter collects treasures, which appear again elsewhere, and avoids traps.
 
     Entities:
@@ -71,6 +74,12 @@ class TreasureHunt(SmallGame):
     Raises:
         EnvConfigError: A parameter of the wrong type or range.
     """
+
+    looks: ClassVar = {
+        "H": Sign("hunter", PLAYERS[0]),
+        "$": Sign("treasure", PLAYERS[3], "diamond"),
+        "^": Sign("trap", PLAYERS[1], "square"),
+    }
 
     _action_space = {"Move": GlobalCategoricalActionSpace(MOVES)}
     _saved = {
@@ -160,14 +169,14 @@ class TreasureHunt(SmallGame):
             "a negative number": min(steps, *found.values()) < 0,
         }
 
-    def render_text(self) -> str:
+    def board(self) -> Board:
         """Return the world with y up: H the hunter, $ treasures, ^ traps."""
         signs = {**dict.fromkeys(self.traps, "^"), **dict.fromkeys(self.treasures, "$")}
         signs[self.hunter] = "H"
         axis = range(-EDGE, EDGE + 1)
         found = f"{self.found['treasures']} treasures and {self.found['traps']} traps so far"
         head = f"step {max(self.steps, 0)} of {self.max_steps}, {found}"
-        return board_text(head, signs, axis, axis)
+        return Board(head, signs, axis, axis)
 
     def _mask(self) -> tuple[bool, ...]:
         """Return a mask of the hunter's moves."""

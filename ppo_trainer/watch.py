@@ -15,17 +15,14 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from entity_env import Environment, MaskedEnvironment
 from entity_env.agent import Agent
-from entity_env.drawing import Caption, Drawer, check_labels, chosen_lines, label_lines
+from entity_env.drawing import check_labels, label_lines
 from entity_env.drawing.canvas import Picture
 from entity_env.environment import YAxis, y_axis_of
 from entity_env.errors import SettingError
 from entity_env.registry import Factory
 from entity_env.rows.vec_env import check_count
-from entity_env.spaces import ObsSpace
 from entity_env.storage.files import write_file
 from entity_env.wrappers.feature_filter import FeatureFilter
 from entity_env.wrappers.wrapper import Wrapper
@@ -34,8 +31,9 @@ from ppo_trainer.machine.commands import command_parser, run_main
 from ppo_trainer.machine.screen import Screen, say
 from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.machine.torch_state import usual_torch
-from ppo_trainer.play.playing import Step, play
-from ppo_trainer.play.video import check_picture, write_video
+from ppo_trainer.play.pictures import draw_steps
+from ppo_trainer.play.playing import play
+from ppo_trainer.play.video import write_video
 from ppo_trainer.players.opponents import make_opponent
 from ppo_trainer.players.population_agent import agent_of
 from ppo_trainer.runs.folder import newest_run
@@ -45,8 +43,6 @@ from ppo_trainer.settings.changes import env_changes
 __all__ = ["film", "main", "watch"]
 
 _MOST_FPS = 1000
-_MOST_LINES = 4
-"""Maximum number of lines of a caption, including the first one."""
 
 
 @usual_torch()
@@ -165,22 +161,10 @@ def film(
     labels = check_labels(obs_space, label)
     game = _game(loaded, against, greedy)
     with contextlib.closing(game) as played:
-        drawer = Drawer(obs_space, y_axis=y_axis or y_axis_of(played), labels=labels)
+        axis = y_axis or y_axis_of(played)
         found = play(loaded, episodes=episodes, greedy=greedy, seed=seed, draw=True, env=played)
         moments = list(found)
-    for step in moments:  # before drawing, so that all pictures show the same part of the plane
-        drawer.include_frame(step.frame)
-    is_labelled = bool(labels) and drawer.has_places
-    pictures = _one_size(
-        [
-            drawer.draw_frame(step.frame, step.chosen)
-            if step.picture is None or is_labelled
-            else check_picture(step.picture)
-            for step in moments
-        ]
-    )
-    if captions:
-        pictures = _captioned(pictures, moments, obs_space)
+    pictures = draw_steps(moments, obs_space, axis, labels, captions=captions)
     # The end of an episode is shown for a second.
     times = [max(1, round(fps)) if step.done else 1 for step in moments]
     every = [picture for picture, n in zip(pictures, times, strict=True) for _ in range(n)]
@@ -218,38 +202,6 @@ def _game(loaded: LoadedRun, against: str | None, greedy: bool) -> Environment:
         return game()
     masked = MaskedEnvironment(game.table(), opponent, shuffle_seats=not loaded.others)
     return masked if game.shown is None else FeatureFilter(masked, game.shown)
-
-
-def _one_size(pictures: list[Picture]) -> list[Picture]:
-    """Pad pictures of different sizes with black to the greatest width and height."""
-    sizes = {picture.shape[:2] for picture in pictures}
-    if len(sizes) <= 1 or any(picture.ndim != 3 for picture in pictures):
-        return pictures
-    height, width = (max(size[axis] for size in sizes) for axis in (0, 1))
-    return [np.pad(p, ((0, height - len(p)), (0, width - p.shape[1]), (0, 0))) for p in pictures]
-
-
-def _captioned(
-    pictures: list[Picture], steps: Sequence[Step], obs_space: ObsSpace
-) -> list[Picture]:
-    """Return the pictures with captions on the step and the choices."""
-    caption = Caption(*pictures[0].shape[:2])
-    texts = []
-    for step in steps:
-        lines = [f"episode {step.episode}, step {step.step}, reward {step.total:.5g}"]
-        lines += [step.who] if step.who else []
-        lines += [step.end] if step.done else []
-        lines += chosen_lines(
-            step.chosen,
-            step.frame,
-            obs_space,
-            width=caption.room,
-            measure=caption.measure,
-            most=_MOST_LINES - 1,
-        )
-        texts.append(lines)
-    most = max(map(len, texts))
-    return [caption.add(p, lines, most) for p, lines in zip(pictures, texts, strict=True)]
 
 
 def main(arguments: list[str] | None = None) -> None:

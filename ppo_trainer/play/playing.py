@@ -1,4 +1,4 @@
-"""The steps of episodes that a run's network plays, to be shown."""
+"""The steps of episodes that a network or another agent plays, to be shown."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from entity_env import Environment
+from entity_env.agent import Agent, ObservationAgent
 from entity_env.batching.frame import Frame
 from entity_env.batching.frame_reader import FrameReader
+from entity_env.batching.unbatch import answers_in_frame
 from entity_env.batching.vec_obs import batch_frames
 from entity_env.drawing import Chosen, choices_of, chosen_lines, entity_table
 from entity_env.drawing.canvas import Picture
@@ -22,7 +24,7 @@ from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.runs.load_run import LoadedRun
 
-__all__ = ["Step", "play"]
+__all__ = ["Step", "play", "play_agent"]
 
 T = TypeVar("T")
 
@@ -91,18 +93,37 @@ def play(
         seed = derived_seed(loaded.config.seed, "watch")
     agent = NetworkAgent(loaded.net, seed=seed, greedy=greedy, precision=loaded.config.precision)
     env = loaded.game() if env is None else env
+    yield from play_agent(env, agent, episodes=count, seed=seed, draw=draw)
+
+
+def play_agent(
+    env: Environment, agent: Agent, *, episodes: int, seed: int, draw: bool = False
+) -> Iterator[Step]:
+    """Yield every step of some fresh episodes that an agent plays.
+
+    Args:
+        env: The environment, which is closed at the end.
+        agent: The agent.
+        episodes: See ``play``.
+        seed: Seed of the environment.
+        draw: See ``play``.
+    """
     seed_environment(env, seed)
     spaces = env.obs_space(), env.action_space()
     reader = FrameReader(*spaces)
     forms = answer_forms(reader.action_space)
     try:
-        for episode in range(1, count + 1):
-            frame = reader.read(call_environment("reset", begin_episode, env.reset))
+        for episode in range(1, episodes + 1):
+            seen = call_environment("reset", begin_episode, env.reset)
             agent.reset()
             total, number = 0.0, 0
             while True:
+                frame = reader.read(seen)
+                total += frame.reward if number else 0.0
                 chosen = {}
-                if not frame.done:
+                if not frame.done and isinstance(agent, ObservationAgent):  # which needs the ids
+                    chosen = answers_in_frame(agent.act(seen), frame, reader.action_space)
+                elif not frame.done:
                     actions = agent.act_rows(batch_frames([frame], *spaces))
                     chosen = {
                         name: flat_answers(actions[name], form) for name, form in forms.items()
@@ -124,8 +145,7 @@ def play(
                 if frame.done:
                     break
                 typed = typed_actions(frame, chosen, reader.action_space)
-                frame = reader.read(call_environment("act", env.act, typed))
-                total, number = total + frame.reward, number + 1
+                seen, number = call_environment("act", env.act, typed), number + 1
     finally:
         env.close()
 

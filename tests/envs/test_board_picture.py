@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ragged_envs.board_picture import EMPTY, PLAYERS, Space, draw_spaces, player_signs
+from ragged_envs.board_picture import EMPTY, INK, PLAYERS, Space, draw_spaces, player_signs
 from ragged_envs.connect_four import ConnectFour
+from ragged_envs.count import Count
 from ragged_envs.errors import EnvConfigError
+from ragged_envs.fill_order import FillOrder
+from ragged_envs.multi_snake import MultiSnake
 from ragged_envs.photosynthesis import Photosynthesis
 from ragged_envs.photosynthesis_script import grow_greedily
+from ragged_envs.pick_matching_balls import PickMatchingBalls
+from ragged_envs.pursuit import Pursuit
 from ragged_envs.tic_tac_toe import TicTacToe
 
 from entity_env import SelectEntityAction
@@ -18,6 +23,10 @@ pytest.importorskip("PIL")
 
 def select(name, entity):
     return {name: SelectEntityAction(["me"], [entity])}
+
+
+def select_ball(number):
+    return {"Pick Ball": SelectEntityAction(["Player"], [("Ball", number)])}
 
 
 def near(picture, column, row, cell):
@@ -75,3 +84,48 @@ def test_sizes():
     assert all((signed[40:] == color).all(-1).any() for color in PLAYERS[:2])
     with pytest.raises(EnvConfigError, match="cell"):
         draw_spaces([Space(0, 0)], cell=1)
+
+
+def test_tiles_have_y_up_and_the_legend_below_them():
+    game = Pursuit(hunters=1, runners=1, board_size=4, walls=1)
+    game.seed(0)
+    game.reset()
+    game.walls, game.places = {(0, 0)}, [(3, 0), (1, 3)]
+    picture = game.render(cell=80)  # below a line of 24 pixels
+    assert picture.shape[1] == 4 * 80
+    board = picture[24 : 24 + 4 * 80]
+    assert near(board, 0, 3, 80) == INK
+    assert near(board, 3, 3, 80) == PLAYERS[1]
+    assert near(board, 1, 0, 80) == PLAYERS[0]
+    assert near(board, 2, 2, 80) == EMPTY
+    assert all((picture[24 + 4 * 80 :] == color).all(-1).any() for color in (INK, *PLAYERS[:2]))
+
+
+def test_tiles_are_as_large_as_the_board_is_small():
+    for size, width in ((4, 4 * 72), (8, 8 * 36), (20, 20 * 20)):  # 288 / size, at least 20
+        game = MultiSnake(num_snakes=1, board_size=size, max_length=2)
+        game.reset()
+        assert game.render().shape[1] == width
+    with pytest.raises(EnvConfigError, match="cell"):
+        game.render(cell=2)
+
+
+def test_beans_items_and_balls():
+    game = Count()
+    game.reset()
+    game.beans, game.answer = 2, 7
+    row = game.render(cell=40)[40:]  # below the title
+    assert [near(row, i, 0, 40) != EMPTY for i in range(9)] == [True, True, *[False] * 7]
+
+    order = FillOrder(items=3)
+    order.reset()
+    order.orders, order.colors = [2], [0, 1, 2]
+    picture = order.render(cell=40)[40:]
+    assert near(picture, 0, 0, 40) == PLAYERS[2]
+    assert [near(picture[60:], i, 0, 40) for i in range(3)] == list(PLAYERS[:3])
+
+    balls = PickMatchingBalls(num_balls=8)
+    balls.reset()
+    assert near(balls.render(cell=40)[40:], 0, 0, 40) == PLAYERS[balls.colors[0]]
+    balls.act(select_ball(0))
+    assert near(balls.render(cell=40)[40:], 0, 0, 40) == EMPTY

@@ -120,19 +120,19 @@ class GrowingCountdown(DrawnCountdown):
     """Its pictures are wide at first, and high at the end."""
 
     def render(self, **kwargs):
-        return np.full((6 + 2 * (3 - self.left), 4 + self.left, 3), 255, np.uint8)
+        return np.zeros((6 + 2 * (3 - self.left), 4 + self.left, 3), np.uint8)
 
 
-def test_pictures_of_different_sizes_are_put_on_one_ground(tmp_path):
+def test_pictures_of_different_sizes_are_put_on_a_white_ground(tmp_path):
     run = tiny_run(tmp_path / "runs", GrowingCountdown)
     path = film(run, tmp_path / "game.gif", env=GrowingCountdown, episodes=1, captions=False)
     with Image.open(path) as image:
         assert image.size == (7, 12)  # 4 + 3 wide, 6 + 2 * 3 high
         for left in (3, 2, 1, 0):
             image.seek(3 - left)
-            bright = np.array(image.convert("L")) > 128
-            assert bright[: 12 - 2 * left, : 4 + left].all()
-            assert bright.sum() == (12 - 2 * left) * (4 + left)
+            dark = np.array(image.convert("L")) < 128
+            assert dark[: 12 - 2 * left, : 4 + left].all()
+            assert dark.sum() == (12 - 2 * left) * (4 + left)
 
 
 def test_captions_say_what_is_chosen_and_how_it_ends(run, tmp_path, monkeypatch):
