@@ -109,7 +109,7 @@ def test_choices_follow_the_probabilities(run):
         assert (np.abs(shares - probs[actor]) <= 5 * np.sqrt(probs[actor] / 200)).all()
 
 
-def test_greedy_takes_the_likeliest_and_a_seed_gives_one_sequence(run):
+def test_greedy_takes_the_most_probable_and_a_seed_gives_one_sequence(run):
     shown = observations(30)
 
     def walks(**options):

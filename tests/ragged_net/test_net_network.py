@@ -157,7 +157,7 @@ def test_draws_respect_the_masks_and_the_generator():
     assert allowed[torch.arange(40), choices(one)["Fire"]].all()
 
 
-def test_greedy_takes_the_likeliest():
+def test_greedy_takes_the_most_probable():
     batch, net = make_batch([3] * 9, [2] * 9, [1] * 9, pair_mask=True), make_net(config=SMALL)
     output = net(batch, greedy=True)
     assert torch.equal(choices(output)["Move"], output.actions["Move"].probs.argmax(-1))

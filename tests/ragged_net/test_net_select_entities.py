@@ -175,7 +175,7 @@ def test_what_is_drawn_is_a_set_that_can_be_given_again(seed):
 
 
 @torch.no_grad()
-def test_the_likeliest_of_each_step_is_greedy_and_top_k_of_one_and_low_temperature():
+def test_the_most_probable_of_each_step_is_greedy_and_top_k_of_one_and_low_temperature():
     own = action([[0, 1, 2]], [[0, 1, 2, 3]])
     dist = dist_of(head_of(3), own)
     greedy = dist.walk(draw(greedy=True)).chosen

@@ -30,7 +30,7 @@ def test_a_temperature_of_a_half_squares_probabilities():
     assert probs(2.0, 0) == pytest.approx([root / sum(roots) for root in roots] + [0])
 
 
-def test_top_k_leaves_the_likeliest_and_those_as_likely():
+def test_top_k_leaves_the_most_probable_and_those_as_probable():
     assert probs(1.0, 1) == pytest.approx([1, 0, 0, 0])
     assert probs(1.0, 2) == pytest.approx([2 / 3, 1 / 3, 0, 0])
     for top_k in (0, 3, 4, 100):

@@ -25,7 +25,7 @@ def choose(logits, mask, noise, greedy, chosen, log_prob, entropy, probs):
         logits: (A, C) float32.
         mask: (A, C) bool.
         noise: (A, C) float32, standard exponential, to draw with; (0, C) draws nothing.
-        greedy: Take the likeliest choice, where nothing is drawn; otherwise choices are given.
+        greedy: Take the most probable choice, where nothing is drawn; otherwise choices are given.
         chosen: (A,) int64, given or written.
         log_prob: (A,) float32, written: of the choice, -inf where it is forbidden.
         entropy: (A,) float32, written.
