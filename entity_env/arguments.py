@@ -5,10 +5,11 @@ The TypeError that Python raises for a wrong name does not list the valid names.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import operator
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, fields
 from inspect import signature
 from numbers import Real
@@ -20,6 +21,7 @@ __all__ = [
     "check_number",
     "check_whole",
     "named_arguments",
+    "named_settings",
     "quick_arguments",
     "unknown_argument",
     "whole",
@@ -58,6 +60,24 @@ def named_arguments(error: type[EntityEnvError]) -> Callable[[C], C]:
     return decorate
 
 
+@contextlib.contextmanager
+def named_settings(typed: Mapping[str, Any]) -> Iterator[None]:
+    """Begin errors about arguments with the settings that gave these arguments.
+
+    Args:
+        typed: Values of settings by dotted name, such as ``env.width``, whose last part is the
+            name of the argument. Of two settings for one argument, the later one counts.
+    """
+    try:
+        yield
+    except ValueError as error:  # those of ragged_net carry names of arguments, too
+        about = getattr(error, "about", "").split()
+        given = {path.rpartition(".")[2]: path for path in typed}
+        if where := [f"{given[n]}={shorten(typed[given[n]], 60)}" for n in about if n in given]:
+            error.where = " ".join(where)  # type: ignore[attr-defined]
+        raise
+
+
 def wrong_arguments(
     error: type[EntityEnvError],
     name: str,
@@ -90,6 +110,7 @@ def check_whole(
     most: int | None = None,
     error: type[EntityEnvError] = SettingError,
     hint: str | None = None,
+    about: str = "",
 ) -> int:
     """Return ``value`` as an int if it is an integer in this range, or raise ``error``."""
     number = whole(value)
@@ -99,6 +120,7 @@ def check_whole(
             expected=f"a whole number >= {least}" + ("" if most is None else f" and <= {most}"),
             received=shorten(value),
             hint=hint,
+            about=about,
         )
     return number
 
@@ -117,6 +139,7 @@ def check_number(
     least: float = -sys.float_info.max,
     most: float = sys.float_info.max,
     error: type[EntityEnvError] = SettingError,
+    about: str = "",
 ) -> float:
     """Return ``value`` as a float if it is a finite number in this range, or raise ``error``."""
     is_number = isinstance(value, Real) and not isinstance(value, bool)
@@ -126,6 +149,7 @@ def check_number(
             f"invalid {what}",
             expected=f"a number from {least:g} to {most:g}" if is_bounded else "a finite number",
             received=shorten(value),
+            about=about,
         )
     return float(value)
 

@@ -9,10 +9,11 @@ import importlib.metadata
 import platform
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
+from entity_env.arguments import named_settings
 from entity_env.environment import Environment
 from entity_env.errors import EntityEnvError, SettingError
 from entity_env.registry import alone, check_settings, resolve, seated
@@ -27,6 +28,8 @@ __all__ = [
     "run_program",
     "version_text",
 ]
+
+T = TypeVar("T", bound=Environment | MultiPlayerEnvironment)
 
 
 def environment_parser(program: str, description: str) -> argparse.ArgumentParser:
@@ -75,9 +78,7 @@ def environment_from_words(name: str, words: Sequence[str]) -> Callable[[], Envi
     Raises:
         EntityEnvError: The environment or a setting does not exist.
     """
-    factory, settings = alone(resolve(name)), dict(map(parse_setting, words))
-    check_settings(factory, settings)
-    return functools.partial(factory, **settings)
+    return _with_settings(alone(resolve(name)), words)
 
 
 def game_from_words(
@@ -93,9 +94,19 @@ def game_from_words(
     factory = seated(resolve(name))
     if factory is None:
         return environment_from_words(name, words)
+    return _with_settings(factory, words)
+
+
+def _with_settings(factory: Callable[..., T], words: Sequence[str]) -> Callable[[], T]:
     settings = dict(map(parse_setting, words))
-    check_settings(factory, settings)
-    return functools.partial(factory, **settings)
+    with named_settings(settings):
+        check_settings(factory, settings)  # type: ignore[arg-type]
+    return functools.partial(_made, factory, settings)
+
+
+def _made(factory: Callable[..., T], settings: Mapping[str, Any]) -> T:
+    with named_settings(settings):
+        return factory(**settings)
 
 
 def game_words(env: Mapping[str, Any]) -> tuple[str, list[str]]:

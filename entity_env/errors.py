@@ -70,6 +70,8 @@ class EntityEnvError(ValueError):
         options: The valid names or values, if they can be listed.
         hint: A hint on how to correct the mistake.
         where: The place, such as ``environment 3, step 17``; see ``located``.
+        about: The names of the arguments that are wrong, separated by spaces; see
+            ``arguments.named_settings``.
     """
 
     def __init__(
@@ -81,6 +83,7 @@ class EntityEnvError(ValueError):
         options: Iterable[object] | None = None,
         hint: str | None = None,
         where: str | None = None,
+        about: str = "",
     ) -> None:
         super().__init__(what)
         self.what = what
@@ -89,6 +92,7 @@ class EntityEnvError(ValueError):
         self.options = None if options is None else ", ".join(map(_option, options)) or "(none)"
         self.hint = hint
         self.where = where
+        self.about = about
 
     def located(self, where: str) -> EntityEnvError:
         """Add the place unless there is one already, and return the error itself."""
@@ -99,7 +103,7 @@ class EntityEnvError(ValueError):
         """Return the parts of the message as strings, to send them to another process."""
         return {
             name: getattr(self, name)
-            for name in ("what", "expected", "received", "options", "hint", "where")
+            for name in ("what", "expected", "received", "options", "hint", "where", "about")
         }
 
     @classmethod

@@ -306,9 +306,11 @@ def check_settings(factory: Factory, settings: dict[str, Any]) -> None:
     takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
     for setting in settings:
         if setting not in parameters and not takes_any:
-            raise unknown_name(
+            wrong = unknown_name(
                 SettingError, f"{name} has no setting {setting!r}", setting, parameters
             )
+            wrong.about = setting
+            raise wrong
     named = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
     for key, parameter in parameters.items():
         is_needed = parameter.kind in named and parameter.default is inspect.Parameter.empty

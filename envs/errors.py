@@ -20,19 +20,24 @@ def check_flag(name: str, value: Any) -> bool:
     """Return parameter ``name`` if it is True or False, else EnvConfigError."""
     if not isinstance(value, bool | np.bool_):
         raise EnvConfigError(
-            f"invalid parameter {name}", expected="True or False", received=shorten(value)
+            f"invalid parameter {name}",
+            expected="True or False",
+            received=shorten(value),
+            about=name,
         )
     return bool(value)
 
 
 def check_whole(name: str, value: Any, least: int, most: int | None = None) -> int:
     """Return parameter ``name`` if it is a whole number in this range, else EnvConfigError."""
-    return arguments.check_whole(f"parameter {name}", value, least, most, EnvConfigError)
+    return arguments.check_whole(
+        f"parameter {name}", value, least, most, EnvConfigError, about=name
+    )
 
 
 def check_number(name: str, value: Any, least: float, most: float) -> float:
     """Return parameter ``name`` if it is a number in this range, else EnvConfigError."""
-    return arguments.check_number(f"parameter {name}", value, least, most, EnvConfigError)
+    return arguments.check_number(f"parameter {name}", value, least, most, EnvConfigError, name)
 
 
 def check_span(name: str, value: Any, least: int, most: int | None = None) -> tuple[int, int]:
@@ -49,5 +54,6 @@ def check_span(name: str, value: Any, least: int, most: int | None = None) -> tu
             expected=f"a whole number >= {least}{most_text}, or a pair of them, the smaller one "
             "first",
             received=shorten(value),
+            about=name,
         )
     return low, high

@@ -65,6 +65,7 @@ def read_given(setting: str, named: Any, names: Collection[str] = ()) -> GivenTe
         raise EnvConfigError(
             f"invalid parameter {setting}",
             expected="the path of a file, or a mapping with file and text",
+            about=setting,
             received=shorten(named),
         )
     if text is not None:
@@ -75,6 +76,7 @@ def read_given(setting: str, named: Any, names: Collection[str] = ()) -> GivenTe
             f"parameter {setting}: {file} has changed since the run was begun",
             expected=f"the file with the SHA-256 digest {digest}",
             hint=f"put it back, or name another one: env.{setting}=...",
+            about=setting,
         )
     return GivenText(str(file), _decoded(data, str(file)))
 
@@ -238,6 +240,7 @@ def _read(setting: str, file: str, names: Collection[str]) -> bytes:
             + (f", or a name from {min(names)} to {max(names)}" if names else ""),
             received=str(getattr(error, "strerror", None) or error),
             hint=nearest(file, options),
+            about=setting,
         ) from error
 
 

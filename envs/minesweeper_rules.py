@@ -130,5 +130,6 @@ class MineSweeperSettings:
                 f"{mines} mines and {robots} robots",
                 expected=f"at least {mines + robots} tiles",
                 received=f"{tiles} tiles",
+                about="width height nmines nrobots",
             )
         return settings

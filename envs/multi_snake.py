@@ -110,6 +110,7 @@ class MultiSnake(Tiled, SmallGame):
                 f"snakes of length {max_length} and their food",
                 expected=f"at least {num_snakes * (max_length + 1)} tiles",
                 received=f"{board_size**2} tiles",
+                about="board_size num_snakes max_length",
             )
         self.snakes: list[Snake] = []
         self.food: list[Tile | None] = []

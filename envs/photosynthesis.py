@@ -537,6 +537,7 @@ class PhotosynthesisRows(CompiledRows):
                 f"there is no reward {shorten(reward)}",
                 options=REWARDS,
                 hint=nearest(reward, REWARDS),
+                about="reward",
             )
         game = CompiledGame(
             obs_space=OBS_SPACE,

@@ -117,6 +117,7 @@ class Pursuit(Tiled, SeatGame):
                 f"{walls} walls and {hunters + runners} players are too much for this board",
                 expected=f"at most {board_size**2 // 2} tiles",
                 received=walls + hunters + runners,
+                about="walls hunters runners board_size",
             )
         self._seats = [f"hunter {i}" for i in range(hunters)]
         self._seats += [f"runner {i}" for i in range(runners)]

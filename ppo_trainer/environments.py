@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from entity_env import (
     ParallelEnv,
     VecEnv,
 )
+from entity_env.arguments import named_settings
 from entity_env.environment import environment_failed
 from entity_env.errors import shorten
 from entity_env.recording.replays import RecordReplay, make_rows
@@ -80,6 +80,7 @@ class Game:
         shown: Observation space to which observations are reduced; None shows everything.
         replays: Folder for a replay of all rows that are made in this process; None writes none.
         staggered: True to cut off the first episodes of environments at random steps.
+        scored: The settings of ``eval.env``, for errors, if ``settings`` has them.
     """
 
     factory: Factory
@@ -87,10 +88,17 @@ class Game:
     shown: ObsSpace | None = None
     replays: Path | None = None
     staggered: bool = False
+    scored: Mapping[str, Any] = field(default_factory=dict)
 
     def __call__(self) -> Environment:
         """Make one environment."""
-        return self.alone()
+        with self.names_settings():
+            return self.alone()
+
+    def names_settings(self) -> contextlib.AbstractContextManager[None]:
+        """Return a context whose errors begin with the settings that they are about."""
+        typed = {f"env.{name}": value for name, value in self.settings.items()}
+        return named_settings(typed | {f"eval.env.{k}": own for k, own in self.scored.items()})
 
     @property
     def alone(self) -> Callable[[], Environment]:
@@ -102,7 +110,8 @@ class Game:
 
     def evaluated(self, config: TrainConfig) -> Game:
         """Return the game with the settings of ``eval.env``."""
-        return replace(self, settings={**self.settings, **config.eval.env})
+        own = config.eval.env
+        return replace(self, settings={**self.settings, **own}, scored=own)
 
     @property
     def name(self) -> str:
@@ -141,7 +150,7 @@ class Game:
             raise ConfigError(
                 f"{self.name} is not a game for several players", expected="a game with seats"
             )
-        with _named(self.settings):
+        with self.names_settings():
             return factory(**self.settings)
 
     def played(self) -> Environment | MultiPlayerEnvironment:
@@ -174,7 +183,7 @@ class Game:
         is_single = not self.is_native and not has_seats(self.factory)
         shown = self.shown if is_single else None
         try:
-            with _named(self.settings):
+            with self.names_settings():
                 if self.staggered and is_single:
                     return ListEnv(self.one, num_envs, seed=seed)
                 rows = make_rows(self.factory, self.settings, num_envs, seed, shown)
@@ -204,21 +213,6 @@ class Game:
     def seen(self, rows: VecEnv) -> VecEnv:
         """Return rows of the game that show only the entities and features of ``shown``."""
         return rows if self.shown is None else VecFeatureFilter(rows, self.shown)
-
-
-@contextlib.contextmanager
-def _named(settings: Mapping[str, Any], group: str = "env") -> Iterator[None]:
-    """Begin errors about settings of an environment with their names on the command line."""
-    try:
-        yield
-    except EntityEnvError as error:
-        about = [
-            f"{group}.{name}={shorten(value, 60)}"
-            for name, value in settings.items()
-            if re.search(rf"\b{re.escape(name)}\b", error.what)
-        ]
-        error.where = error.where or " ".join(about)
-        raise
 
 
 def check_env_class(env: object) -> None:
@@ -311,13 +305,13 @@ def make_factory(config: TrainConfig, env: Factory | None = None) -> Game:
     if env is not None:
         check_env_class(env)
     factory = resolve(target) if env is None else env
-    with _named(settings):
-        check_settings(factory, settings)
-    with _named(config.eval.env, "eval.env"):
-        check_settings(factory, {**settings, **config.eval.env})
+    game = Game(factory, settings)
+    for one in (game, game.evaluated(config)):
+        with one.names_settings():
+            check_settings(factory, dict(one.settings))
     if config.eval.scripted is not None:
         alone(factory)  # single games of scripts need its annotation, too
-    return Game(factory, settings)
+    return game
 
 
 def with_whole_games(config: TrainConfig, game: Game) -> TrainConfig:
@@ -366,11 +360,12 @@ def make_vec_env(config: TrainConfig, game: Game, seed: int, share: Share = ALL_
     if not rollout.processes or game.is_native:
         return game.rows(rollout.num_envs, seed)
     rows: VecEnv
-    if rollout.asynchronous:
-        together = rollout.batch_size or max(rollout.num_envs // 2, 1)
-        rows = AsyncEnv(game.one, rollout.num_envs, rollout.processes, together, seed=seed)
-    else:
-        rows = ParallelEnv(game.one, rollout.num_envs, rollout.processes, seed=seed)
+    with game.names_settings():
+        if rollout.asynchronous:
+            together = rollout.batch_size or max(rollout.num_envs // 2, 1)
+            rows = AsyncEnv(game.one, rollout.num_envs, rollout.processes, together, seed=seed)
+        else:
+            rows = ParallelEnv(game.one, rollout.num_envs, rollout.processes, seed=seed)
     return game.seen(rows) if has_seats(game.factory) else rows
 
 

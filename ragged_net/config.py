@@ -38,7 +38,7 @@ def check_sharpness(temperature: Any, top_k: Any) -> None:
 
 def check_activation(name: object) -> None:
     """Raise NetConfigError unless ``name`` is an activation."""
-    _ACTIVATION("NetConfig.activation", name)
+    _ACTIVATION("activation", name)
 
 
 _ACTIVATION = one_of("relu", "gelu")
@@ -155,20 +155,24 @@ class NetConfig:
 
     def __post_init__(self) -> None:
         """Check all values; whole numbers of NumPy become Python's."""
-        check_fields(self, "NetConfig")
+        check_fields(self)
         for name, kind in (("relative_position", RelativePosition), ("translation", Translation)):
             check_kind(f"NetConfig.{name}", getattr(self, name), kind, type(None))
         if self.dim % self.heads:
             raise NetConfigError(
-                "NetConfig.dim cannot be split into heads",
+                "dim cannot be split into heads",
                 expected="dim, a multiple of heads",
                 received=f"dim={self.dim}, heads={self.heads}",
                 hint=_neighbours(self.dim, self.heads),
+                where="NetConfig",
+                about="dim heads",
             )
         if self.embedding == "attributes" and self.discrete == "concat":
             raise NetConfigError(
                 "embedding='attributes' and discrete='concat' cannot be combined",
                 expected="embedding='linear', or discrete='sum'",
+                where="NetConfig",
+                about="embedding discrete",
             )
         setting = self.relative_position
         if setting is not None and setting.kind == "mlp" and self.attention not in _WITH_BIAS:
@@ -176,6 +180,8 @@ class NetConfig:
                 "relative_position.kind='mlp' computes attention in plain torch only",
                 expected=f"attention={' or '.join(_WITH_BIAS)}, or kind='waves'",
                 received=f"attention={self.attention!r}",
+                where="NetConfig",
+                about="relative_position attention",
             )
         if self.translation is not None and self.translation.each_actor:
             for name, off in (("memory", "none"), ("action_order", None)):
@@ -184,6 +190,8 @@ class NetConfig:
                         f"translation.each_actor and {name} cannot be combined",
                         expected="one of them, because each actor has a frame of its own",
                         received=f"{name}={getattr(self, name)!r}",
+                        where="NetConfig",
+                        about=f"translation {name}",
                     )
 
     def positions(self, obs_space: ObsSpace) -> dict[str, Position]:

@@ -48,6 +48,8 @@ class RaggedNetError(ValueError):
         received: Value that was given.
         options: Valid names, if they are a closed list.
         hint: Remedy.
+        where: Place of the mistake; callers may set it.
+        about: Names of the arguments that are wrong, separated by spaces.
     """
 
     def __init__(
@@ -58,6 +60,8 @@ class RaggedNetError(ValueError):
         received: object = None,
         options: Iterable[str] | None = None,
         hint: str | None = None,
+        where: str = "",
+        about: str = "",
     ) -> None:
         valid = None if options is None else ", ".join(map(repr, options)) or "(none)"
         lines = [what]
@@ -70,6 +74,10 @@ class RaggedNetError(ValueError):
             if text is not None:
                 lines.append(f"  {label + ':':<10}{text}")
         super().__init__("\n".join(lines))
+        self.where, self.about = where, about
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.args[0]}" if self.where else str(self.args[0])
 
 
 class ShapeError(RaggedNetError):

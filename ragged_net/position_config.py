@@ -108,18 +108,22 @@ class RelativePosition:
 
     def __post_init__(self) -> None:
         """Check all values."""
-        check_fields(self, "relative_position")
+        check_fields(self)
         if self.extent < self.unit:
             raise NetConfigError(
-                "relative_position.extent is smaller than its unit",
+                "extent is smaller than its unit",
                 expected=f"extent >= {self.unit:g}",
                 received=f"{self.extent:g}",
+                where="RelativePosition",
+                about="extent unit",
             )
         if self.heading and self.kind != "mlp":
             raise NetConfigError(
-                f"relative_position.heading is not supported by kind={self.kind!r}",
+                f"heading is not supported by kind={self.kind!r}",
                 expected="kind='mlp', or net.translation with a heading",
                 received=shown(self.heading),
+                where="RelativePosition",
+                about="heading kind",
             )
 
 
@@ -156,7 +160,7 @@ class Translation:
 
     def __post_init__(self) -> None:
         """Check all values."""
-        check_fields(self, "translation")
+        check_fields(self)
 
 
 Setting = RelativePosition | Translation

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from entity_env.spaces import Discrete, Grid, ObsSpace
-from ragged_net.errors import NetConfigError, nearest, shown
+from ragged_net.errors import NetConfigError, RaggedNetError, nearest, shown
 
 __all__ = [
     "Check",
@@ -30,11 +30,15 @@ def checked(check: Check, default: Any = dataclasses.MISSING) -> Any:
     return dataclasses.field(default=default, metadata={"check": check})
 
 
-def check_fields(config: Any, where: str) -> None:
+def check_fields(config: Any) -> None:
     """Check all fields of a frozen dataclass, and replace values by what their checks return."""
     for own in dataclasses.fields(config):
         if "check" in own.metadata:
-            value = own.metadata["check"](f"{where}.{own.name}", getattr(config, own.name))
+            try:
+                value = own.metadata["check"](own.name, getattr(config, own.name))
+            except RaggedNetError as error:
+                error.where, error.about = type(config).__name__, own.name
+                raise
             object.__setattr__(config, own.name, value)
 
 

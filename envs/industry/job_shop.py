@@ -233,11 +233,13 @@ def _checked(
             "instance and arrivals do not go together",
             expected="arrivals=False: a table says itself when jobs can start (release), and "
             "when they are due",
+            about="instance arrivals",
         )
     if len({bool(own.due) for own in instances}) > 1:
         raise EnvConfigError(
             "some instances have due dates, and others have none",
             expected="due dates in all of them, whose tardiness counts, or in none",
+            about="instance",
         )
     flexible = check_whole("flexible", given["flexible"], 1, MOST_MACHINES)
     has_times = any(own.times is not None for own in instances)
@@ -248,6 +250,7 @@ def _checked(
                 "machines",
                 expected="flexible=1",
                 received=flexible,
+                about="flexible instance",
             )
         flexible = MOST_MACHINES  # all that work can come to is one work centre
     if instances:
@@ -290,6 +293,7 @@ def _ascending(name: str, value: Any) -> tuple[float, float]:
         raise EnvConfigError(
             f"invalid parameter {name}",
             expected="a number, or two, the smaller one first",
+            about=name,
             received=shorten(value),
         )
     return numbers[0], numbers[1]

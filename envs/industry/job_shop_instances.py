@@ -182,6 +182,7 @@ def find_instances(named: Any) -> list[Instance]:
         raise EnvConfigError(
             "invalid parameter instance",
             expected="ta01 to ta80, the path of a file, or a list of them",
+            about="instance",
             received=shorten(named),
         )
     return [find_instance(one) for one in each]

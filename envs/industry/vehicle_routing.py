@@ -113,6 +113,7 @@ class VehicleRoutingRows(CompiledRows):
                     "requests do not go with an instance, whose customers are all known",
                     expected="requests=0",
                     received=requests,
+                    about="requests instance",
                 )
             customers, capacity, windows = len(one.demand), one.capacity, one.has_windows
             vehicles, day = one.vehicles if vehicles is None else vehicles, one.day
@@ -124,6 +125,7 @@ class VehicleRoutingRows(CompiledRows):
                 "a vehicle is too small for a customer",
                 expected="capacity >= 9, the largest demand",
                 received=capacity,
+                about="capacity",
             )
         nodes = 0 if one is None or one.ways is None else len(one.ways)
         x, y = (0.0, 0.0) if one is None else one.origin

@@ -89,6 +89,7 @@ class WarehouseRows(CompiledRows):
                 "a battery does not last for a full load and the way to a charger",
                 expected=f"battery >= {least}, the longest way for each item and two more",
                 received=battery,
+                about="battery room",
             )
         game = _game(plan, check_whole("waiting", waiting, 1, 500), settings)
         super().__init__(game, num_envs, seed, threads=threads, copies=copies)

@@ -100,6 +100,7 @@ def make_floor_plan(aisles: int, shelves: int, stations: int, chargers: int) -> 
             "there is no room for so many stations or chargers",
             expected=f"at most {width} along an edge of {aisles} aisles",
             received=f"{stations} stations, {chargers} chargers",
+            about="stations chargers aisles",
         )
     # Row 0 holds stations, row 1 and the one below the chargers are ways across.
     floor = {(x, y) for x in range(width) for y in (1, height - 2)}
@@ -113,6 +114,7 @@ def make_floor_plan(aisles: int, shelves: int, stations: int, chargers: int) -> 
             "the warehouse is too large",
             expected=f"at most {MOST_CELLS:,} cells",
             received=f"{len(cells):,}",
+            about="aisles shelves",
         )
     number = {cell: i for i, cell in enumerate(cells)}
     following = np.full((len(cells), 4), -1, np.int32)

@@ -80,6 +80,7 @@ class Terrain:
                 f"there is no map {shorten(self.map)}",
                 options=MAPS,
                 hint=nearest(self.map, MAPS),
+                about="map",
             )
         if self.tiles is not None:
             maps = _given_map(self.tiles, margin)[np.newaxis]
@@ -103,6 +104,7 @@ class Terrain:
                 "the map has no room for newcomers",
                 expected="grass, scrub or forest where they come in, one cell at least",
                 received=f"{len(spawns)} cells",
+                about="spawns tiles map",
             )
         return maps, spawns
 
@@ -189,12 +191,14 @@ def _given_map(given: Any, margin: int) -> Tiles:
             "tiles are no map",
             expected=f"whole numbers (height, width), both greater than {2 * margin}",
             received=f"shape {tiles.shape}, {tiles.dtype}",
+            about="tiles",
         )
     if tiles.min() < 0 or tiles.max() >= len(TILES):
         raise EnvConfigError(
             "tiles have an unknown number",
             received=f"{tiles.min()} to {tiles.max()}",
             options=[f"{i}: {name}" for i, name in enumerate(TILES)],
+            about="tiles",
         )
     edge = np.ones(tiles.shape, bool)
     edge[margin:-margin, margin:-margin] = False
@@ -202,6 +206,7 @@ def _given_map(given: Any, margin: int) -> Tiles:
         raise EnvConfigError(
             "agents could walk too near to the edge of the map",
             expected=f"lava, water or stone on the {margin} outer rows and columns",
+            about="tiles",
         )
     return tiles.astype(np.int8)
 
@@ -218,5 +223,6 @@ def _given_spawns(given: Any, shape: tuple[int, ...]) -> Cells:
             "spawns are no cells of the map",
             expected=f"(row, column) pairs below {shape}",
             received=shorten(given),
+            about="spawns",
         )
     return spawns.astype(np.int32)

@@ -78,6 +78,7 @@ class MmoSettings(Terrain, Spawning, Foraging, Combat, Progression, Safety, Obse
                 "the seats do not divide into populations",
                 expected=f"agents, a multiple of {self.populations} populations",
                 received=self.agents,
+                about="agents populations",
             )
 
 
@@ -244,7 +245,10 @@ class MmoRows(CompiledRows):
         for name in settings:
             if name not in names:
                 raise EnvConfigError(
-                    f"there is no setting {name!r}", options=names, hint=nearest(name, names)
+                    f"there is no setting {name!r}",
+                    options=names,
+                    hint=nearest(name, names),
+                    about=name,
                 )
         self.settings = self.settings_type(**settings)
         maps, spawns = self.settings.make_maps(self.settings.radius + 1)

@@ -116,7 +116,10 @@ class Match:
         for name in given:
             if name not in names:
                 raise EnvConfigError(
-                    f"there is no setting {name!r}", options=names, hint=nearest(name, names)
+                    f"there is no setting {name!r}",
+                    options=names,
+                    hint=nearest(name, names),
+                    about=name,
                 )
         return cls(**given)
 
@@ -157,6 +160,7 @@ def check_name(what: str, name: str, names: tuple[str, ...]) -> None:
             f"there is no such {what}",
             expected=f"one of {', '.join(names)}",
             received=shorten(name),
+            about=what,
             hint=nearest(name, names),
         )
 

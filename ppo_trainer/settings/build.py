@@ -6,14 +6,13 @@ import dataclasses
 import enum
 import functools
 import os
-import re
 import types
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from entity_env.arguments import named_settings
 from entity_env.errors import nearest, shorten
 from ppo_trainer.errors import ConfigError
-from ragged_net import RaggedNetError
 
 __all__ = [
     "KINDS",
@@ -179,19 +178,8 @@ def _build(kind: type[ConfigT], values: Any, path: str, names: Sequence[str]) ->
             options=hints,
         )
     own = {key: _value(hints[key], value, _join(path, key), names) for key, value in values.items()}
-    try:
+    with named_settings({_join(path, key): value for key, value in values.items()}):
         return kind(**own)
-    except RaggedNetError as error:
-        error.args = (_named(str(error), kind, path),)
-        raise
-
-
-def _named(message: str, kind: type, path: str) -> str:
-    """Return a message about a dataclass with the dotted names of its settings at ``path``."""
-    fields = "|".join(get_type_hints(kind))
-    message = re.sub(rf"\b{kind.__name__}\.", f"{path}.", message)
-    message = re.sub(rf"(?<![\w.])({fields})=", rf"{path}.\1=", message)
-    return message if f"{path}." in message.partition("\n")[0] else f"{path}: {message}"
 
 
 def fitted(config: Any) -> dict[str, Any]:

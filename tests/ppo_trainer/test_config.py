@@ -179,16 +179,12 @@ BAD = [
         ["value_optim.lr is out of range", "> 0"],
     ),
     (["checkpoint.keep=0"], ConfigError, ["checkpoint.keep is out of range"]),
-    (["net.dim=0"], NetConfigError, ["net.dim is out of range"]),
-    (["value_net.dim=0"], NetConfigError, ["value_net.dim is out of range"]),
+    (["net.dim=0"], NetConfigError, ["net.dim=0: dim is out of range"]),
+    (["value_net.dim=0"], NetConfigError, ["value_net.dim=0: dim is out of range"]),
     (
         ["net.dim=31"],
         NetConfigError,
-        [
-            "net.dim cannot be split into heads",
-            "net.dim=31, net.heads=2",
-            "net.dim=30 or net.dim=32 with",
-        ],
+        ["net.dim=31 net.heads=2: dim cannot be split into heads", "dim=30 or dim=32 with"],
     ),
     # against each other
     (
@@ -267,6 +263,28 @@ def test_a_wrong_environment_stops_before_there_is_a_run_folder(tmp_path, env, e
     for part in parts:
         assert part in str(caught.value)
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("workers", [{}, {"processes": 2}, {"processes": 2, "asynchronous": True}])
+def test_worker_processes_name_settings_as_the_main_process_does(tmp_path, workers):
+    config = small_config(run_dir=str(tmp_path), env={"_target_": "multi_snake", "max_length": 1})
+    with pytest.raises(EnvConfigError) as caught:
+        train(replace(config, rollout=replace(config.rollout, **workers)))
+    assert str(caught.value) == (
+        "env.max_length=1: invalid parameter max_length\n"
+        "  expected: a whole number >= 2 and <= 10000\n"
+        "  received: 1"
+    )
+
+
+def test_a_wrong_setting_of_the_evaluation_has_the_name_of_its_own_group():
+    config = small_config(
+        env={"_target_": "multi_snake", "max_length": 2}, eval=EvalConfig(env={"max_length": 1})
+    )
+    game = make_factory(config)
+    with pytest.raises(EnvConfigError, match=r"^eval\.env\.max_length=1: invalid"):
+        game.evaluated(config)()
+    assert game().max_length == 2
 
 
 def test_an_environment_that_fails_at_its_start_keeps_its_traceback(tmp_path):

@@ -188,7 +188,7 @@ def test_devices(net, batch):
 @pytest.mark.parametrize("name", ["dim", "layers", "heads", "mlp_ratio"])
 @pytest.mark.parametrize("value", [0, -4, 2.0, True, "4"])
 def test_config_numbers(name, value):
-    with pytest.raises(NetConfigError, match=f"NetConfig.{name} is out of range"):
+    with pytest.raises(NetConfigError, match=f"NetConfig: {name} is out of range"):
         NetConfig(**{name: value})
 
 

@@ -87,12 +87,16 @@ def read_entities(entities: Any) -> dict[EntityName, Rows]:
         raise SettingError(
             "entities is not a mapping from entity types to rows",
             expected=f"{SYNTAX}, or env.entities={{Vehicle: presence}} on the command line",
+            about="entities",
             received=shorten(entities),
         )
     for name in entities:
         if not isinstance(name, str) or not name:
             raise SettingError(
-                "an entity type has no name", expected=SYNTAX, received=shorten(name)
+                "an entity type has no name",
+                expected=SYNTAX,
+                received=shorten(name),
+                about="entities",
             )
     return {name: _read_rows(name, given) for name, given in entities.items()}
 
@@ -113,6 +117,7 @@ def read_ignore(ignore: Any) -> tuple[str, ...]:
         raise SettingError(
             "ignore is not a list of names",
             expected='the parts of the observation to leave out, such as ignore=["mission"]',
+            about="ignore",
             received=shorten(ignore),
         )
     return names
@@ -127,6 +132,7 @@ def _read_rows(name: EntityName, given: Any) -> Rows:
         raise SettingError(
             f"entity type {name!r} has no rows",
             expected=f"Rows(...), or the name or index of its presence column: {SYNTAX}",
+            about="entities",
             received=shorten(given),
         )
     valid = [field.name for field in fields(Rows)]
