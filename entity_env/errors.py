@@ -54,6 +54,7 @@ __all__ = [
     "VisibilityError",
     "WorkerDiedError",
     "check_known",
+    "counted",
     "nearest",
     "shorten",
     "unknown_name",
@@ -319,6 +320,14 @@ def unknown_name(error: type[E], what: str, name: object, options: Iterable[obje
     """Return the error for a name that is not one of the valid options, with the closest one."""
     options = list(options)
     return error(what, options=options, hint=nearest(name, options))
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number with its noun, such as ``1 row``, ``2 rows`` or ``1,000 entities``."""
+    if count != 1:
+        ending = "ies" if noun.endswith("y") else "es" if noun.endswith(("s", "ch")) else "s"
+        noun = noun.removesuffix("y") + ending
+    return f"{count:,} {noun}"
 
 
 def shorten(value: object, limit: int = 120) -> str:

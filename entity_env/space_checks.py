@@ -9,7 +9,7 @@ from numbers import Real
 from typing import Any
 
 from entity_env.arguments import check_whole, whole
-from entity_env.errors import SpaceError, shorten
+from entity_env.errors import SpaceError, counted, shorten
 
 __all__ = [
     "check_name",
@@ -112,7 +112,8 @@ def checked_names(feature: str, n: int, names: object) -> tuple[str, ...]:
     check_unique("value", list(checked))
     if checked and len(checked) != n:
         raise SpaceError(
-            f"discrete feature {feature!r} has {n} values and {len(checked)} names",
+            f"discrete feature {feature!r} has {counted(n, 'value')}, "
+            f"but {counted(len(checked), 'name')}",
             expected=expected,
             received=shorten(names),
         )

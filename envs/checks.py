@@ -25,6 +25,7 @@ from entity_env.errors import (
     ResetNeededError,
     StateError,
     UnknownActionError,
+    counted,
     shorten,
 )
 from entity_env.observation import EntityID
@@ -200,7 +201,7 @@ def indices_of(name: ActionName, action: CategoricalAction) -> list[Any]:
     if not isinstance(indices, list) or len(action.actors) != len(indices):
         raise ActionIndexError(
             f"action {name!r} does not give one choice for each actor",
-            expected=f"{len(action.actors)} indices",
+            expected=counted(len(action.actors), "number"),
             received=shorten(indices),
         )
     return indices

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.actions import Action, CategoricalAction, SelectEntityAction
-from entity_env.errors import ActionIndexError, ActorError, MaskedActionError, shorten
+from entity_env.errors import ActionIndexError, ActorError, MaskedActionError, counted, shorten
 from entity_env.observation import (
     CategoricalActionMask,
     EntityID,
@@ -287,7 +287,7 @@ class MineSweeper(SmallGame):
         if len(action.actors) != len(action.actees):
             raise ActionIndexError(
                 f"action {_FIRE!r} does not give one target for each actor",
-                expected=f"{len(action.actors)} actees",
+                expected=counted(len(action.actors), "actee"),
                 received=shorten(action.actees),
             )
         shots: dict[int, EntityID] = {}

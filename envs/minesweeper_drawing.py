@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from entity_env.errors import counted
+
 from .errors import check_whole
 
 __all__ = ["draw_board", "write_board"]
@@ -76,7 +78,7 @@ def write_board(
             words[tile] = words.get(tile, "") + f"{letter}{i}"
     column = max([2, *map(len, words.values())]) + 1
     edge = len(str(height - 1))
-    head = f"{len(mines)} mines, {len(robots)} robots"
+    head = f"{counted(len(mines), 'mine')}, {counted(len(robots), 'robot')}"
     for i, cooldown in enumerate(cooldowns):
         head += f", cannon {i} " + (f"ready in {cooldown}" if cooldown else "ready")
     lines = [head]

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from entity_env.errors import counted
 from entity_env.spaces import (
     ActionName,
     ActionSpace,
@@ -127,9 +128,9 @@ class MineSweeperSettings:
         if tiles < mines + robots:
             raise EnvConfigError(
                 f"a board of {settings.width[0]} x {settings.height[0]} tiles is too small for "
-                f"{mines} mines and {robots} robots",
-                expected=f"at least {mines + robots} tiles",
-                received=f"{tiles} tiles",
+                f"{counted(mines, 'mine')} and {counted(robots, 'robot')}",
+                expected=f"at least {counted(mines + robots, 'tile')}",
+                received=counted(tiles, "tile"),
                 about="width height nmines nrobots",
             )
         return settings

@@ -13,6 +13,7 @@ from operator import index as whole
 from typing import Any, ClassVar
 
 from entity_env.drawing import Sign
+from entity_env.errors import counted
 from entity_env.observation import CategoricalActionMask, Observation
 from entity_env.seats.multi_player import Seat, SeatActions, SeatObservations
 from entity_env.spaces import CategoricalActionSpace, Discrete, Entity, ObsSpace
@@ -114,8 +115,8 @@ class Pursuit(Tiled, SeatGame):
         self.max_steps = check_whole("max_steps", max_steps, 1, 1_000_000)
         if walls + hunters + runners > board_size**2 // 2:
             raise EnvConfigError(
-                f"{walls} walls and {hunters + runners} players are too much for this board",
-                expected=f"at most {board_size**2 // 2} tiles",
+                f"{counted(walls, 'wall')} and {hunters + runners} players are too many here",
+                expected=f"at most {counted(board_size**2 // 2, 'tile')}",
                 received=walls + hunters + runners,
                 about="walls hunters runners board_size",
             )

@@ -22,7 +22,7 @@ from entity_env import (
 )
 from entity_env.arguments import named_settings
 from entity_env.environment import environment_failed
-from entity_env.errors import shorten
+from entity_env.errors import counted, shorten
 from entity_env.recording.replays import RecordReplay, make_rows
 from entity_env.registry import (
     Factory,
@@ -192,8 +192,8 @@ class Game:
         if not isinstance(rows, VecEnv) or len(rows) != num_envs:
             raise ConfigError(
                 f"{self.name} returned other rows than expected",
-                expected=f"a VecEnv of {num_envs} rows",
-                received=f"{len(rows)} rows" if isinstance(rows, VecEnv) else shorten(rows),
+                expected=f"a VecEnv of {counted(num_envs, 'row')}",
+                received=counted(len(rows), "row") if isinstance(rows, VecEnv) else shorten(rows),
             )
         if self.replays is not None:
             names = (f"{number:04d}.replay" for number in count())
@@ -323,7 +323,9 @@ def with_whole_games(config: TrainConfig, game: Game) -> TrainConfig:
     rows = -(-rows // together) * together
     if rows == rollout.num_envs:
         return config
-    what = f"games of {seats} seats" + (f", {copies} copies of each" if copies > 1 else "")
+    what = f"games of {counted(seats, 'seat')}" + (
+        f", {copies} copies of each" if copies > 1 else ""
+    )
     say(f"rollout.num_envs={rollout.num_envs} is rounded up to {rows}: {what}")
     return replace(config, rollout=replace(rollout, num_envs=rows))
 

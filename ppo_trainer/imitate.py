@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from entity_env import VecObs
-from entity_env.errors import shorten
+from entity_env.errors import counted, shorten
 from entity_env.recording.dataset import EpisodeDataset
 from entity_env.registry import Factory
 from entity_env.storage.space_json import spaces_to_json
@@ -84,11 +84,12 @@ def imitate(
         raise ConfigError(
             "the recordings contain nothing to train on",
             expected="at least one episode with a decision, besides those that are held out",
-            received=f"{len(dataset.index)} episodes",
+            received=counted(len(dataset.index), "episode"),
         )
     say(
-        f"{len(dataset.index):,} episodes of mean reward {dataset.index.rewards.mean():.3f}, "
-        f"{dataset.num_frames:,} frames; {len(held_out.index):,} episodes are held out"
+        f"{counted(len(dataset.index), 'episode')} of mean reward "
+        f"{dataset.index.rewards.mean():.3f}, {counted(dataset.num_frames, 'frame')}; "
+        f"held out: {counted(len(held_out.index), 'episode')}"
     )
     cloner = _Cloner(training, held_out, config)
     steps = own.epochs * training.num_frames

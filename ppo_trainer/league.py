@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.agent import Agent
-from entity_env.errors import shorten
+from entity_env.errors import counted, shorten
 from entity_env.rows.vec_env import check_count
 from entity_env.storage.files import write_file
 from ppo_trainer.errors import ConfigError
@@ -135,7 +135,7 @@ def play_league(
         drawn[j, i] = drawn[i, j]
         payoff[i, j], payoff[j, i] = scores.mean(), 1 - scores.mean()
         played[i, j] = played[j, i] = len(scores)
-        say(f"{labels[i]} - {labels[j]}: {scores.mean():.3f} of {len(scores)} games")
+        say(f"{labels[i]} - {labels[j]}: {scores.mean():.3f} of {counted(len(scores), 'game')}")
     return League(tuple(labels), payoff, played, *rate(won, drawn), sides)
 
 

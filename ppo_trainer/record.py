@@ -24,7 +24,7 @@ from torch import Tensor
 from entity_env import ListEnv, Metric, Observation, VecEnv, VecObs
 from entity_env.batching.frame_reader import FrameReader
 from entity_env.batching.unbatch import answers_in_frame
-from entity_env.errors import SettingError
+from entity_env.errors import SettingError, counted
 from entity_env.kinds.table import answer_forms
 from entity_env.player.scripted_agent import is_script
 from entity_env.recording import RecordEpisodes, Replay
@@ -69,8 +69,8 @@ class Recorded:
     def __str__(self) -> str:
         mean = f" of mean reward {self.rewards.mean:.3f}" if self.rewards.count else ""
         return (
-            f"{self.path}: {self.rewards.count:,} episodes{mean}, {self.frames:,} frames; "
-            f"the file has {self.size:,} bytes"
+            f"{self.path}: {counted(self.rewards.count, 'episode')}{mean}, "
+            f"{counted(self.frames, 'frame')}; the file has {self.size:,} bytes"
         )
 
 

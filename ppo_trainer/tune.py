@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from entity_env.errors import MissingPackageError
+from entity_env.errors import MissingPackageError, counted
 from ppo_trainer.command_line.overrides import config_of
 from ppo_trainer.command_line.spaces import Interval, Space, spaces_of
 from ppo_trainer.config import TrainConfig, with_changes
@@ -146,7 +146,7 @@ def tune(
     steps, whole = search.config.total_timesteps, base.total_timesteps
     # What learns fastest at first need not be the best at the end of a long run.
     part = "" if steps == whole else f" ({steps / whole:.0%} of total_timesteps={whole:,})"
-    say(f"trials of {steps:,} steps{part}, in {search.folder}")
+    say(f"trials of {counted(steps, 'step')}{part}, in {search.folder}")
     try:
         while time.monotonic() < search.final or not search.done():
             _try(search)
@@ -368,7 +368,7 @@ def _report(search: Search, settings: Sequence[str]) -> dict[str, Any]:
     widths = [max(len(row[i]) for row in rows) for i in range(3)]
     lines = ["  ".join([*map(str.ljust, row, widths), row[3]]) for row in rows]
     stopped = len(search.study.trials) - len(search.done())
-    say("\n" + "\n".join([*lines, f"and {stopped} trials that were stopped early"]))
+    say("\n" + "\n".join([*lines, f"and {counted(stopped, 'trial')} that were stopped early"]))
     write_trials(search.study, search.folder, search.metric)
     measured = {t.number: search.finals(t.number) for t in search.done()}
     measured = {number: finals for number, finals in measured.items() if finals}

@@ -283,8 +283,8 @@ def _flag_rows(
         lambda: RowIndexError(
             f"{where} are outside of their frames",
             expected="0 <= index < number of entities of the frame, the global entity included",
-            received=f"index {int(indices.values[bad][0])} in frame {int(frames[bad][0])} of "
-            f"{int(lengths[frames[bad][0]])} entities",
+            received=f"index {int(indices.values[bad][0])} in frame {int(frames[bad][0])}, whose "
+            f"number of entities is {int(lengths[frames[bad][0]])}",
         ),
     )
     if hidden is None or hidden.shape[0] == 0:

@@ -17,6 +17,7 @@ from entity_env.errors import (
     EntityEnvError,
     UnknownActionError,
     check_known,
+    counted,
     shorten,
 )
 from entity_env.kinds.answers import AnswerForm
@@ -72,7 +73,7 @@ def _all_checked(
             name,
             actions.get(name),
             obs.action_masks[name],
-            kind_of(space).form(space),
+            space,
             environments,
         )
         for name, space in action_space.items()
@@ -83,16 +84,16 @@ def _checked(
     name: ActionName,
     chosen: ActionBuffer | None,
     mask: VecActionMask,
-    form: AnswerForm,
+    space: ActionSpace,
     environments: _Numbers,
 ) -> ActionBuffer:
-    counts = mask.actors.size1()
+    form, counts = kind_of(space).form(space), mask.actors.size1()
     if chosen is None:
         if counts.sum() == 0:
             return _nothing(mask, form, counts)
         raise UnknownActionError(
             f"action {name!r} is missing",
-            expected=f"choices of {counts.sum()} actors",
+            expected=f"choices of {counted(counts.sum(), 'actor')}",
             received="nothing",
         )
     kind = RaggedBufferF32 if form.is_real else RaggedBufferI64
@@ -107,7 +108,7 @@ def _checked(
     if chosen.items() == 0:
         return _nothing(mask, form, counts)  # with the right width
     answers: Any = chosen.as_array()
-    mask.check(name, answers, partial(_place, mask.actors, environments))
+    mask.check(name, space, answers, partial(_place, mask.actors, environments))
     return chosen
 
 
@@ -128,23 +129,23 @@ def _check_shape(
     if chosen.size0() != len(counts):
         raise ActionShapeError(
             f"action {name!r} has the wrong number of rows",
-            expected=f"{len(counts)} rows, one for each environment",
-            received=f"{chosen.size0()} rows",
+            expected=f"{counted(len(counts), 'row')}, one for each environment",
+            received=counted(chosen.size0(), "row"),
         )
     given = chosen.size1()
     if not every(given == counts):
         row = int(np.argmax(given != counts))
         raise ActionShapeError(
             f"action {name!r} has the wrong number of actors",
-            expected=f"{counts[row]} choices, one for each actor",
-            received=f"{given[row]} choices",
+            expected=f"{counted(counts[row], 'choice')}, one for each actor",
+            received=counted(given[row], "choice"),
             where=f"environment {environments[row]}",
         )
     if chosen.items() and chosen.size2() != width:
         raise ActionShapeError(
             f"action {name!r} has the wrong width",
             expected=f"{'one number' if width == 1 else f'{width} numbers'} for each actor",
-            received=f"{chosen.size2()} numbers",
+            received=counted(chosen.size2(), "number"),
         )
 
 

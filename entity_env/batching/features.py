@@ -8,7 +8,13 @@ from typing import Any, TypeGuard
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.errors import FeatureShapeError, FeatureTypeError, FeatureValueError, shorten
+from entity_env.errors import (
+    FeatureShapeError,
+    FeatureTypeError,
+    FeatureValueError,
+    counted,
+    shorten,
+)
 from entity_env.spaces import Discrete, Feature, feature_name
 
 __all__ = [
@@ -46,7 +52,9 @@ def numbers(what: str, values: object, width: int | None = None) -> npt.NDArray[
     except ValueError as error:  # rows of different lengths
         raise FeatureShapeError(
             f"the features of {what} have rows of different widths",
-            expected="rows of the same width" if width is None else f"{width} numbers in each row",
+            expected="rows of the same width"
+            if width is None
+            else f"{counted(width, 'number')} in each row",
             received=odd_part(values, None if width is None else (width,)),
         ) from error
     except Exception as error:  # a tensor that NumPy cannot read, or another object

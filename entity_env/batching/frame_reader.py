@@ -24,6 +24,7 @@ from entity_env.errors import (
     UnknownActionError,
     UnknownEntityTypeError,
     VisibilityError,
+    counted,
     shorten,
     unknown_name,
 )
@@ -237,14 +238,14 @@ def _id_list(name: str, ids: object, count: int) -> list[EntityID]:
     if not is_listed(ids):
         raise IdError(
             f"the ids of entity type {name!r} are not a list",
-            expected=f"a list of {count} ids",
+            expected=f"a list of {counted(count, 'id')}",
             received=shorten(ids),
             hint=ONCE_ONLY if isinstance(ids, Iterator) else None,
         )
     if len(ids) != count:
         raise IdError(
-            f"entity type {name!r} has {count} entities and {len(ids)} ids",
-            expected=f"{count} ids, one for each row of features",
+            f"entity type {name!r} has {counted(count, 'entity')} and {counted(len(ids), 'id')}",
+            expected=f"{counted(count, 'id')}, one for each row of features",
             received=shorten(list(ids)),
         )
     return list(ids)

@@ -22,6 +22,7 @@ from entity_env.errors import (
     UnhashableIdError,
     UnknownEntityTypeError,
     VisibilityError,
+    counted,
     shorten,
     unknown_name,
 )
@@ -155,7 +156,7 @@ class MaskReader:
         if values.shape != (len(actors), width):
             raise MaskShapeError(
                 f"the mask of action {action!r} has the wrong shape",
-                expected=f"({len(actors)} actors, {width} {columns})",
+                expected=f"({counted(len(actors), 'actor')}, {width} {columns})",
                 received=f"shape {values.shape}",
             )
         if not every(np.logical_or.reduce(values, axis=1)):

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, Union
 import numpy as np
 import numpy.typing as npt
 
+from entity_env.errors import counted
+
 if TYPE_CHECKING:
     from entity_env.batching.ragged_numpy import (
         RaggedBuffer,
@@ -68,5 +70,5 @@ def frame(buffer: RaggedBuffer[Any], i: int) -> npt.NDArray[Any]:
         IndexError: ``i`` is not one of ``0 .. B - 1``.
     """
     if not 0 <= i < buffer.size0():
-        raise IndexError(f"frame {i} of a ragged buffer of {buffer.size0()} frames")
+        raise IndexError(f"frame {i} of a ragged buffer of {counted(buffer.size0(), 'frame')}")
     return buffer.materialize()[int(i)].as_array()

@@ -16,7 +16,7 @@ from entity_env.batching.features import is_listed
 from entity_env.batching.frame import Frame
 from entity_env.batching.frame_reader import FrameReader
 from entity_env.batching.ragged import RaggedBufferBool, RaggedBufferF32
-from entity_env.errors import ObservationError, SettingError, shorten
+from entity_env.errors import ObservationError, SettingError, counted, shorten
 from entity_env.kinds.categorical import VecCategoricalActionMask
 from entity_env.kinds.continuous import VecContinuousActionMask
 from entity_env.kinds.select_entity import VecSelectEntityActionMask
@@ -143,7 +143,7 @@ def check_all_asked(owner: str, obs: VecObs) -> None:
     if obs.num_frames != len(obs):
         raise SettingError(
             f"{owner} needs rows that act together",
-            expected=f"an observation of all {len(obs)} rows at each step",
+            expected=f"an observation of all {counted(len(obs), 'row')} at each step",
             received=f"an observation of {obs.num_frames} of them (VecObs.rows)",
         )
 
@@ -154,7 +154,7 @@ def check_final(obs: VecObs) -> None:
     if final != obs.truncated.sum():
         raise ObservationError(
             "the final observations are not those of the truncated rows",
-            expected=f"{obs.truncated.sum()} frames in VecObs.final",
+            expected=f"{counted(obs.truncated.sum(), 'frame')} in VecObs.final",
             received=final,
         )
 

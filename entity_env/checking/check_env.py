@@ -37,6 +37,7 @@ from entity_env.errors import (
     ObservationError,
     SeatError,
     SettingError,
+    counted,
     shorten,
 )
 from entity_env.own_methods import OwnMethodWarning
@@ -296,8 +297,8 @@ def main(arguments: list[str] | None = None) -> int:
         create_env = game_from_words(given.env, given.settings)
         checked = check_env(create_env, given.episodes, given.seed)
         print(
-            f"{given.env}: no mistakes found in games of {checked.episodes:,} episodes "
-            f"and {checked.steps:,} steps"
+            f"{given.env}: no mistakes found in games of {counted(checked.episodes, 'episode')} "
+            f"and {counted(checked.steps, 'step')}"
         )
         for note in checked.notes:
             print(f"note: {note}")

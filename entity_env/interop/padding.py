@@ -25,9 +25,11 @@ from entity_env.errors import (
     ActionShapeError,
     CapacityError,
     MaskedActionError,
+    counted,
     shorten,
 )
 from entity_env.interop.padded_spaces import ActionSlots, PaddedSpaces, Room
+from entity_env.kinds.categorical import masked
 from entity_env.kinds.table import typed_actions
 from entity_env.spaces import ActionName
 
@@ -227,9 +229,9 @@ def _or_first(allowed: Bools, rows: int) -> Bools:
 def _check_room(kind: str, name: str, counts: Ints, limit: int, argument: str) -> None:
     if (counts > limit).any():
         row = int(np.argmax(counts > limit))
-        what = "entities" if argument == "max_entities" else "actors"
+        what = "entity" if argument == "max_entities" else "actor"
         raise CapacityError(
-            f"{kind} {name!r} has {counts[row]} {what}, more than {argument} allows",
+            f"{kind} {name!r} has {counted(counts[row], what)}, more than {argument} allows",
             expected=f"at most {limit}",
             received=counts[row],
             hint=f"increase {argument}={{{name!r}: {counts[row]}, ...}}",
@@ -269,8 +271,11 @@ def _check_allowed(own: Ints, allowed: Bools, taken: Bools, action: ActionSlots)
     if forbidden.any():
         first = int(np.argmax(forbidden))
         row, slot = np.argwhere(taken)[first]
+        what = f"action {action.name!r}, actor {slot}: choice {own[first]}"
+        if not action.selects:
+            raise masked(what, action.space, own[first], allowed[first], _where(row, taken))
         raise MaskedActionError(
-            f"action {action.name!r}, actor {slot}: choice {own[first]} is masked",
+            f"{what} is masked",
             expected=f"one of {shorten(np.flatnonzero(allowed[first]).tolist())}",
             received=own[first],
             where=_where(row, taken),

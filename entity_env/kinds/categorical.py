@@ -25,6 +25,7 @@ from entity_env.errors import (
     MaskShapeError,
     MaskTypeError,
     ObservationError,
+    counted,
     shorten,
 )
 from entity_env.kinds.kind import Asked, Ints, Kind, VecMask, actor_name, frame_lengths, joined
@@ -74,7 +75,9 @@ class VecCategoricalActionMask(VecMask):
         chosen = np.where(allowed, rng.random(allowed.shape), -1.0).argmax(axis=1)
         return RaggedBufferI64.from_flattened(chosen[:, None], self.actors.size1())
 
-    def check(self, name: str, values: npt.NDArray[Any], where: Callable[[int], str]) -> None:
+    def check(
+        self, name: str, space: Any, values: npt.NDArray[Any], where: Callable[[int], str]
+    ) -> None:
         """Check that each choice exists and is allowed."""
         flat, allowed, choices = values[:, 0], self.mask.as_array(), self.mask.size2()
         inside = flat.view(np.uint64) < choices  # negative numbers become large
@@ -89,17 +92,39 @@ class VecCategoricalActionMask(VecMask):
         legal = allowed.take(np.arange(0, len(flat) * choices, choices) + flat)
         if not every(legal):
             first = int(np.argmin(legal))
-            raise MaskedActionError(
-                f"action {name!r}: choice {flat[first]} is masked",
-                expected=f"one of {np.flatnonzero(allowed[first]).tolist()}",
-                received=flat[first],
-                where=where(first),
-            )
+            what = f"action {name!r}: choice {flat[first]}"
+            raise masked(what, space, flat[first], allowed[first], where(first))
 
     @property
     def logits_shape(self) -> tuple[int, ...]:
         """(A, C)."""
         return int(self.actors.items()), self.mask.size2()
+
+
+def masked(
+    what: str, space: Any, choice: int, allowed: Bools, where: str | None = None
+) -> MaskedActionError:
+    """Return the error for a choice that is masked, with the labels of choices.
+
+    Args:
+        what: The action and its choice.
+        space: The space of the action.
+        choice: The index of the choice.
+        allowed: The mask of the actor. Shape: (C,).
+        where: The place, if it is known.
+    """
+    names = [f"{i} ({label})" for i, label in enumerate(space.index_to_label)]
+    valid = [names[i] for i in np.flatnonzero(allowed)]
+    more = ["..."] * (len(valid) > _MOST_LISTED)
+    return MaskedActionError(
+        f"{what} is masked",
+        expected="one of " + ", ".join([*valid[:_MOST_LISTED], *more]),
+        received=names[choice],
+        where=where,
+    )
+
+
+_MOST_LISTED = 50
 
 
 class CategoricalKind(Kind):
@@ -188,12 +213,7 @@ class CategoricalKind(Kind):
                     expected=f"a whole number from 0 to {len(space) - 1}",
                     received=index,
                 )
-            allowed = [f"{j} ({space.index_to_label[j]})" for j in np.flatnonzero(who.mask[i])]
-            raise MaskedActionError(
-                f"{what} is masked",
-                expected="one of " + ", ".join(allowed),
-                received=f"{index} ({space.index_to_label[index]})",
-            )
+            raise masked(what, space, index, who.mask[i])
 
     def allows(self, given: Any, who: Any, frame: Frame) -> bool:
         """Return True if they have these choices."""
@@ -233,7 +253,7 @@ class GlobalCategoricalKind(CategoricalKind):
         if values.shape not in ((choices,), (1, choices)):
             raise MaskShapeError(
                 f"the mask of action {name!r} has the wrong shape",
-                expected=f"({choices} choices,) or (1, {choices} choices)",
+                expected=f"({counted(choices, 'choice')},) or (1, {counted(choices, 'choice')})",
                 received=f"shape {values.shape}",
             )
         return values.reshape(1, choices)

@@ -17,7 +17,7 @@ from entity_env.batching.actor_columns import Given, RowLayout
 from entity_env.batching.frame import Frame, FrameActors
 from entity_env.batching.masks import MaskReader
 from entity_env.batching.ragged import RaggedBufferF32, RaggedBufferI64
-from entity_env.errors import ActionIndexError, ActionShapeError, ObservationError, shorten
+from entity_env.errors import ActionIndexError, ActionShapeError, ObservationError, counted, shorten
 from entity_env.kinds.answers import AnswerForm
 from entity_env.kinds.kind import Asked, Kind, VecMask, actor_name, joined
 from entity_env.observation import ContinuousActionMask, GlobalContinuousActionMask
@@ -61,7 +61,7 @@ class VecContinuousActionMask(VecMask):
         numbers = random_numbers(int(lengths.sum()), self.low, self.high, rng)
         return RaggedBufferF32.from_flattened(numbers, lengths)
 
-    def check(self, name: str, values: Floats, where: Callable[[int], str]) -> None:
+    def check(self, name: str, space: Any, values: Floats, where: Callable[[int], str]) -> None:
         """Check that the numbers are within their bounds, and not NaN."""
         inside = (values >= self.low) & (values <= self.high) & np.isfinite(values)
         if not inside.all():
@@ -130,7 +130,7 @@ def as_numbers(name: str, values: Any, count: int, width: int) -> Floats:
     if array.shape != (count, width) and not (count == 0 and array.size == 0):
         raise ActionShapeError(
             f"action {name!r} has the wrong numbers",
-            expected=f"real numbers, shape ({count} actors, {width})",
+            expected=f"real numbers, shape ({counted(count, 'actor')}, {width})",
             received=shorten(values),
         )
     return array.reshape(count, width)

@@ -51,11 +51,14 @@ class VecMask(ABC):
         """Return a choice of each actor, drawn uniformly among those that are allowed."""
 
     @abstractmethod
-    def check(self, name: str, values: npt.NDArray[Any], where: Callable[[int], str]) -> None:
+    def check(
+        self, name: str, space: Any, values: npt.NDArray[Any], where: Callable[[int], str]
+    ) -> None:
         """Check the choices of all actors, of which there is at least one.
 
         Args:
             name: The action.
+            space: Its space.
             values: Choices of the right type and width. Shape: (A, width).
             where: Function that returns the place of an actor, given its number among all.
 

@@ -22,6 +22,7 @@ from entity_env.errors import (
     ActionShapeError,
     MaskedActionError,
     ObservationError,
+    counted,
     shorten,
 )
 from entity_env.kinds.answers import AnswerForm
@@ -58,7 +59,9 @@ class VecSelectEntitiesActionMask(VecSelectEntityActionMask):
             row[:size] = rng.choice(options, size, replace=False)
         return RaggedBufferI64.from_flattened(chosen, self.actors.size1())
 
-    def check(self, name: str, values: npt.NDArray[Any], where: Callable[[int], str]) -> None:
+    def check(
+        self, name: str, space: Any, values: npt.NDArray[Any], where: Callable[[int], str]
+    ) -> None:
         """Check that each selected entity is an allowed actee and is selected once."""
         stopped = values == -1
         late = (stopped[:, :-1] & ~stopped[:, 1:]).any(axis=1)
@@ -161,7 +164,7 @@ class SelectEntitiesKind(SelectEntityKind):
 
     def task(self, space: Any) -> str:
         """Return the task: to select entities."""
-        return f"select at most {space.at_most} entities"
+        return f"select at most {counted(space.at_most, 'entity')}"
 
     def told(
         self, space: Any, answer: Any, name_of: Callable[[int], str]

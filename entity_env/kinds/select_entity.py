@@ -22,6 +22,7 @@ from entity_env.errors import (
     ActionShapeError,
     MaskedActionError,
     ObservationError,
+    counted,
     shorten,
 )
 from entity_env.kinds.kind import (
@@ -93,7 +94,7 @@ class VecSelectEntityActionMask(VecMask):
             raise ObservationError(
                 f"actor {empty[0]} of a batch has nothing to select",
                 expected="only actors that can select an entity",
-                received=f"{len(options)} actors, {len(empty)} of them without a choice",
+                received=f"{counted(len(options), 'actor')}, {len(empty)} of them without a choice",
             )
         chosen = np.array([int(rng.choice(own)) for own in options], np.int64)
         return RaggedBufferI64.from_flattened(chosen[:, None], self.actors.size1())
@@ -110,7 +111,9 @@ class VecSelectEntityActionMask(VecMask):
                 first_pair += count
             first_actee += count
 
-    def check(self, name: str, values: npt.NDArray[Any], where: Callable[[int], str]) -> None:
+    def check(
+        self, name: str, space: Any, values: npt.NDArray[Any], where: Callable[[int], str]
+    ) -> None:
         """Check that each selected entity is an actee of its frame, and allowed for its actor."""
         flat, actees = values[:, 0], self.actees.as_array()[:, 0]
         actor, actee, allowed = self.pairs()

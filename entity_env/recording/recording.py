@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from entity_env.arguments import check_whole, named_arguments
-from entity_env.errors import EntityEnvError, RecordingError, shorten
+from entity_env.errors import EntityEnvError, RecordingError, counted, shorten
 from entity_env.recording.arrays import unpack_arrays
 from entity_env.recording.chunk_file import (
     AFTER_RESET,
@@ -107,7 +107,7 @@ class Recording:
             warnings.warn(
                 f"{self.path} is damaged: the chunks in its bytes {places}"
                 f"{' and elsewhere' if len(gaps) > 5 else ''} are lost; "
-                f"{self.num_frames:,} frames of {self.num_steps:,} steps can be read",
+                f"{self._read()} can be read",
                 DamageWarning,
                 stacklevel=3,
             )
@@ -115,9 +115,10 @@ class Recording:
     def __repr__(self) -> str:
         lost = f", {self.truncated_bytes} bytes at its end unread" if self.truncated_bytes else ""
         lost += f", {self.lost_bytes} bytes before damaged" if self.lost_bytes else ""
-        return (
-            f"Recording({str(self.path)!r}: {self.num_steps} steps, {self.num_frames} frames{lost})"
-        )
+        return f"Recording({str(self.path)!r}: {self._read()}{lost})"
+
+    def _read(self) -> str:
+        return f"{counted(self.num_frames, 'frame')} of {counted(self.num_steps, 'step')}"
 
     def steps(self) -> Iterator[RecordedStep]:
         """Yield the steps of all rows, in the order in which they were played."""

@@ -38,6 +38,7 @@ from entity_env.errors import (
     SettingError,
     SpaceError,
     UnknownEnvironmentError,
+    counted,
     shorten,
 )
 from entity_env.kinds.answers import AnswerForm, answers_of_frames
@@ -174,18 +175,18 @@ class Replay:
             if not damaged:
                 error.hint = (
                     f"Replay.read(path, damaged=True), in the terminal --damaged, plays the "
-                    f"{len(steps):,} steps before it"
+                    f"{counted(len(steps), 'step')} before it"
                 )
                 raise
             warnings.warn(
-                f"{error.what}; the {len(steps):,} steps before it are read",
+                f"{error.what}; read: {counted(len(steps), 'step')} before it",
                 DamageWarning,
                 stacklevel=2,
             )
         acting = {command.row for commands, _ in steps for command in commands}
         if rows > _MOST_IDLE_ROWS + _MOST_SEATS * len(acting):
             raise RecordingError(
-                f"{where} has {rows:,} rows, of which only {len(acting):,} ever act"
+                f"{where} has {counted(rows, 'row')}, of which only {len(acting):,} ever act"
             )
         known = {name: head[name] for name in _KINDS}
         table, shown = head.get("table") is True, _read_shown(head, where)
@@ -271,7 +272,7 @@ class Replay:
         except Exception as error:  # settings of an untrusted file may have any effect
             raise RecordingError(
                 f"the rows of the replay cannot be made: {type(error).__name__}: {error}",
-                received=f"{self.rows} rows of {self.env} {shorten(self.settings)}",
+                received=f"{counted(self.rows, 'row')} of {self.env} {shorten(self.settings)}",
             ) from error
 
 
@@ -445,7 +446,7 @@ def _read_states(lines: Iterable[tuple[int, bytes]], where: str, rows: int) -> l
     """Return the saved states of all rows, a line each."""
     saved = [_parse(line, where, number) for number, line in lines]
     if len(saved) < rows or any(set(own) != {"saved"} for own in saved):
-        raise _damaged(where, 2, f"the saved states of {rows} rows", len(saved))
+        raise _damaged(where, 2, f"the saved states of {counted(rows, 'row')}", len(saved))
     return [own["saved"] for own in saved]
 
 

@@ -29,6 +29,7 @@ from entity_env.errors import (
     RowsError,
     SettingError,
     StateError,
+    counted,
     shorten,
 )
 from entity_env.metrics import EpisodeTracker
@@ -117,7 +118,7 @@ class CompiledRows(VecEnv):
         if rows % self._seats:
             raise SettingError(
                 "the number of rows is not a multiple of the number of seats",
-                expected=f"a multiple of {self._seats} seats",
+                expected=f"a multiple of {counted(self._seats, 'seat')}",
                 received=rows,
             )
         games = rows // self._seats
@@ -541,7 +542,7 @@ class _Part:
             )
         if status == WRONG_COUNT:
             raise ObservationError(
-                f"the game has {count} entities of type {self._types[kind]!r}",
+                f"the game has {counted(count, 'entity')} of type {self._types[kind]!r}",
                 expected="0 to the declared maximum",
                 where=f"environment {self.rows.start + row}",
             )

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.errors import SettingError, nearest, shorten
+from entity_env.errors import SettingError, counted, nearest, shorten
 from entity_env.spaces import (
     ActionName,
     ActionSpace,
@@ -256,7 +256,8 @@ class CompiledGame:
             shape = self._check_is_field(f"{what}.rows", source.rows)
             if shape[1:] != (width,) and not (len(shape) == 1 and width == 1):
                 raise SettingError(
-                    f"{what}: field {source.rows!r} does not hold rows of {width} features",
+                    f"{what}: field {source.rows!r} does not hold rows of "
+                    f"{counted(width, 'feature')}",
                     expected=f"shape (most, {width})" + (" or (most,)" if width == 1 else ""),
                     received=f"shape {shape}",
                 )

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from entity_env.batching.ragged import RaggedBufferBool, RaggedBufferF32, RaggedBufferI64
 from entity_env.batching.vec_obs import VecCategoricalActionMask, VecObs, VecSelectEntityActionMask
-from entity_env.errors import ActionShapeError
+from entity_env.errors import ActionShapeError, counted
 from entity_env.rows.compiled_game import CompiledGame
 from entity_env.rows.game_kernel import KernelPlan
 from entity_env.rows.jit import kernel
@@ -213,7 +213,7 @@ class FrameWriter:
             if one is not None and own.shape != (one.totals[row], 1) and len(own) + one.totals[row]:
                 raise ActionShapeError(
                     f"action {name!r} does not fit the rows: their observation was changed",
-                    expected=f"{one.totals[row]} choices",
+                    expected=counted(one.totals[row], "choice"),
                     received=f"shape {own.shape}",
                 )
 

@@ -22,6 +22,7 @@ from entity_env.errors import (
     ResetNeededError,
     SettingError,
     StateError,
+    counted,
     shorten,
 )
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
@@ -222,8 +223,8 @@ def check_saved_rows(state: object, rows: int) -> None:
     if not isinstance(state, list) or len(state) != rows:
         raise StateError(
             "the saved state does not fit",
-            expected=f"a list of {rows} rows",
-            received=f"{len(state)} rows" if isinstance(state, list) else shorten(state),
+            expected=f"a list of {counted(rows, 'row')}",
+            received=counted(len(state), "row") if isinstance(state, list) else shorten(state),
         )
 
 

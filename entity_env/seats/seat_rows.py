@@ -23,6 +23,7 @@ from entity_env.errors import (
     ObservationError,
     SeatError,
     SettingError,
+    counted,
     shorten,
 )
 from entity_env.garbage import uncollected
@@ -99,7 +100,7 @@ class SeatRows(VecEnv):
         if num_envs % len(self._seats):
             below = num_envs - num_envs % len(self._seats)
             raise SettingError(
-                f"{num_envs} rows cannot be shared by games of {len(self._seats)} seats",
+                f"{counted(num_envs, 'row')} cannot be shared by games of {len(self._seats)} seats",
                 expected=f"a multiple of {len(self._seats)}, such as {below + len(self._seats)}",
                 received=num_envs,
             )

@@ -10,7 +10,7 @@ import numpy as np
 from entity_env.actions import Action
 from entity_env.batching.step_results import is_over
 from entity_env.environment import call_environment
-from entity_env.errors import SeatError, nearest, shorten, unknown_name
+from entity_env.errors import SeatError, counted, nearest, shorten, unknown_name
 from entity_env.observation import Observation
 from entity_env.seats.multi_player import MultiPlayerEnvironment, Seat
 from entity_env.spaces import ActionName
@@ -117,11 +117,11 @@ class Table:
         if self._left:
             return SeatError(
                 f"seats {shorten(inside)} are still in the game, but neither had to act nor got "
-                f"done=True in {steps:,} steps, while other seats are out",
+                f"done=True in {counted(steps, 'step')}, while other seats are out",
                 expected=expected,
             )
         return SeatError(
-            f"no seat had to act in {steps:,} steps",
+            f"no seat had to act in {counted(steps, 'step')}",
             expected=expected,
             received=f"in the game: {shorten(inside)}",
         )

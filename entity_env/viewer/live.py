@@ -14,7 +14,7 @@ import numpy.typing as npt
 from entity_env.agent import Decision, Proposer
 from entity_env.batching.frame import Frame
 from entity_env.environment import Playable, call_environment, y_axis_of
-from entity_env.errors import ActionShapeError, SettingError, shorten
+from entity_env.errors import ActionShapeError, SettingError, counted, shorten
 from entity_env.hints import ViewerHints
 from entity_env.kinds.table import answer_forms
 from entity_env.metrics import EpisodeTracker
@@ -331,7 +331,7 @@ class LiveSource(Source):
             if not fits or not np.isfinite(values).all():
                 raise ActionShapeError(
                     f"{name} was not chosen for each actor",
-                    expected=f"{count} actors, {form.width} numbers for each",
+                    expected=f"{counted(count, 'actor')}, {counted(form.width, 'number')} for each",
                 )
             own = values.astype(form.dtype)
             chosen[name] = own if form.is_real or form.width != 1 else own[:, 0]

@@ -28,6 +28,7 @@ from entity_env.errors import (
     SettingError,
     StateError,
     TimeoutValueError,
+    counted,
     shorten,
 )
 from entity_env.rows.vec_env import LIVE, VecEnv, check_count
@@ -277,7 +278,7 @@ class AsyncEnv(VecEnv):
             there = self._games_there()
         if there < (self._batch_size if self._seats == 1 else 1):
             raise RowsError(
-                f"recv would never return: it waits for {self._batch_size} rows, "
+                f"recv would never return: it waits for {counted(self._batch_size, 'row')}, "
                 f"but only {there} are ready or running",
                 expected=f"at most {self._num_envs - self._batch_size} rows that wait for actions",
                 received=f"{len(self._asked)}: {self._asked.text()}",
@@ -309,8 +310,8 @@ class AsyncEnv(VecEnv):
         if not events and end is not None and time.monotonic() >= end:
             raise NotReadyError(
                 "the time for recv is over",
-                expected=f"{self._batch_size} rows that are ready",
-                received=f"{len(self._arrived)} rows",
+                expected=f"{counted(self._batch_size, 'row')} ready",
+                received=counted(len(self._arrived), "row"),
                 hint="call recv again; nothing is lost",
             )
         for key, _ in events:

@@ -14,7 +14,7 @@ from entity_env.arguments import named_arguments
 from entity_env.batching.ragged import ActionBuffer
 from entity_env.batching.vec_obs import VecObs
 from entity_env.environment import Environment, check_seed
-from entity_env.errors import SettingError, StateError, shorten
+from entity_env.errors import SettingError, StateError, counted, shorten
 from entity_env.rows.vec_env import LIVE, VecEnv
 from entity_env.seats.multi_player import MultiPlayerEnvironment
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
@@ -111,7 +111,7 @@ class ParallelEnv(VecEnv):
         if not isinstance(state, list):
             raise StateError(
                 "the saved state does not fit",
-                expected=f"a list of {len(self)} rows",
+                expected=f"a list of {counted(len(self), 'row')}",
                 received=shorten(state),
             )
         ends = np.cumsum([0, *self._counts])

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from entity_env.errors import NumEnvsError, SettingError
+from entity_env.errors import NumEnvsError, SettingError, counted
 from entity_env.rows.list_env import ListEnv
 from entity_env.seats.peeked import Peeked
 from entity_env.seats.seat_rows import SeatRows
@@ -72,7 +72,7 @@ def cut_rows(num_envs: int, num_processes: int, seats: int) -> list[tuple[int, i
     """
     if num_envs % seats:
         raise SettingError(
-            f"{num_envs} rows cannot be shared by games of {seats} seats",
+            f"{counted(num_envs, 'row')} cannot be shared by games of {seats} seats",
             expected=f"a multiple of {seats}, such as {num_envs + seats - num_envs % seats}",
             received=num_envs,
         )

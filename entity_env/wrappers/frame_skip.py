@@ -13,7 +13,7 @@ from entity_env.batching.frame import Frame, FrameActors
 from entity_env.batching.frame_reader import FrameReader
 from entity_env.batching.step_results import read_metrics, read_reward
 from entity_env.environment import Environment
-from entity_env.errors import SettingError
+from entity_env.errors import SettingError, counted
 from entity_env.kinds.kind import Kind
 from entity_env.kinds.table import kind_of
 from entity_env.observation import Observation
@@ -92,7 +92,7 @@ class VecFrameSkip(VecWrapper):
             raise SettingError(
                 "VecFrameSkip cannot repeat the actions of games of several players",
                 expected="rows of single environments",
-                received=f"games of {env.num_seats} seats, which act at different times",
+                received=f"games of {counted(env.num_seats, 'seat')}, which act at different times",
                 hint="play several steps for each decision in the game itself",
             )
         env.wrap_each(partial(FrameSkip, skip=self.skip))

@@ -23,6 +23,7 @@ from entity_env.errors import (
     MaskShapeError,
     ObservationError,
     VisibilityError,
+    counted,
     shorten,
 )
 from entity_env.kinds.table import kind_of
@@ -151,8 +152,8 @@ def _check_buffer(what: str, buffer: Any, wanted: Any, count: int) -> None:
     if buffer.size0() != count or buffer.size2() != wanted.size2():
         raise ObservationError(
             f"{what} has the wrong shape",
-            expected=f"({count} rows, any number, {wanted.size2()})",
-            received=f"({buffer.size0()} rows, any number, {buffer.size2()})",
+            expected=f"({counted(count, 'row')}, any number, {wanted.size2()})",
+            received=f"({counted(buffer.size0(), 'row')}, any number, {buffer.size2()})",
         )
 
 

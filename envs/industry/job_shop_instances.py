@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.errors import shorten
+from entity_env.errors import counted, shorten
 
 from ..errors import EnvConfigError
 from ..given_files import check_length, read_given, read_whole, table_lines, text_lines
@@ -95,7 +95,9 @@ class Instance:
         table = np.zeros((len(durations), most), np.int32), np.full((len(durations), most), -1)
         for job, (own, route) in enumerate(zip(durations, machines, strict=True)):
             if len(own) != len(route) or not own:
-                raise ValueError(f"job {job}: {len(own)} durations, {len(route)} machines")
+                raise ValueError(
+                    f"job {job}: {counted(len(own), 'duration')}, {counted(len(route), 'machine')}"
+                )
             if not all(0 <= t <= LONGEST for t in own):
                 raise ValueError(f"job {job}: durations {own}")
             if not all(0 <= m < num_machines for m in route):
@@ -251,7 +253,7 @@ def _read(text: str, where: str, flexible: bool = False) -> Instance:
     if not is_table and len(rows) != jobs:
         raise EnvConfigError(
             f"{where} has the wrong number of jobs",
-            expected=f"{jobs} lines after the first one",
+            expected=f"{counted(jobs, 'line')} after the first one",
             received=f"{len(rows)}",
         )
     if flexible:
@@ -277,7 +279,7 @@ def _joined(times: list[_Row], routes: list[_Row], machines: int) -> list[_Row]:
     rows = []
     for (place, durations), (here, route) in zip(times, routes, strict=True):
         check_length(place, durations, machines, f"{machines} durations")
-        check_length(here, route, machines, f"{machines} machines")
+        check_length(here, route, machines, counted(machines, "machine"))
         pairs = zip(route, durations, strict=True)
         rows.append((here, [n for machine, time in pairs for n in (machine - 1, time)]))
     return rows
@@ -374,7 +376,7 @@ def _made(
         raise EnvConfigError(
             f"{where}: no size of an instance",
             expected=f"1 to {MOST_JOBS} jobs, 1 to {MOST_MACHINES} machines",
-            received=f"{len(durations)} jobs, {machines} machines",
+            received=f"{counted(len(durations), 'job')}, {counted(machines, 'machine')}",
         )
     try:
         return Instance.of(durations, routes, machines, *best, **given)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from entity_env.drawing import Sign, add_legend
 from entity_env.drawing.canvas import Canvas
+from entity_env.errors import counted
 
 from ..board_picture import BOARD, INK, PLAYERS
 from ..errors import check_whole
@@ -49,7 +50,7 @@ def draw_routes(
     canvas = Canvas(size, size + head)
     canvas.box(0, 0, size, size + head, BOARD)
     name = f"{instance.name}: " if instance else ""
-    title = f"{name}{count} customers, driven {own['driven']:.6g}, now {own['now']:.6g}"
+    title = f"{name}{counted(count, 'customer')}, driven {own['driven']:.6g}, now {own['now']:.6g}"
     canvas.text(8, head / 2, canvas.shortened(title, 13, size - 16), 13, INK)
     at = [0] * fleet
     for vehicle, node in own["route"][: own["stops"]]:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.errors import nearest, shorten
+from entity_env.errors import counted, nearest, shorten
 
 from ..errors import EnvConfigError, check_whole
 from ..given_files import (
@@ -117,7 +117,7 @@ def _made(where: str, nodes: Sequence[_Node], name: str, capacity: Any, **given:
         raise EnvConfigError(
             f"{where}: no size of an instance",
             expected=f"a depot and 1 to {MOST_CUSTOMERS:,} customers",
-            received=f"{len(nodes)} places",
+            received=counted(len(nodes), "place"),
         )
     if capacity is None:
         raise EnvConfigError(
@@ -291,7 +291,9 @@ class _CvrpFile:
         found: dict[int, tuple[str, list[str]]] = {}
         width = 3 if "COORD" in section else 2
         for here, words in self.sections.get(section, []):
-            check_length(here, words, width, f"{width} numbers, as all lines of {section}")
+            check_length(
+                here, words, width, f"{counted(width, 'number')}, as all lines of {section}"
+            )
             number = read_whole(words[0], here, "number of a place", 1, FAR)
             if number > count or number in found:
                 raise EnvConfigError(
@@ -303,7 +305,7 @@ class _CvrpFile:
         if len(found) != count:
             raise EnvConfigError(
                 f"{self.where}: {section} has the wrong length",
-                expected=f"{count} lines",
+                expected=counted(count, "line"),
                 received=len(found),
             )
         return (found[number] for number in range(1, count + 1))
@@ -383,7 +385,7 @@ def _listed(file: _CvrpFile, count: int) -> F64:
     if len(listed) != len(rows):
         raise EnvConfigError(
             f"{file.where}: EDGE_WEIGHT_SECTION has the wrong length",
-            expected=f"{len(rows):,} distances for {count} places, {form}",
+            expected=f"{counted(len(rows), 'distance')} for {counted(count, 'place')}, {form}",
             received=f"{len(listed):,}",
         )
     ways[rows, columns] = listed

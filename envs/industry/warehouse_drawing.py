@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from entity_env.drawing import Sign, add_legend
 from entity_env.drawing.canvas import Canvas, Color
+from entity_env.errors import counted
 
 from ..board_picture import INK
 from ..errors import check_whole
@@ -54,7 +55,7 @@ def draw_warehouse(own: Mapping[str, Any], plan: FloorPlan, cell: int) -> npt.ND
     cell = check_whole("cell", cell, 8, 200)
     width, height, head = plan.width * cell, plan.height * cell, 24
     canvas = Canvas(width, height + head)
-    title = f"tick {own['tick']} of {own['ticks']}: {own['handed']} items handed over"
+    title = f"tick {own['tick']} of {own['ticks']}: {counted(own['handed'], 'item')} handed over"
     canvas.text(6, head / 2, canvas.shortened(title, 13, width - 12), 13, INK)
 
     def corner(number: int) -> tuple[float, float]:

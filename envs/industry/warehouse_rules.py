@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from entity_env.errors import counted
 from entity_env.spaces import (
     ActionName,
     ActionSpace,
@@ -99,7 +100,7 @@ def make_floor_plan(aisles: int, shelves: int, stations: int, chargers: int) -> 
         raise EnvConfigError(
             "there is no room for so many stations or chargers",
             expected=f"at most {width} along an edge of {aisles} aisles",
-            received=f"{stations} stations, {chargers} chargers",
+            received=f"{counted(stations, 'station')}, {counted(chargers, 'charger')}",
             about="stations chargers aisles",
         )
     # Row 0 holds stations, row 1 and the one below the chargers are ways across.

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.errors import nearest, shorten
+from entity_env.errors import counted, nearest, shorten
 
 from ..errors import EnvConfigError, check_whole
 from .settings import setting
@@ -103,7 +103,7 @@ class Terrain:
             raise EnvConfigError(
                 "the map has no room for newcomers",
                 expected="grass, scrub or forest where they come in, one cell at least",
-                received=f"{len(spawns)} cells",
+                received=counted(len(spawns), "cell"),
                 about="spawns tiles map",
             )
         return maps, spawns

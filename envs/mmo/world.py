@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env import VecObs
-from entity_env.errors import nearest
+from entity_env.errors import counted, nearest
 from entity_env.rows.compiled import CompiledGame, CompiledRows, Field, random_int
 from entity_env.rows.jit import called, inlined, interpreted
 from entity_env.rows.single_game import CompiledPlayers
@@ -76,7 +76,7 @@ class MmoSettings(Terrain, Spawning, Foraging, Combat, Progression, Safety, Obse
         if self.agents % self.populations:
             raise EnvConfigError(
                 "the seats do not divide into populations",
-                expected=f"agents, a multiple of {self.populations} populations",
+                expected=f"agents, a multiple of {counted(self.populations, 'population')}",
                 received=self.agents,
                 about="agents populations",
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from entity_env.errors import shorten
+from entity_env.errors import counted, shorten
 from ppo_trainer.reporting.evaluation import Evaluation
 from ppo_trainer.train import TrainResult
 
@@ -63,7 +63,7 @@ def sweep_table(runs: Sequence[SweptRun]) -> str:
     whose = (
         "agent, greedy, in fresh episodes" if evaluated else "over the last episodes of training"
     )
-    return "\n".join([f"The {len(runs)} runs of this sweep ({whose}):", *lines])
+    return "\n".join([f"The {counted(len(runs), 'run')} of this sweep ({whose}):", *lines])
 
 
 def _names(runs: Sequence[SweptRun]) -> list[str]:

@@ -31,7 +31,7 @@ from entity_env.batching.frame import Frame
 from entity_env.batching.frame_reader import FrameReader
 from entity_env.batching.ragged import ActionBuffer
 from entity_env.batching.vec_obs import batch_frames
-from entity_env.errors import EntityEnvError, ObservationError, SettingError, shorten
+from entity_env.errors import EntityEnvError, ObservationError, SettingError, counted, shorten
 from entity_env.registry import Factory
 from entity_env.wrappers.feature_filter import ObservationFilter
 from ppo_trainer.experience.acting import autocast, check_output
@@ -280,7 +280,7 @@ class RunAgent:
         if len(games) != len(frames):
             raise SettingError(
                 "the number of observations and of games differ",
-                expected=f"{len(frames)} games",
+                expected=counted(len(frames), "game"),
                 received=shorten(list(games)),
             )
         return self._act(frames, greedy, temperature, top_k, games) if frames else []

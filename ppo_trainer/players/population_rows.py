@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from entity_env import VecEnv, VecObs
 from entity_env.batching.ragged import ActionBuffer
-from entity_env.errors import SettingError
+from entity_env.errors import SettingError, counted
 from entity_env.wrappers.vec_wrapper import act_checked
 from ppo_trainer.players.game_rows import GameRows
 from ppo_trainer.players.population_agent import owners_of_seats
@@ -118,7 +118,7 @@ class SeatPopulationRows(PopulationRows):
         super().__init__(env, sides, size, seed=0)
         if self._games.seats < size:
             raise SettingError(
-                f"there are {size} populations, but only {self._games.seats} seats",
+                f"there are {size} populations, but only {counted(self._games.seats, 'seat')}",
                 expected="at least one seat for each population",
             )
         self._owner = owners_of_seats(len(env), self._games.seats, size)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env import VecObs
-from entity_env.errors import SettingError
+from entity_env.errors import SettingError, counted
 from entity_env.spaces import ActionName
 
 __all__ = ["ActorChoices", "choices_of"]
@@ -45,7 +45,9 @@ def choices_of(obs: VecObs) -> tuple[ActionName, list[ActorChoices]]:
         raise SettingError(
             "a search needs one choice at a time",
             expected="one actor of one action in each observation",
-            received=", ".join(f"{n}: {obs.action_masks[n].actors.items()} actors" for n in names),
+            received=", ".join(
+                f"{n}: {counted(obs.action_masks[n].actors.items(), 'actor')}" for n in names
+            ),
         )
     (name,) = names
     own: Any = obs.action_masks[name]

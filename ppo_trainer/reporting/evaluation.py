@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.batching.frame import RESERVED_METRICS
+from entity_env.errors import counted
 from ppo_trainer.reporting.recent_episodes import PER_EPISODE
 from ppo_trainer.reporting.shown_metrics import shown_metrics, unknown_metrics
 
@@ -145,7 +146,7 @@ def left_out(results: Sequence[Evaluation | Summary]) -> str:
     lines = []
     for player in _summaries(results):
         played, asked, cut_off = (player[name] for name in ("episodes", "asked", "cut_off"))
-        parts = [f"{played:,} of {asked:,} episodes"] if played < asked else []
+        parts = [f"{played:,} of {counted(asked, 'episode')}"] if played < asked else []
         if cut_off:
             whom = "all" if cut_off == played else f"{cut_off:,} of them"
             parts.append(f"{whom} cut off before their end")

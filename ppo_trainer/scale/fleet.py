@@ -17,6 +17,7 @@ from itertools import count
 from typing import Any, TypeAlias
 
 from entity_env import Metric, VecEnv, VecObs
+from entity_env.errors import counted
 from ppo_trainer.errors import ConfigError, TrainerError
 from ppo_trainer.experience.collect import Collected, collect
 from ppo_trainer.experience.trajectories import Trajectories
@@ -53,7 +54,10 @@ def open_gather(session: Session) -> Iterator[Gather]:
     processes = own.networks + (own.worlds if apart else 0)
     with open_ray(own, processes + session.config.selfplay.ratings) as ray:
         fleet = Fleet(session, ray)
-        say(f"{processes} processes of Ray play: {own.worlds} worlds, {own.networks} networks")
+        say(
+            f"{counted(processes, 'process')} of Ray play: {counted(own.worlds, 'world')}, "
+            f"{counted(own.networks, 'network')}"
+        )
         try:
             yield fleet.gather
         finally:

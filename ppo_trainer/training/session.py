@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from entity_env import EntityEnvError, VecEnv, VecObs
+from entity_env.errors import counted
 from ppo_trainer.algorithms.group_baseline import GroupReturns
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import UNIMPORTABLE, Game, name_in_script
@@ -460,7 +461,7 @@ def _resume(session: Session) -> tuple[Session, VecObs]:
         notes.append(
             "starting fresh episodes: its opponents cannot continue where they were"
             if not same_players
-            else f"starting fresh episodes: it was saved with {len(envs)} environments"
+            else f"starting fresh episodes: it was saved with {counted(len(envs), 'environment')}"
             if envs is not None and vec_env.has_state()
             else "starting fresh episodes: it was stopped in the middle of an update"
             if vec_env.has_state()

@@ -30,7 +30,7 @@ from entity_env import (
     VecObs,
     errors,
 )
-from entity_env.arguments import named_arguments
+from entity_env.arguments import named_arguments, named_settings
 from entity_env.wrappers import EpisodeStatistics, FrameSkip, RewardScale, TimeLimit, Validate
 
 MISSPELT = [
@@ -116,3 +116,27 @@ def test_a_dataclass_may_add_parts_to_an_observation():
     assert dataclasses.replace(Observation(reward=1.0), done=True) == Observation(
         reward=1.0, done=True
     )
+
+
+@pytest.mark.parametrize(
+    ("count", "noun", "text"),
+    [
+        (0, "row", "0 rows"),
+        (1, "row", "1 row"),
+        (1, "entity", "1 entity"),
+        (np.int64(2), "entity", "2 entities"),
+        (1000, "process", "1,000 processes"),
+        (3, "batch", "3 batches"),
+    ],
+)
+def test_nouns_agree_with_their_numbers(count, noun, text):
+    assert errors.counted(count, noun) == text
+
+
+def test_errors_name_the_settings_that_gave_an_argument():
+    typed = {"env.width": 3, "env.mines": 9, "eval.env.mines": 8, "env.depth": 1}
+    with pytest.raises(errors.SettingError) as caught, named_settings(typed):
+        raise errors.SettingError("too many mines", where="environment 3", about="mines width size")
+    assert str(caught.value) == "eval.env.mines=8 env.width=3: too many mines"
+    with pytest.raises(errors.SettingError, match=r"^environment 3: lost"), named_settings(typed):
+        raise errors.SettingError("lost", where="environment 3")

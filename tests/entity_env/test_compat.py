@@ -205,7 +205,7 @@ def test_validating_environments_say_what_is_wrong_with_an_observation():
             return observation
 
     assert ValidatingEnv(Basket()).reset().num_entities("Fruit") == 4
-    with pytest.raises(errors.IdError, match="1 entities and 2 ids"):
+    with pytest.raises(errors.IdError, match="1 entity and 2 ids"):
         ValidatingEnv(Odd()).reset()
     envs = EnvList(lambda: ValidatingEnv(Basket()), 2)
     envs.reset(envs.obs_space())

@@ -771,7 +771,7 @@ WRONG = {
     "no Field": ({"state": {**STATE, "total": 3}}, "'total'"),
     "a setting that is a field": ({"settings": {"total": 1}}, "'total'"),
     "a setting that is no number": ({"settings": {"bonus": "1"}}, "'bonus'"),
-    "rows of another width": ({"state": {**STATE, "dice": Field((3, 2))}}, "rows of 1 features"),
+    "rows of another width": ({"state": {**STATE, "dice": Field((3, 2))}}, "rows of 1 feature"),
     "a count that is a list": ({"state": {**STATE, "count": Field((2,))}}, "'count'"),
     "a metric without field": ({"metrics": {"sum": "totl"}}, "did you mean 'total'"),
     "a metric that is a list": ({"metrics": {"sum": "dice"}}, "another shape"),

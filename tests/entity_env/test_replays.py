@@ -156,7 +156,7 @@ def test_the_steps_before_a_damaged_line_can_be_played(tmp_path, capsys):
     path.write_text("".join([*lines[:10], lines[10].replace("step", "stup"), *lines[11:]]))
     with pytest.raises(RecordingError, match="plays the 4 steps before it"):
         Replay.read(path)
-    with pytest.warns(DamageWarning, match="line 11.*the 4 steps before it are read"):
+    with pytest.warns(DamageWarning, match="line 11.*read: 4 steps before it"):
         assert len(list(Replay.read(path, damaged=True).play())) == 5
     with pytest.warns(DamageWarning):
         assert main([str(path), "--damaged"]) == 0

@@ -359,7 +359,7 @@ MISTAKES = [
         "or names in the wrong order",
     ),
     (set_to(features=None), "ObservationError", "received: None"),
-    (change_features("Mine", [[[1, 2]]], 2), "ObservationError", "(1 rows, any number, 2)"),
+    (change_features("Mine", [[[1, 2]]], 2), "ObservationError", "(1 row, any number, 2)"),
     (change_features("Mine", [[[1]], []], 1), "ObservationError", "(2 rows, any number, 1)"),
     (
         lambda obs: replace(obs, features={**obs.features, "Mine": np.zeros((2, 1, 2))}),

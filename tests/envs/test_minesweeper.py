@@ -434,7 +434,7 @@ def fire(cannon, targets):
         (fire(0, [("Mine", 1)]), ActorError, "Mine"),
         (fire(0, [("Robot", 1)]), ActorError, "Robot"),
         (fire(0, [("Orbital Cannon", 1)]), ActorError, "Cannon"),
-        (fire(0, []), ActionIndexError, "1 actees"),
+        (fire(0, []), ActionIndexError, "1 actee"),
         (
             {"Fire Orbital Cannon": CategoricalAction([], np.array([]), MOVES)},
             ActionMaskError,

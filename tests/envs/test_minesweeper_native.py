@@ -526,7 +526,7 @@ def test_acting_before_reset_and_after_close_is_refused():
     with pytest.raises(errors.ResetNeededError, match=r"call reset\(\) first"):
         env.get_state()
     env.reset()
-    with pytest.raises(errors.StateError, match="1 rows"):
+    with pytest.raises(errors.StateError, match="1 row"):
         env.set_state(env.get_state()[:1])
     env.close()
     env.close()

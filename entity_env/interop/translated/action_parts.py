@@ -16,6 +16,7 @@ from entity_env.errors import (
     MaskTypeError,
     SpaceError,
     check_known,
+    counted,
     shorten,
 )
 from entity_env.interop.translated.space_parts import counts_of, named_parts, names_of
@@ -175,7 +176,8 @@ class _Numbers(ActionPart):
         endless = int((~np.isfinite(low) | ~np.isfinite(high)).sum())
         if endless:
             warnings.warn(
-                f"action {name!r}: {endless} of {len(low)} numbers have no bound on a side. They "
+                f"action {name!r}: {endless} of {counted(len(low), 'number')} have no bound on a "
+                "side. They "
                 "are sampled around 0, or 1 inside their only bound, with a learned standard "
                 "deviation that starts at 0.5, and are not clipped on that side. "
                 "gymnasium.wrappers.TransformAction can add bounds.",
@@ -266,7 +268,7 @@ class _Group(ActionPart):
 
     def _expected(self) -> str:
         keys = f"a dict with the keys {', '.join(map(repr, self._parts))}"
-        own = keys if self._is_keyed else f"a tuple of {len(self._parts)} masks"
+        own = keys if self._is_keyed else f"a tuple of {counted(len(self._parts), 'mask')}"
         return f"{own}, or {super()._expected()}"
 
 

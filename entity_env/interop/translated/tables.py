@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium import spaces
 
-from entity_env.errors import SettingError, SpaceError, nearest, shorten
+from entity_env.errors import SettingError, SpaceError, counted, nearest, shorten
 from entity_env.interop.translated.rows import Rows
 from entity_env.interop.translated.space_parts import counts_of
 from entity_env.spaces import Discrete, EntityName, Feature
@@ -46,7 +46,9 @@ class RowTable:
         """Return a copy of the features of the objects. Shape: (N, F)."""
         table = np.asarray(given)
         if table.ndim != 2 or table.shape[1] != self.width:
-            raise ValueError(f"a table of {self.width} columns has the shape {table.shape}")
+            raise ValueError(
+                f"a table of {counted(self.width, 'column')} has the shape {table.shape}"
+            )
         table = table[self.rows]
         if self.presence is not None:
             there = table[:, self.presence]
@@ -91,8 +93,8 @@ def table_of(
         names = columns
     if names is not None and len(names) != width:
         raise SettingError(
-            f"the rows of entity type {entity!r} have {width} columns",
-            expected=f"features with {width} names, that of the presence column included",
+            f"the rows of entity type {entity!r} have {counted(width, 'column')}",
+            expected=f"features with {counted(width, 'name')}, with that of the presence column",
             received=shorten(names),
         )
     presence = _column(asked.presence, entity, names, width)
