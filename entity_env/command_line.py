@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import ast
+import contextlib
 import functools
 import importlib.metadata
+import os
 import platform
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +22,7 @@ from entity_env.registry import alone, check_settings, resolve, seated
 from entity_env.seats.multi_player import MultiPlayerEnvironment
 
 __all__ = [
+    "INTERRUPTED",
     "environment_from_words",
     "environment_parser",
     "game_from_words",
@@ -28,6 +31,9 @@ __all__ = [
     "run_program",
     "version_text",
 ]
+
+INTERRUPTED = 130
+"""Exit status of a program that Ctrl-C ended."""
 
 T = TypeVar("T", bound=Environment | MultiPlayerEnvironment)
 
@@ -47,16 +53,56 @@ def environment_parser(program: str, description: str) -> argparse.ArgumentParse
     return parser
 
 
-def run_program(program: Callable[[], None]) -> int:
-    """Run a program and return its exit status; print errors of this package."""
+def run_program(
+    program: Callable[[], None], mistakes: tuple[type[Exception], ...] = (EntityEnvError,)
+) -> int:
+    """Run a command and return its exit status; print a mistake of the user on stderr.
+
+    The status is 0, 1 after a mistake or if nobody reads the output, or ``INTERRUPTED``. Status 2
+    stays with flags that the parser of a command does not know.
+
+    Args:
+        program: The command.
+        mistakes: Classes of the errors about mistakes of the user.
+    """
+    _open_standard_streams()
     try:
         program()
-    except EntityEnvError as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+    except mistakes as error:
+        _complain(f"{type(error).__name__}: {error}")
         return 1
+    except KeyboardInterrupt:
+        _complain("stopped")
+        return INTERRUPTED
     except BrokenPipeError:  # the reader of the output, such as head, has ended
-        sys.stderr.close()
+        return 1
+    finally:
+        _drop_unread()
     return 0
+
+
+def _complain(text: str) -> None:
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # a closed terminal
+        print(text, file=sys.stderr, flush=True)
+
+
+def _drop_unread() -> None:
+    """Drop output that nobody reads, so that Python reports no error when it ends."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError, AttributeError):
+            with contextlib.suppress(OSError, ValueError, AttributeError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _open_standard_streams() -> None:
+    """Open closed standard streams, so that no other file gets their descriptors and output."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number
 
 
 def version_text() -> str:
@@ -100,7 +146,7 @@ def game_from_words(
 def _with_settings(factory: Callable[..., T], words: Sequence[str]) -> Callable[[], T]:
     settings = dict(map(parse_setting, words))
     with named_settings(settings):
-        check_settings(factory, settings)  # type: ignore[arg-type]
+        check_settings(factory, settings)
     return functools.partial(_made, factory, settings)
 
 

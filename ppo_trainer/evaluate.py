@@ -107,8 +107,7 @@ def _play(
         )
     own = loaded.net, loaded.game, loaded.config, episodes
     if not against:
-        if not loaded.game.is_native:  # scripts of compiled games play rows
-            rehearse_script(loaded.config.eval.scripted, loaded.game)
+        rehearse_script(loaded.config.eval.scripted, loaded.game)
     elif loaded.game.has_seats:
         rehearse_opponents("against", against, loaded.game)
     if against:

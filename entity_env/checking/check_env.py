@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import copy
 import inspect
-import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -303,8 +302,4 @@ def main(arguments: list[str] | None = None) -> int:
         for note in checked.notes:
             print(f"note: {note}")
 
-    try:
-        return run_program(check)
-    except KeyboardInterrupt:
-        print("stopped", file=sys.stderr)
-        return 130
+    return run_program(check)

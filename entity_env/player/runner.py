@@ -110,7 +110,7 @@ def play_in_terminal(
         try:
             game.introduce(seed, agent if isinstance(agent, str) else type(agent).__name__)
             game.play(1 if auto and episodes is None else episodes)
-        except (QuitError, KeyboardInterrupt):
+        except QuitError:
             print("\nThank you for playing.")
 
 

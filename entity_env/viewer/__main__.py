@@ -10,7 +10,6 @@ python -m entity_env.viewer runs/minesweeper
 from __future__ import annotations
 
 import argparse
-import contextlib
 import sys
 import threading
 import webbrowser
@@ -73,8 +72,7 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"{viewer.address}\nCtrl-C ends it", flush=True)
             if not given.no_browser:
                 webbrowser.open(viewer.address)
-            with contextlib.suppress(KeyboardInterrupt):
-                threading.Event().wait()
+            threading.Event().wait()
 
     return run_program(view)
 

@@ -1,10 +1,8 @@
-"""Parts of all commands: errors as text without a traceback, and exit codes."""
+"""Common parts of the commands of this package."""
 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import os
 import shlex
 import shutil
 import sys
@@ -12,14 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from entity_env import EntityEnvError
-from entity_env.command_line import version_text
-from ppo_trainer.machine.screen import complain
+from entity_env.command_line import INTERRUPTED, run_program, version_text
 from ragged_net import RaggedNetError
 
 __all__ = ["INTERRUPTED", "command_parser", "python_command", "run_main"]
-
-INTERRUPTED = 130
-"""Exit code of a program that Ctrl-C ended."""
 
 
 def python_command() -> str:
@@ -59,39 +53,6 @@ def command_parser(
 
 
 def run_main(main: Callable[[], None]) -> None:
-    """Run a command; report a mistake of the user on stderr, with exit code 1.
-
-    Exit code 2 stays with flags that the parser of a command does not know.
-    """
-    _open_standard_streams()
-    try:
-        main()
-    except (EntityEnvError, RaggedNetError) as error:
-        complain(f"{type(error).__name__}: {error}")
-        sys.exit(1)
-    except KeyboardInterrupt:
-        complain("stopped")
-        sys.exit(INTERRUPTED)
-    except BrokenPipeError:  # the reader of the output, such as head, has ended
-        sys.exit(1)
-    finally:
-        _drop_unread()
-
-
-def _drop_unread() -> None:
-    """Drop output that nobody reads, so that Python reports no error when it ends."""
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except (OSError, ValueError, AttributeError):
-            with contextlib.suppress(OSError, ValueError, AttributeError):
-                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-
-
-def _open_standard_streams() -> None:
-    """Open closed standard streams, so that no other file gets their descriptors and output."""
-    for number in range(3):
-        try:
-            os.fstat(number)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number
+    """Run a command, and exit with the status of ``run_program`` if it is not 0."""
+    if status := run_program(main, (EntityEnvError, RaggedNetError)):
+        sys.exit(status)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 
 from entity_env import Observation
-from entity_env.agent import RandomAgent
+from entity_env.actions import Action
+from entity_env.agent import Policy, RandomAgent
 from entity_env.environment import begin_episode, seed_environment
-from entity_env.errors import shorten
-from entity_env.player.scripted_agent import is_script, load_script
+from entity_env.errors import SettingError, shorten
+from entity_env.player.scripted_agent import ScriptedAgent, is_script, load_script
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import Game
 from ppo_trainer.errors import ConfigError
@@ -54,7 +55,9 @@ def rehearse_script(scripted: str | None, game: Game) -> None:
         return
     script = load_script(scripted, "eval.scripted", ConfigError)
     whole = replace(game, shown=None, replays=None)
-    _play_step("eval.scripted", f"the script {scripted!r}", whole, script)
+    # It plays compiled games in rows, and their single games are slow.
+    play = _play_row if whole.is_compiled else _play_alone
+    play(whole, _Rehearsed(scripted, script))
 
 
 def rehearse_opponents(setting: str, names: Sequence[str], game: Game) -> None:
@@ -87,24 +90,52 @@ def _play_rows(config: TrainConfig, game: Game) -> None:
         raise _failed("eval.env", f"the environment with {config.eval.env}", error) from error
 
 
-def _play_step(
-    setting: str, what: str, create_env: Callable[[], Any], script: Callable[[Observation], Any]
-) -> None:
-    """Play the first step of an episode with a script."""
-    with contextlib.closing(create_env()) as env:
+class _Rehearsed:
+    """A script that keeps the observation for an example of actions in its error."""
+
+    def __init__(self, name: str, script: Policy) -> None:
+        self._name, self._script = name, script
+        self._seen: Observation | None = None
+
+    def __call__(self, observation: Observation) -> Mapping[str, Action]:
+        self._seen = observation
+        actions = self._script(observation)
+        if not isinstance(actions, Mapping):
+            raise TypeError(f"it returned {shorten(actions)}, which is not a dict of actions")
+        return actions
+
+    def failed(self, chance: RandomAgent, error: BaseException) -> ConfigError:
+        """Return the error for the exception of the step."""
+        example = None if self._seen is None else _written(chance.act(self._seen))
+        return _failed("eval.scripted", f"the script {self._name!r}", error, example)
+
+
+def _play_alone(game: Game, script: _Rehearsed) -> None:
+    """Play the first step of a single game with a script."""
+    with contextlib.closing(game()) as env:
         seed_environment(env, 0)
         observation = begin_episode(env.reset)
-        example = RandomAgent(env.obs_space(), env.action_space(), seed=0).act(observation)
         try:
-            actions = script(observation)
-            if not isinstance(actions, Mapping):
-                raise TypeError(f"it returned {shorten(actions)}, which is not a dict of actions")
-            env.act(actions)
+            env.act(script(observation))
         except Exception as error:  # scripts and environments may raise anything
-            raise _failed(setting, what, error, _written(example)) from error
+            chance = RandomAgent(env.obs_space(), env.action_space(), seed=0)
+            raise script.failed(chance, error) from error
 
 
-def _failed(setting: str, what: str, error: Exception, written: str | None = None) -> ConfigError:
+def _play_row(game: Game, script: _Rehearsed) -> None:
+    """Play the first step of a row with a script."""
+    with game.rows(1, seed=0) as rows:
+        spaces, obs = (rows.obs_space(), rows.action_space()), rows.reset()
+        try:
+            rows.act(ScriptedAgent(script, *spaces).act_rows(obs))
+        except Exception as error:  # a script may raise anything
+            own = error.__cause__ if isinstance(error, SettingError) else None  # that of the script
+            raise script.failed(RandomAgent(*spaces, seed=0), own or error) from error
+
+
+def _failed(
+    setting: str, what: str, error: BaseException, written: str | None = None
+) -> ConfigError:
     return ConfigError(
         f"{setting}: {what} failed in its first step: {type(error).__name__}: {error}",
         expected=None if written is None else f"actions such as {written}",

@@ -373,15 +373,6 @@ def test_the_end_of_the_input_and_q_are_polite(typed, capsys, lines):
     assert not Zoo.made[-1].received
 
 
-def test_ctrl_c_is_polite(monkeypatch, capsys):
-    def interrupted(prompt):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("builtins.input", interrupted)
-    play_in_terminal(Zoo, seed=0)
-    assert capsys.readouterr().out.endswith("Thank you for playing.\n")
-
-
 @pytest.mark.parametrize(("answers", "episodes"), [(["n"], 1), (["", "No"], 2), (["y", "Y"], 3)])
 def test_another_episode_is_offered(typed, capsys, answers, episodes):
     typed(*[line for answer in answers for line in (".", answer)], ".")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ppo_trainer import recipe, train
-from ppo_trainer.environments import make_factory
+from ppo_trainer.environments import Game, make_factory
 from ppo_trainer.errors import ConfigError
-from ppo_trainer.play.rehearsal import rehearse
+from ppo_trainer.play.rehearsal import rehearse, rehearse_script
 
 SCRIPTS = """
 
@@ -54,3 +54,17 @@ def test_a_crowded_world_is_played_in_rows():
     # Of 128 seats that play at random some eight are taken, so that most of them never act.
     config = recipe("mmo")
     rehearse(config, make_factory(config))
+
+
+def test_scripts_of_compiled_games_are_rehearsed_in_a_row(scripts, monkeypatch):
+    def alone(game):
+        raise AssertionError("the single game is slow")
+
+    monkeypatch.setattr(Game, "__call__", alone)
+    game = make_factory(recipe("job_shop"))
+    rehearse_script("ragged_envs.industry.job_shop_scripts.flow_due_date", game)
+    with pytest.raises(ConfigError, match=r"first step: KeyError: 'north'") as caught:
+        rehearse_script("rehearsed.is_lost", game)
+    assert "SelectEntityAction(actors=" in str(caught.value)
+    with pytest.raises(ConfigError, match="a dict of actions"):
+        rehearse_script("rehearsed.says_nothing", game)

@@ -334,7 +334,7 @@ def _leaf(space: spaces.Space[Any], path: Path, name: str, base: str = "") -> _L
     if picture or size > MOST_NUMBERS:
         rows = f'entities={{"Row": Rows(part="{base + name}")}} makes an entity of each row, '
         raise SpaceError(
-            f"observation {name!r} is a Box of {counted(size, 'number')}" + ", a picture" * picture,
+            f"observation {name!r} is a Box of {size} numbers" + ", a picture" * picture,
             expected=f"at most {MOST_NUMBERS}, and not a picture",
             received=shorten(space),
             hint=(rows if is_table(space) and not picture else "")
