@@ -98,7 +98,7 @@ FILMS = {
     "rock_paper_scissors": ONE_STEP,
     "snake_arena": Film(settings={"players": 4}, pictures=50, pause=200),
     "tic_tac_toe": Film(episodes=2, pause=900),
-    "tower_defence": Film(trained=25_000, pause=300),
+    "tower_defence": Film(trained=21_500, pause=300),
     "treasure_hunt": Film(pictures=50, pause=200),
     "vehicle_routing": Film(pause=400),
     "warehouse": Film(every=2, pause=150),

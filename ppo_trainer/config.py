@@ -82,7 +82,7 @@ class UpdateConfig:
     """The gradient steps of an update. PPO and imitation share these settings.
 
     Args:
-        epochs: Number of passes over a rollout.
+        epochs: Number of passes over a rollout, or over the recorded games.
         minibatch_size: Number of frames for each gradient step. With a memory it is approximate,
             because the sequence of a row within one rollout and one episode stays whole.
         microbatch_size: Number of frames that go through the network at once; 0 for the whole
