@@ -6,6 +6,7 @@ the run has one, and random play. Progress goes to stderr.
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import sys
@@ -128,6 +129,37 @@ def _facts(loaded: LoadedRun, episodes: int, results: list[Evaluation]) -> dict[
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line."""
+    options = _parser().parse_intermixed_args(arguments)
+    # Keep what an environment prints out of the JSON results.
+    with contextlib.redirect_stdout(sys.stderr) if options.json else contextlib.nullcontext():
+        loaded, results = _played(options)
+    if options.json:
+        deliver(json.dumps(_facts(loaded, options.episodes, results), indent=1))
+    else:
+        text = table(results, loaded.config.shown_metrics)
+        if missing := left_out(results):
+            text += f"\nleft out, because --seconds {options.seconds:g} have passed:\n{missing}"
+        deliver(text)
+    played = any(result.player == SCRIPTED for result in results)
+    if options.scripted is not None and not (played or options.against):
+        sys.exit(1)  # the script has failed in a later step
+
+
+def _played(options: argparse.Namespace) -> tuple[LoadedRun, list[Evaluation]]:
+    """Return the run that the command line names, and the evaluations of its players."""
+    changes = env_changes(options.settings) | _changes(
+        options.seed, options.scripted, options.greedy, options.seconds
+    )
+    if options.metric:
+        changes["shown_metrics"] = options.metric
+    run = options.run or newest_run()
+    loaded = load_policy(run, trust=options.trust, scripted=True, changes=changes)
+    loaded = loaded.writing_replays(options.replays)
+    how = options.greedy, options.against, options.search, options.temperature
+    return loaded, _play(loaded, options.episodes, *how)
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = command_parser("evaluate", __doc__)
     parser.add_argument("run", nargs="?", help="run folder (default: newest run in runs/)")
     parser.add_argument(
@@ -182,35 +214,7 @@ def main(arguments: list[str] | None = None) -> None:
     )
     parser.add_argument("--seconds", type=float, default=0.0, help="stop after so many seconds")
     parser.add_argument("--json", action="store_true", help="print the results as JSON on stdout")
-    options = parser.parse_intermixed_args(arguments)
-    # Keep what an environment prints out of the JSON results.
-    with contextlib.redirect_stdout(sys.stderr) if options.json else contextlib.nullcontext():
-        changes = env_changes(options.settings) | _changes(
-            options.seed, options.scripted, options.greedy, options.seconds
-        )
-        if options.metric:
-            changes["shown_metrics"] = options.metric
-        run = options.run or newest_run()
-        loaded = load_policy(run, trust=options.trust, scripted=True, changes=changes)
-        loaded = loaded.writing_replays(options.replays)
-        results = _play(
-            loaded,
-            options.episodes,
-            options.greedy,
-            options.against,
-            options.search,
-            options.temperature,
-        )
-    if options.json:
-        deliver(json.dumps(_facts(loaded, options.episodes, results), indent=1))
-    else:
-        text = table(results, loaded.config.shown_metrics)
-        if missing := left_out(results):
-            text += f"\nleft out, because --seconds {options.seconds:g} have passed:\n{missing}"
-        deliver(text)
-    played = any(result.player == SCRIPTED for result in results)
-    if options.scripted is not None and not (played or options.against):
-        sys.exit(1)  # the script has failed in a later step
+    return parser
 
 
 if __name__ == "__main__":

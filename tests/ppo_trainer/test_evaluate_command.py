@@ -46,6 +46,12 @@ def says_nothing(observation):
     return None
 
 
+def leaves_in_its_second_step(observation):
+    if observation.features["Robot"][0][0]:
+        raise KeyError("south")
+    return go_left(observation)
+
+
 SCRIPT = f"{__name__}.go_left"
 
 
@@ -112,6 +118,17 @@ def test_a_script_of_ones_own_plays_beside_the_agent(run, capsys):
     script = facts["players"][2]
     assert script["player"] == "scripted player"
     assert script["episodic_reward"]["mean"] == 6.0  # 1 + 2 + 3
+
+
+def test_a_script_that_fails_later_is_left_out_and_the_exit_code_says_so(run, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main([str(run), "--scripted", f"{__name__}.leaves_in_its_second_step", "--episodes", "2"])
+    assert caught.value.code == 1
+    said = capsys.readouterr()
+    assert "KeyError: 'south'" in said.err
+    assert "left out: the scripted player eval.scripted=" in said.err
+    assert "agent, greedy" in said.out
+    assert "scripted player" not in said.out
 
 
 @pytest.mark.parametrize(

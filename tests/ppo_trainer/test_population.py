@@ -149,6 +149,8 @@ def test_each_policy_can_be_loaded_evaluated_watched_and_rated(tmp_path, capsys)
     assert (result.player, result.episodes) == ("against run_1", 4)
     watch(f"{run}:1", episodes=1, against=str(run))
     assert "the learner" in capsys.readouterr().out
+    watch(run, episodes=1, against="random")  # the first policy at the first seat
+    assert "the learner" in capsys.readouterr().out
     league = play_league(load_policy(run), [str(run), f"{run}:1"], games=2)
     assert league.players == ("run", "run_1")
     last = metrics(run)[-1]
