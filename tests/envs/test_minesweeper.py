@@ -424,7 +424,7 @@ def fire(cannon, targets):
         (move_all([("Robot", 0)], [5]), ActionIndexError, "0 to 4"),
         (move_all([("Robot", 0)], [-1]), ActionIndexError, "0 to 4"),
         (move_all([("Robot", 0)], [1.5]), ActionIndexError, "0 to 4"),
-        (move_all([("Robot", 0)], [0, 0]), ActionIndexError, "1 indices"),
+        (move_all([("Robot", 0)], [0, 0]), ActionIndexError, "expected: 1 number"),
         (move_all([("Robot", 1)], [0]), ActorError, "Robot"),
         (move_all([("Mine", 0)], [0]), ActorError, "Mine"),
         (move_all([None], [0]), ActorError, "None"),
