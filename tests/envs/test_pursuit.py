@@ -175,7 +175,7 @@ def test_bad_moves_and_settings():
     for bad, words in (
         ({"hunters": 0}, "hunters"),
         ({"sight": 0}, "sight"),
-        ({"walls": 40}, "too much"),
+        ({"walls": 40}, "are too many here"),
     ):
         with pytest.raises(EnvConfigError, match=words):
             Pursuit(**bad)

@@ -100,7 +100,7 @@ def test_action_classes_and_widths(net, batch):
 
 @pytest.mark.parametrize("index", [-1, 4])
 def test_indices_outside_of_their_frame(net, batch, index):
-    with pytest.raises(RowIndexError, match=f"index {index} in frame 1 of 4 entities"):
+    with pytest.raises(RowIndexError, match=f"index {index} in frame 1"):
         net(with_action(batch, Move=movers([2], [1, index])))
     fire = SelectActors(ragged([[3], [3]]), ragged([[0], [index]]))
     with pytest.raises(RowIndexError, match="the actees of action 'Fire'"):

@@ -77,7 +77,7 @@ def test_a_network_that_grows_keeps_them():
 
 @pytest.mark.parametrize("waves", [-1, 1.5, 17])
 def test_numbers_of_waves_that_there_are_not(waves):
-    with pytest.raises(NetConfigError, match=r"NetConfig\.waves"):
+    with pytest.raises(NetConfigError, match="NetConfig: waves is out of range"):
         NetConfig(waves=waves)
 
 
