@@ -496,12 +496,6 @@ def _check_memory(config: TrainConfig) -> None:
             expected="none: the value network reads the memory of the policy's network",
             received=config.value_net.memory,
         )
-    if config.ppo.clone_kl and config.net.memory != "none":
-        raise ConfigError(
-            "ppo.clone_kl is not supported for a network with a memory",
-            expected="net.memory=none, or ppo.clone_kl=0",
-            received=f"net.memory={config.net.memory}",
-        )
 
 
 def _check_what_others_need(config: TrainConfig) -> None:

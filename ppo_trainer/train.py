@@ -256,8 +256,9 @@ def train_once(
     """Collect from ``obs`` on, and update the networks; return the next observation and metrics."""
     config, state, players = session.config, session.state, session.players
     progress = state.steps / config.total_timesteps
-    clone = state.clone if clone_weight(config.ppo, progress) else None
-    algorithm = make_algorithm(config, state.groups, clone)
+    if not clone_weight(config.ppo, progress):
+        state.clone = None  # its memory of the rows ends; a longer run begins it again
+    algorithm = make_algorithm(config, state.groups, state.clone)
     if players is not None:
         players.before_update(progress)
     collected = gather(session, obs, clock)

@@ -7,20 +7,38 @@ arXiv:2206.11795).
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from ppo_trainer.algorithms.algorithm import Scale
 from ppo_trainer.algorithms.schedule import scheduled
 from ppo_trainer.config import PPOConfig
-from ppo_trainer.experience.acting import MOST_FRAMES
 from ppo_trainer.experience.rollout import Rollout
-from ppo_trainer.experience.stored_choices import evaluated
+from ppo_trainer.experience.row_memory import RowMemory
+from ppo_trainer.experience.sequences import Sequences
+from ppo_trainer.experience.stored_choices import evaluations
+from ppo_trainer.experience.trajectories import Trajectories
 from ragged_net import NetOutput, RaggedNet
+from ragged_net.ragged import FrameNumbers
+from ragged_net.transfer import send
 
-__all__ = ["clone_divergence", "clone_weight", "with_clone"]
+__all__ = ["Clone", "clone_divergence", "clone_weight", "with_clone"]
+
+
+@dataclass(frozen=True)
+class Clone:
+    """The network that a run begins with.
+
+    Args:
+        net: The network, which does not change.
+        memory: Its memory of the frames so far in each row.
+    """
+
+    net: RaggedNet
+    memory: RowMemory
 
 
 def clone_weight(config: PPOConfig, progress: float) -> float:
@@ -31,14 +49,42 @@ def clone_weight(config: PPOConfig, progress: float) -> float:
 
 
 @torch.no_grad()
-def with_clone(rollout: Rollout, clone: RaggedNet) -> Rollout:
-    """Return the rollout with the log-probabilities that ``clone`` gives to its choices."""
-    parts = [evaluated(clone, part).actions for part in rollout.parts(MOST_FRAMES)]
-    log_probs = {
-        name: own.with_values(torch.cat([part[name].log_prob for part in parts]))
-        for name, own in rollout.log_probs.items()
-    }
-    return replace(rollout, clone_log_probs=log_probs)
+def with_clone(rollout: Rollout, trajectories: Trajectories, clone: Clone) -> Rollout:
+    """Return the rollout with the log-probabilities that the clone gives to its choices.
+
+    Args:
+        rollout: The frames and choices of ``trajectories``.
+        trajectories: The decisions that follow those of the last call.
+        clone: The clone, whose memory follows all rows to their last decisions.
+    """
+    memory, seen = clone.memory, replace(rollout, sequences=None)
+    if memory.states is not None:
+        seen = replace(seen, sequences=Sequences.from_rows(trajectories, memory.states))
+    log_probs = {name: torch.empty_like(own.values) for name, own in rollout.log_probs.items()}
+    states = []
+    for frames, output in evaluations(clone.net, seen, torch.arange(len(rollout))):
+        there = FrameNumbers.of(frames, rollout.values.device)
+        for name, own in rollout.log_probs.items():
+            log_probs[name][own.select_with_rows(there)[1]] = output.actions[name].log_prob
+        states.append(output.memory)
+    if seen.sequences is not None:
+        _follow(memory, trajectories, seen.sequences, torch.cat(states))
+    cloned = {name: own.with_values(log_probs[name]) for name, own in rollout.log_probs.items()}
+    return replace(rollout, clone_log_probs=cloned)
+
+
+def _follow(
+    memory: RowMemory, trajectories: Trajectories, sequences: Sequences, states: Tensor
+) -> None:
+    """Store the states (S, W) after the last sequence of each row, or 0 if its episode ended."""
+    frames = sequences.frames
+    last = frames.values[frames.host_offsets[1:] - 1].numpy()
+    newest = np.flatnonzero(np.diff(trajectories.decisions.rows[last], append=-1))
+    rows = trajectories.decisions.rows[last[newest]]
+    memory.keep(rows, states.index_select(0, send(torch.from_numpy(newest), states.device)))
+    ended = np.zeros(len(trajectories.next_values), np.bool_)
+    ended[rows] = trajectories.ends[last[newest]]
+    memory.cut(ended)
 
 
 def clone_divergence(output: NetOutput, part: Rollout, scale: Scale, config: PPOConfig) -> Tensor:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ppo_trainer.algorithms.advantage import estimate
 from ppo_trainer.algorithms.algorithm import Scale
-from ppo_trainer.algorithms.clone import clone_divergence, clone_weight, with_clone
+from ppo_trainer.algorithms.clone import Clone, clone_divergence, clone_weight, with_clone
 from ppo_trainer.algorithms.group_baseline import GroupReturns
 from ppo_trainer.algorithms.losses import minibatch_scale, normalized, ppo_losses
 from ppo_trainer.algorithms.schedule import scheduled
@@ -33,12 +33,12 @@ class PPO:
 
     config: PPOConfig
     groups: GroupReturns | None = None
-    clone: RaggedNet | None = None
+    clone: Clone | None = None
 
     def estimate(self, trajectories: Trajectories, net: RaggedNet) -> Rollout:
         """Return the decisions with advantages and returns by the values of the time of acting."""
         rollout = estimate(trajectories, self.config, self.groups)
-        return rollout if self.clone is None else with_clone(rollout, self.clone)
+        return rollout if self.clone is None else with_clone(rollout, trajectories, self.clone)
 
     def coefficients(self, progress: float) -> dict[str, float]:
         """Return the coefficient of each term, 0 for terms that are only logged."""

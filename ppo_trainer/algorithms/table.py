@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from ppo_trainer.algorithms.algorithm import Algorithm
+from ppo_trainer.algorithms.clone import Clone
 from ppo_trainer.algorithms.group_baseline import GroupReturns
 from ppo_trainer.algorithms.ppo import PPO
 from ppo_trainer.algorithms.vtrace import VTrace
 from ppo_trainer.config import TrainConfig
-from ragged_net import RaggedNet
 
 __all__ = ["ALGORITHMS", "make_algorithm"]
 
@@ -22,7 +22,7 @@ ALGORITHMS: dict[str, Callable[[TrainConfig, GroupReturns | None], Algorithm]] =
 
 
 def make_algorithm(
-    config: TrainConfig, groups: GroupReturns | None = None, clone: RaggedNet | None = None
+    config: TrainConfig, groups: GroupReturns | None = None, clone: Clone | None = None
 ) -> Algorithm:
     """Return the algorithm that the settings name.
 

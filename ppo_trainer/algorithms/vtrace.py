@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
 
 from ppo_trainer.algorithms.advantage import estimate
 from ppo_trainer.algorithms.ppo import PPO
 from ppo_trainer.config import VTraceConfig
-from ppo_trainer.experience.acting import MOST_FRAMES
 from ppo_trainer.experience.rollout import Rollout
-from ppo_trainer.experience.stored_choices import evaluated
+from ppo_trainer.experience.stored_choices import evaluations
 from ppo_trainer.experience.trajectories import Trajectories
-from ragged_net import NetOutput, RaggedNet
+from ragged_net import RaggedNet
 from ragged_net.ragged import FrameNumbers
 
 __all__ = ["VTrace"]
@@ -74,7 +71,7 @@ class VTrace(PPO):
         log_probs = {name: own.values.clone() for name, own in rollout.log_probs.items()}
         log_ratios = torch.zeros(len(rollout), dtype=torch.float64)
         is_stale = torch.from_numpy(stale)
-        for frames, output in _evaluations(net, rollout, is_stale):
+        for frames, output in evaluations(net, rollout, is_stale.nonzero().squeeze(1)):
             counted = is_stale[frames]
             kept = frames[counted].to(values.device)
             values[kept] = output.value.float()[counted.to(values.device)]
@@ -88,19 +85,3 @@ class VTrace(PPO):
                 log_ratios.index_add_(0, frames[frame_of.cpu()], moved)
         logs = {name: rollout.log_probs[name].with_values(own) for name, own in log_probs.items()}
         return replace(rollout, values=values, log_probs=logs), log_ratios.numpy()
-
-
-def _evaluations(
-    net: RaggedNet, rollout: Rollout, is_stale: Tensor
-) -> Iterator[tuple[Tensor, NetOutput]]:
-    """Yield frame numbers, which include all stale frames, and the network's output for them."""
-    if rollout.sequences is None:
-        for numbers in torch.split(is_stale.nonzero().squeeze(1), MOST_FRAMES):
-            yield numbers, evaluated(net, rollout.select(numbers))
-        return
-    # The state of a memory depends on the frames before.
-    order, first = rollout.sequences.frames.values, 0
-    whole = rollout.part(torch.arange(len(rollout.sequences)))
-    for part in whole.parts(MOST_FRAMES):
-        yield order[first : first + len(part)], evaluated(net, part)
-        first += len(part)

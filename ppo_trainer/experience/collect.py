@@ -205,7 +205,7 @@ def _decide(
         actions = to_actions(output)
     with clock("batch"):
         own.buffer.decide(obs.rows, batch, output, state)
-        own.memory.keep(obs.rows, output)
+        own.memory.keep(obs.rows, output.memory)
     return actions
 
 

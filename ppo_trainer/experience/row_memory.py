@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from ragged_net import NetOutput, RaggedNet
+from ragged_net import RaggedNet
 from ragged_net.transfer import send
 
 __all__ = ["RowMemory"]
@@ -45,15 +45,15 @@ class RowMemory:
             return self.states
         return self.states.index_select(0, send(torch.from_numpy(rows), self.states.device))
 
-    def keep(self, rows: npt.NDArray[np.int64], output: NetOutput) -> None:
+    def keep(self, rows: npt.NDArray[np.int64], states: Tensor | None) -> None:
         """Store the states of these rows, in ascending order, after they have acted."""
-        if self.states is None or output.memory is None:
+        if self.states is None or states is None:
             return
         if len(rows) == len(self.states):
-            self.states = output.memory
+            self.states = states
         else:
             places = send(torch.from_numpy(rows), self.states.device)
-            self.states = self.states.index_copy(0, places, output.memory)
+            self.states = self.states.index_copy(0, places, states)
 
     def cut(self, done: npt.NDArray[np.bool_]) -> None:
         """Set the states of the rows that are ``done`` (R,) to 0."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -46,18 +47,28 @@ class Sequences:
         an earlier rollout, because the present network would not compute the state that followed
         it.
         """
-        decisions, ends = trajectories.decisions, trajectories.ends
+        decisions = trajectories.decisions
         if decisions.memory is None:
             return None
-        order = np.argsort(decisions.rows, kind="stable")
-        rows = decisions.rows[order]
-        begins = np.ones(len(order), np.bool_)
-        begins[1:] = (rows[1:] != rows[:-1]) | (ends | (decisions.staleness > 0))[order][:-1]
-        starts = np.flatnonzero(begins)
-        lengths = np.diff(starts, append=len(order))
-        first = send(torch.from_numpy(order[starts]), decisions.memory.device)
-        frames = RaggedTensor.from_lengths(torch.from_numpy(order), torch.from_numpy(lengths))
+        frames = _runs(decisions.rows, trajectories.ends | (decisions.staleness > 0))
+        first = send(frames.values[frames.offsets[:-1]], decisions.memory.device)
         return cls(frames, decisions.memory.index_select(0, first))
+
+    @classmethod
+    def from_rows(cls, trajectories: Trajectories, states: Tensor) -> Sequences:
+        """Return the sequences for another network, which has not changed since the last rollout.
+
+        Args:
+            trajectories: K decisions.
+            states: State of each row before its first decision. Shape: (R, W).
+        """
+        rows = trajectories.decisions.rows
+        frames = _runs(rows, trajectories.ends)
+        row_of = rows[frames.values[frames.offsets[:-1]].numpy()]
+        goes_on = np.diff(row_of, prepend=-1) != 0
+        first = states.index_select(0, send(torch.from_numpy(row_of), states.device))
+        begins = send(torch.from_numpy(~goes_on), states.device)
+        return cls(frames, first.masked_fill(begins[:, None], 0.0))
 
     def select(self, numbers: Tensor) -> Sequences:
         """Return the sequences of these ``numbers`` (S',) int64, on the CPU."""
@@ -86,3 +97,17 @@ class Sequences:
                 begin, frames = number, 0
             frames += length
         yield torch.arange(begin, len(self))
+
+
+def _runs(rows: npt.NDArray[np.int64], cuts: npt.NDArray[np.bool_]) -> RaggedTensor:
+    """Return the numbers of the decisions of each row, in order of time, cut after ``cuts``.
+
+    Args:
+        rows: Row of each decision. Shape: (K,).
+        cuts: True if a sequence ends with the decision. Shape: (K,).
+    """
+    order = np.argsort(rows, kind="stable")
+    begins = np.ones(len(order), np.bool_)
+    begins[1:] = (np.diff(rows[order]) != 0) | cuts[order][:-1]
+    lengths = np.diff(np.flatnonzero(begins), append=len(order))
+    return RaggedTensor.from_lengths(torch.from_numpy(order), torch.from_numpy(lengths))

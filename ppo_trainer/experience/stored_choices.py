@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from ppo_trainer.experience.acting import MOST_FRAMES
 from ppo_trainer.experience.rollout import Rollout
 from ppo_trainer.experience.tensors import values_of
 from ragged_net import NetOutput, RaggedNet
 
-__all__ = ["evaluated"]
+__all__ = ["evaluated", "evaluations"]
 
 
 def evaluated(
@@ -26,3 +32,25 @@ def evaluated(
             trusted=trusted,
         )
     return output
+
+
+def evaluations(
+    net: RaggedNet, rollout: Rollout, frames: Tensor
+) -> Iterator[tuple[Tensor, NetOutput]]:
+    """Yield frame numbers, and the network's output for the choices stored there, in parts.
+
+    Args:
+        net: The network.
+        rollout: The frames and choices.
+        frames: Numbers of the frames to evaluate, on the CPU. All frames are evaluated, in the
+            order of their sequences, if there are any: a memory depends on the frames before.
+    """
+    if rollout.sequences is None:
+        for numbers in torch.split(frames, MOST_FRAMES):
+            yield numbers, evaluated(net, rollout.select(numbers))
+        return
+    order, first = rollout.sequences.frames.values, 0
+    whole = rollout.part(torch.arange(len(rollout.sequences)))
+    for part in whole.parts(MOST_FRAMES):
+        yield order[first : first + len(part)], evaluated(net, part)
+        first += len(part)

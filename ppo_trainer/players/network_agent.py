@@ -103,7 +103,7 @@ class NetworkAgent(SpacedAgent):
                 temperature=self.temperature,
                 top_k=self.top_k,
             )
-        memory.keep(obs.rows, output)
+        memory.keep(obs.rows, output.memory)
         return check_output(output)
 
     def reset(self) -> None:

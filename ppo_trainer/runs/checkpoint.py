@@ -20,6 +20,7 @@ from torch.optim import Optimizer
 
 from entity_env import ActionSpace, ObsSpace
 from entity_env.storage.files import fresh_name, is_leftover, remove, sync_folder
+from ppo_trainer.algorithms.clone import Clone
 from ppo_trainer.algorithms.group_baseline import GroupReturns
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.errors import CheckpointError, NonFiniteError
@@ -58,6 +59,7 @@ _OPTIMIZERS = "optimizers.safetensors"
 _PENDING = "pending.safetensors"  # only if decisions have an open outcome
 _AVERAGE = "average.safetensors"  # only if the run's agent is an average
 _MEMORY = "memory.safetensors"  # only for a network with a memory, if the rows can continue
+_CLONE_MEMORY = "clone_memory.safetensors"
 _OLD_LEFTOVER = re.compile(r"\.(step_\d{12,}|before_nonfinite_\d{12,})\.\d+\.tmp")
 _OURS = re.compile(r"step_(\d{12}|[1-9]\d{12,17})")
 
@@ -100,7 +102,7 @@ class TrainState:
     players: Any = None
     groups: GroupReturns | None = None
     average: RaggedNet | None = None
-    clone: RaggedNet | None = None
+    clone: Clone | None = None
     acting_graphs: ActingGraphs | None = None
     step_graphs: StepGraphs | None = None
     other_generators: dict[str, Tensor] = field(default_factory=dict)
@@ -110,6 +112,19 @@ class TrainState:
         graphs = Graphs(self.net)
         self.acting_graphs = ActingGraphs(graphs, self.net, frames, precision)
         self.step_graphs = StepGraphs(graphs, self.net, precision)
+
+    @property
+    def memories(self) -> dict[str, RowMemory]:
+        """The memories of the rows, by the names of the files in which they are saved."""
+        own = {} if self.memory is None else {_MEMORY: self.memory}
+        return own if self.clone is None else {**own, _CLONE_MEMORY: self.clone.memory}
+
+    def with_memories(self, memories: Mapping[str, RowMemory]) -> TrainState:
+        """Return the state with other ``memories``; those that are left out stay the same."""
+        clone = self.clone
+        if clone is not None:
+            clone = replace(clone, memory=memories.get(_CLONE_MEMORY, clone.memory))
+        return replace(self, memory=memories.get(_MEMORY, self.memory), clone=clone)
 
     @property
     def acting(self) -> RaggedNet:
@@ -148,8 +163,12 @@ def save_state(
         files[_AVERAGE] = state.average.state_dict()
     if state.pending is not None:
         files[_PENDING] = pending_to_tensors(state.pending)
-    if envs is not None and state.memory is not None and state.memory.states is not None:
-        files[_MEMORY] = {"states": state.memory.states}
+    if envs is not None:
+        files |= {
+            name: {"states": own.states}
+            for name, own in state.memories.items()
+            if own.states is not None
+        }
     facts = {
         "update": state.update,
         "steps": state.steps,
@@ -379,14 +398,16 @@ def load_rows(
             state.pending = pending_from_tensors(saved.tensors(_PENDING), state.net, num_rows)
             if share is not None:
                 state.pending = state.pending.of_rows(*share)
-        if state.memory is not None and state.memory.states is not None:
-            states = state.memory.states
-            form = TensorForm.of(states)
+        first, count = (0, num_rows) if share is None else share
+        for name, own in state.memories.items():
+            # A run that is longer now may need its clone again, which had no memory any more.
+            if own.states is None or (name == _CLONE_MEMORY and not saved.has(name)):
+                continue
+            form = TensorForm.of(own.states)
             expected = {"states": replace(form, shape=(num_rows, *form.shape[1:]))}
-            check_forms(folder / _MEMORY, saved.forms(_MEMORY), expected)
-            first, count = (0, num_rows) if share is None else share
-            all_states = saved.tensors(_MEMORY)["states"]
-            state.memory.states = all_states[first : first + count].to(states.device)
+            check_forms(folder / name, saved.forms(name), expected)
+            states = saved.tensors(name)["states"]
+            own.states = states[first : first + count].to(own.states.device)
         baseline = saved.facts.get("baseline")
         if state.groups is not None and baseline is not None:
             with _damage_named(folder):

@@ -17,7 +17,7 @@ from ppo_trainer.runs.checkpoint import TrainState
 
 __all__ = ["with_all_rows"]
 
-_PENDING, _MEMORY, _GENERATOR = "pending/", "memory", "generator/"
+_PENDING, _MEMORY, _GENERATOR = "pending/", "memory/", "generator/"
 
 
 def with_all_rows(
@@ -31,8 +31,8 @@ def with_all_rows(
     if state.pending is not None:
         pending = pending_to_tensors(state.pending)
         own |= {_PENDING + name: tensor for name, tensor in pending.items()}
-    if state.memory is not None and state.memory.states is not None:
-        own[_MEMORY] = state.memory.states.cpu()
+    memories = {n: m for n, m in state.memories.items() if m.states is not None}
+    own |= {_MEMORY + name: memory.states.cpu() for name, memory in memories.items()}
     packed = torch.from_numpy(np.frombuffer(save(own), np.uint8).copy())
     every = [load(part.numpy().tobytes()) for part in ranks.gathered(packed)]
     saved = ranks.gathered_json(vec_env.get_state() if vec_env.has_state() else None)
@@ -45,9 +45,10 @@ def with_all_rows(
         if named:
             pending_there = pending_from_tensors(named, state.net, count)
             waiting.append(replace(pending_there, rows=pending_there.rows + int(first)))
-    memory = state.memory
-    if memory is not None and memory.states is not None:
-        memory = memory.with_states(torch.cat([tensors[_MEMORY] for tensors in every]))
+    joined = {
+        name: memory.with_states(torch.cat([tensors[_MEMORY + name] for tensors in every]))
+        for name, memory in memories.items()
+    }
     others = {
         f"{name}/{rank}": tensor
         for rank, tensors in enumerate(every[1:], start=1)
@@ -55,9 +56,8 @@ def with_all_rows(
         if name.startswith(_GENERATOR)
     }
     whole = replace(
-        state,
+        state.with_memories(joined),
         pending=Decisions.cat(waiting) if waiting else None,
-        memory=memory,
         other_generators=others,
     )
     envs = None if None in saved else [row for part in saved for row in part]

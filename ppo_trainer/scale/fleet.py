@@ -145,6 +145,13 @@ class Fleet:
                 expected="scale.max_staleness=1 or more, or as many worlds as networks",
                 received=f"scale.worlds={own.worlds} scale.networks={own.networks}",
             )
+        if self._config.ppo.clone_kl and self._config.net.memory != "none":
+            raise ConfigError(
+                "ppo.clone_kl with a network with a memory needs all decisions of a row, but "
+                "rollouts of lost processes, and old ones, are dropped",
+                expected="scale.mode=local, or scale.mode=ascend with torchrun",
+                received=f"scale.mode={own.mode}",
+            )
 
     def _joined(self, taken: Sequence[Played], obs: VecObs) -> Collected:
         metrics: dict[str, Metric] = {}

@@ -15,6 +15,7 @@ import torch
 
 from entity_env import EntityEnvError, VecEnv, VecObs
 from entity_env.errors import counted
+from ppo_trainer.algorithms.clone import Clone
 from ppo_trainer.algorithms.group_baseline import GroupReturns
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import UNIMPORTABLE, Game, name_in_script
@@ -306,7 +307,7 @@ def open_session(
         state.average = average_of(net) if config.selfplay.average else None
         state.groups = _groups(config, vec_env, players)
         if config.ppo.clone_kl:
-            state.clone = average_of(net)
+            state.clone = Clone(clone := average_of(net), RowMemory(clone, len(vec_env)))
         recent = RecentEpisodes(config.rollout.num_envs)
         best = None if config.checkpoint.best is None else BestNetwork(run, config.checkpoint)
         buffer = RolloutBuffer(len(vec_env), config.rollout.steps)
@@ -365,7 +366,7 @@ def _begin(session: Session) -> tuple[Session, VecObs]:
     session.run.write_spaces(*spaces)
     write_settings(session.run, session.config, spaces)
     if session.state.clone is not None:
-        save_network(session.run.clone, session.state.clone.state_dict(), {})
+        save_network(session.run.clone, session.state.clone.net.state_dict(), {})
     session.save_together()
     run = session.run.publish(session.config)
     session.ranks.of_first(str(run.path))
@@ -442,7 +443,7 @@ def _resume(session: Session) -> tuple[Session, VecObs]:
     total = sum(session.ranks.gathered_json(rows[1]))
     refuse_single_policy(run)
     if state.clone is not None:
-        load_network(run.clone, state.clone)
+        load_network(run.clone, state.clone.net)
     same_players = (session.players is None) == (restored.players is None)
     if session.players is not None:
         same_players = session.players.set_state(

@@ -29,6 +29,7 @@ from entity_env.player.runner import play_in_terminal
 from entity_env.recording import Recording
 from ppo_trainer import PPOConfig, RolloutConfig, train
 from ppo_trainer.algorithms.advantage import estimate
+from ppo_trainer.algorithms.clone import Clone
 from ppo_trainer.algorithms.ppo import PPO
 from ppo_trainer.errors import CheckpointError, ConfigError
 from ppo_trainer.experience.pending import pending_from_tensors, pending_to_tensors
@@ -37,6 +38,7 @@ from ppo_trainer.experience.row_memory import RowMemory
 from ppo_trainer.experience.sequences import Sequences
 from ppo_trainer.experience.tensors import to_batch, to_value_batch, values_of
 from ppo_trainer.experience.trajectories import Decisions, Trajectories
+from ppo_trainer.learner.average import average_of
 from ppo_trainer.learner.minibatches import minibatch_numbers
 from ppo_trainer.learner.optimizers import make_optimizers
 from ppo_trainer.learner.update import add_gradients, update
@@ -47,7 +49,7 @@ from ppo_trainer.play.playing import play
 from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.record import record_run
 from ppo_trainer.runs.load_run import load_policy
-from ragged_net import NetConfig, NetOutput, RaggedTensor
+from ragged_net import NetConfig, RaggedTensor
 
 CPU = torch.device("cpu")
 LSTM = replace(SMALL_NET, memory="lstm", memory_size=8)
@@ -127,12 +129,23 @@ def test_sequences_of_two_rows():
     assert found(2) == ([[1], [4], [0], [2], [3, 5]], [1, 4, 0, 2, 3])
 
 
+def test_sequences_of_a_network_that_does_not_change():
+    # The same decisions, some of an earlier rollout. Row 0 begins with 10, row 1 with 20, and with
+    # 0 after its episode ended.
+    rows, nothing = np.array([1, 0, 1, 1, 0, 1]), np.zeros(6, np.float32)
+    ends = np.array([False, False, True, False, False, False])
+    decisions = Decisions(None, {}, {}, torch.zeros(6), rows, nothing).later(1)
+    trajectories = Trajectories(decisions, ends, nothing, nothing[:2])
+    sequences = Sequences.from_rows(trajectories, torch.tensor([[10.0], [20.0]]))
+    assert sequences.frames.values.tolist() == [1, 4, 0, 2, 3, 5]
+    assert sequences.lengths.tolist() == [2, 2, 2]
+    assert sequences.states.flatten().tolist() == [10, 20, 0]
+
+
 def test_a_state_is_cut_where_its_episode_ends_and_rows_that_wait_keep_theirs():
     memory = RowMemory(network(slow_turns(), remembering("gru")), 3)
     first = memory.of(np.arange(3))
-    memory.keep(
-        np.array([0, 2]), NetOutput({}, torch.zeros(2), torch.tensor([[1.0] * 8, [2.0] * 8]))
-    )
+    memory.keep(np.array([0, 2]), torch.tensor([[1.0] * 8, [2.0] * 8]))
     assert memory.states[:, 0].tolist() == [1, 0, 2]
     assert memory.of(np.array([2]))[:, 0].tolist() == [2]
     memory.cut(np.array([False, False, True]))
@@ -298,7 +311,79 @@ def test_micro_batches_of_whole_sequences_change_nothing():
     assert_close(gradients[0], gradients[2], rtol=1e-4, atol=1e-6)
 
 
+# -------------------------------------------------------------- the penalty on leaving a clone
+
+
+def log_probs_by_definition(net, states, trajectories):
+    """One decision after the other of each row; ``states`` are those of the rows, and change."""
+    decisions, found = trajectories.decisions, {name: [] for name in trajectories.decisions.chosen}
+    for k, row in enumerate(decisions.rows.tolist()):
+        one = decisions.select(np.array([k]))
+        with torch.no_grad():
+            output = net(one.batch, memory=states[row], given=values_of(one.chosen))
+        for name, action in output.actions.items():
+            found[name].append(action.log_prob)
+        states[row] = output.memory * (not trajectories.ends[k])
+    return {name: torch.cat(parts) for name, parts in found.items()}
+
+
+@KINDS
+@ROWS
+@pytest.mark.parametrize("shaken", [False, True])
+def test_a_clone_remembers_what_each_row_has_seen(kind, make_rows, shaken):
+    rows = make_rows()
+    player = Player(rows, config_for(rows, kind))
+    clone = Clone(net := average_of(player.net), RowMemory(net, len(rows)))
+    algorithm = PPO(player.config.ppo, clone=clone)
+    states = {row: net.initial_state(1) for row in range(len(rows))}
+    ended, waited, apart = 0, 0, []
+    for number in range(4):
+        trajectories = player.rollout()
+        rollout = algorithm.estimate(trajectories, player.net)
+        expected = log_probs_by_definition(net, states, trajectories)
+        for name, own in rollout.clone_log_probs.items():
+            assert_close(own.values, expected[name], rtol=1e-4, atol=1e-5)
+            apart.append((own.values - rollout.log_probs[name].values).abs())
+            if not shaken:
+                assert apart[-1].max() < 1e-5, f"it is the policy, rollout {number}"
+        remembered = torch.cat([states[row] for row in range(len(rows))])
+        assert_close(clone.memory.states, remembered, rtol=1e-4, atol=1e-5)
+        ended, waited = ended + trajectories.ends.sum(), waited + (player.pending is not None)
+        if shaken:
+            player.shake()
+    assert ended > 5
+    assert (waited > 0) == (make_rows is slow_turns)
+    assert (torch.cat(apart).mean() > 0.01) == shaken
+
+
 # ---------------------------------------------------------------------------- checkpoints
+
+
+@pytest.mark.parametrize("env", [slow_turns, SavedForaging])
+def test_a_run_that_stays_near_its_beginning_goes_on_bit_for_bit(env, tmp_path):
+    config = remembering(
+        run_dir=str(tmp_path),
+        rollout=RolloutConfig(num_envs=6, steps=8),
+        total_timesteps=48,
+        ppo=PPOConfig(minibatch_size=16, epochs=1),
+    )
+    begin = train(config, env=env).run
+    near = replace(config.ppo, clone_kl=0.5, clone_kl_fade=0.8)
+    config = replace(config, init=str(begin), ppo=near, total_timesteps=240)
+    whole, whole_run = run_named(config, "whole")
+    train(whole, env=env)
+    half, half_run = run_named(config, "half")
+    assert train(half, env=env, stop=lambda update: update == 3).interrupted
+    folder = checkpoints(half_run)[-1]
+    assert load_file(folder / "clone_memory.safetensors")["states"].abs().max() > 0
+    train(resuming(half, half_run), env=env)
+    assert_same_checkpoint(whole_run, half_run)
+    assert metrics(whole_run) == metrics(half_run)
+    # At the end the penalty has faded. A longer run has one again.
+    assert not (checkpoints(half_run)[-1] / "clone_memory.safetensors").exists()
+    assert "loss/clone_kl" not in metrics(half_run)[-1]
+    train(resuming(half, half_run, total_timesteps=384), env=env)
+    assert metrics(half_run)[5]["loss/clone_kl"] > 0
 
 
 @KINDS

@@ -98,6 +98,15 @@ def test_networks_of_one_world_cannot_wait_for_each_other(config, monkeypatch):
         train(replace(config, scale=scale), SavedForaging)
 
 
+def test_a_clone_with_a_memory_needs_every_rollout(config, monkeypatch):
+    with_ray(monkeypatch)
+    config = replace(config, net=replace(config.net, memory="gru", memory_size=8))
+    begin = train(replace(config, total_timesteps=24), SavedForaging).run
+    config = replace(config, init=str(begin), ppo=replace(config.ppo, clone_kl=0.1))
+    with pytest.raises(ConfigError, match=r"needs all decisions of a row[\s\S]*torchrun"):
+        train(replace(config, scale=ScaleConfig(mode="rapid")), SavedForaging)
+
+
 # ----------------------------------------------------------------------------- what is lost
 
 
