@@ -68,6 +68,7 @@ def test_the_turns_of_customers_are_those_of_the_savings_algorithm():
         rng.integers(1, 10, (3, 14)),
     )
     rows = VehicleRoutingRows(3, customers=14)
+    rows.interpret(resets=True)
     rows.put_instances(places, demands, depots)
     each = zip(depots, places, demands, strict=True)
     expected = [_savings(*one, usual_capacity(14)) for one in each]

@@ -167,10 +167,14 @@ class CompiledRows(VecEnv):
         """Return True, because compiled games always save their state."""
         return True
 
-    def interpret(self) -> None:
-        """Run the game in Python from now on, without resetting games that are over."""
+    def interpret(self, resets: bool = False) -> None:
+        """Run the game in Python from now on.
+
+        Args:
+            resets: True to reset games that are over, as compiled rows do.
+        """
         for part in self._parts:
-            part.kernel = game_kernel(self._game, in_python=True)
+            part.kernel = game_kernel(self._game, in_python=True, resets=resets)
 
     def alike(self, num_envs: int) -> CompiledRows:
         """Make other rows of the same game with the same settings, for ``put_games``."""

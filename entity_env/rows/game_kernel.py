@@ -76,16 +76,17 @@ class KernelPlan:
         return cls(actors, actees, pairs, masks, lists, metrics)
 
 
-def game_kernel(game: CompiledGame, in_python: bool = False) -> Any:
+def game_kernel(game: CompiledGame, in_python: bool = False, resets: bool = True) -> Any:
     """Return the kernel of a game; see ``kernel_text`` for its arguments.
 
     Args:
         game: The game.
-        in_python: True to return a Python function, which does not reset games that are over.
+        in_python: True to return a Python function.
+        resets: True to reset games that are over; compiled functions always do.
     """
     functions = tuple(_functions(game).items())
     if in_python:
-        return _exec_kernel(kernel_text(game, resets=False), functions, game)
+        return _exec_kernel(kernel_text(game, resets=resets), functions, game)
     return _compiled(kernel_text(game), functions, tuple(game.state), tuple(game.settings))
 
 

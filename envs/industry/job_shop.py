@@ -20,7 +20,8 @@ from entity_env.rows.single_game import CompiledEnvironment
 
 from ..errors import EnvConfigError, check_flag, check_number, check_span, check_whole
 from ..given_files import is_kept, keep_files
-from .job_shop_chart import Bar, draw_chart
+from .job_shop_bars import Bar, bars_of, named_bars, names_of, turned
+from .job_shop_chart import draw_chart
 from .job_shop_engine import BREAKDOWNS, NEVER, problems, reset, resume, step
 from .job_shop_instances import LONGEST, MOST_JOBS, MOST_MACHINES, Instance, find_instances
 from .job_shop_view import (
@@ -33,7 +34,7 @@ from .job_shop_view import (
 )
 from .taillard import TAILLARD
 
-__all__ = ["JobShop", "JobShopRows", "bars_of", "named_bars", "names_of"]
+__all__ = ["JobShop", "JobShopRows"]
 
 _LATEST = 1_000_000_000
 """The latest time of saved states, half of what 32 bits count."""
@@ -50,8 +51,8 @@ class JobShopRows(CompiledRows):
         copies: Number of consecutive rows with the same instances, for baselines that compare
             several solutions of an instance.
         threads: Number of threads that share the rows.
-        jobs, machines, instance, arrivals, load, tightness, breakdowns, repair, setups, families,
-            flexible, labels, waiting: See ``JobShop``.
+        jobs, machines, instance, backwards, arrivals, load, tightness, breakdowns, repair, setups,
+            families, flexible, labels, waiting: See ``JobShop``.
 
     Raises:
         EnvConfigError: A setting is not valid.
@@ -68,6 +69,7 @@ class JobShopRows(CompiledRows):
         jobs: int | tuple[int, int] | list[int] = (6, 15),
         machines: int | tuple[int, int] | list[int] = (5, 15),
         instance: Any = None,
+        backwards: bool = False,
         arrivals: bool = False,
         load: float = 0.9,
         tightness: float | tuple[float, float] | list[float] = (1.5, 4.0),
@@ -82,6 +84,9 @@ class JobShopRows(CompiledRows):
         threads: int = 1,
     ) -> None:
         self.instances = () if instance is None else tuple(find_instances(instance))
+        self.backwards = check_flag("backwards", backwards)
+        if self.backwards:
+            self.instances = _reversed(self.instances)
         settings = _checked(
             self.instances, jobs, machines, arrivals=arrivals, load=load, tightness=tightness,
             breakdowns=breakdowns, repair=repair, setups=setups, families=families,
@@ -166,9 +171,9 @@ class JobShopRows(CompiledRows):
             row: The number of the row.
             kwargs: ``width`` and ``row``, see ``draw_chart``.
         """
-        own, names = self._named(row)
+        own, bars, names = self._played(row)
         due = own["due"] if self._game.settings["dated"] else ()
-        return draw_chart(bars_of(own), *names, own["now"], due, **kwargs)
+        return draw_chart(bars, *names, own["now"], due, **kwargs)
 
     def schedule(self, row: int) -> list[dict[str, Any]]:
         """Return the started operations of a row: job, machine, start and end of each.
@@ -178,8 +183,8 @@ class JobShopRows(CompiledRows):
         Args:
             row: The number of the row.
         """
-        own, names = self._named(row)
-        return named_bars(bars_of(own), *names)
+        _, bars, names = self._played(row)
+        return named_bars(bars, *names)
 
     def played(self, choices: Sequence[int]) -> dict[str, Any]:
         """Return the state after choices, of which the last one may end the game, as it is then.
@@ -193,13 +198,18 @@ class JobShopRows(CompiledRows):
         interpreted(step)(g, 0, np.array(choices[-1:], np.int64))
         return self.save_game(0)
 
-    def _named(self, row: int) -> tuple[dict[str, Any], tuple[list[str], list[str]]]:
-        """Return the state of a row, and the names of its jobs and machines."""
+    def _played(self, row: int) -> tuple[dict[str, Any], list[Bar], tuple[list[str], list[str]]]:
+        """Return the state of a row, its bars, and the names of its jobs and machines."""
         self._check_begun()
-        own, given = self.save_game(row), self.instances
-        if given:
-            return own, names_of(given[own["instance"]])
-        return own, (list(map(str, range(own["jobs"]))), list(map(str, range(own["machines"]))))
+        own = self.save_game(row)
+        bars = turned(bars_of(own)) if self.backwards else bars_of(own)
+        if self.instances:
+            return own, bars, names_of(self.instances[own["instance"]])
+        return (
+            own,
+            bars,
+            (list(map(str, range(own["jobs"]))), list(map(str, range(own["machines"])))),
+        )
 
     def _fields_of(self, one: Instance) -> dict[str, npt.NDArray[np.int32]]:
         """Return the fields of a row that an instance determines."""
@@ -221,6 +231,18 @@ class JobShopRows(CompiledRows):
             fields[name] = np.full_like(self._fields[name][0], -1 if name == "times" else 0)
             fields[name][tuple(map(slice, np.shape(values)))] = values
         return fields
+
+
+def _reversed(instances: Sequence[Instance]) -> tuple[Instance, ...]:
+    """Return the instances backwards, or raise EnvConfigError."""
+    if not instances:
+        raise EnvConfigError("no instance to schedule backwards", expected="instance=...")
+    if any(one.is_dated for one in instances):
+        raise EnvConfigError(
+            "jobs with due dates or release times cannot be scheduled backwards",
+            expected="backwards=False, or instances without them",
+        )
+    return tuple(one.backwards() for one in instances)
 
 
 def _checked(
@@ -297,47 +319,6 @@ def _ascending(name: str, value: Any) -> tuple[float, float]:
             received=shorten(value),
         )
     return numbers[0], numbers[1]
-
-
-def names_of(one: Instance) -> tuple[list[str], list[str]]:
-    """Return the names of the jobs and machines of an instance, or else their numbers."""
-    jobs, machines = one.size
-    return (
-        list(one.jobs or map(str, range(jobs))),
-        list(one.machine_names or map(str, range(machines))),
-    )
-
-
-def bars_of(own: Mapping[str, Any], since: Sequence[int] = ()) -> list[Bar]:
-    """Return the operations that have been started in a saved game, in the order of time.
-
-    Args:
-        own: The fields of the game.
-        since: The first operation of each job; all, if nothing is said.
-    """
-    columns = own["places"], own["starts"], own["ends"]
-    bars = [
-        Bar(places[op], job, starts[op], ends[op])
-        for job, (places, starts, ends) in enumerate(zip(*columns, strict=True))
-        if job < own["jobs"]
-        for op in range(since[job] if since else 0, own["op"][job])
-    ]
-    return sorted(bars, key=lambda bar: (bar.start, bar.machine))
-
-
-def named_bars(
-    bars: Sequence[Bar], jobs: Sequence[str], machines: Sequence[str]
-) -> list[dict[str, Any]]:
-    """Return the job, machine, start and end of operations, by names."""
-    return [
-        {
-            "job": jobs[bar.job],
-            "machine": machines[bar.machine],
-            "start": bar.start,
-            "end": bar.end,
-        }
-        for bar in bars
-    ]
 
 
 def _game(instances: Sequence[Instance], settings: dict[str, Any]) -> CompiledGame:
@@ -466,6 +447,8 @@ class JobShop(CompiledEnvironment):
             the usual format or Taillard's, or a ``.csv`` with the columns job, machine, duration
             and perhaps due, weight, release. With due dates tardiness counts, as with ``arrivals``,
             but all jobs are known from the beginning.
+        backwards: Schedule the jobs of ``instance`` from their last operations on. The schedule,
+            turned around, is one of the instance, and as long: ``schedule`` and pictures show that.
         arrivals: Jobs arrive over time, and have due dates and weights.
         load: With ``arrivals``, the share of the time that the machines are busy, about.
         tightness: With ``arrivals``, how many times its work a job's due date is after its

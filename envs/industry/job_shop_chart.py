@@ -4,25 +4,18 @@ from __future__ import annotations
 
 import colorsys
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from entity_env.drawing.canvas import Canvas, Color
 
-__all__ = ["Bar", "draw_chart"]
+from .job_shop_bars import Bar
+
+__all__ = ["draw_chart"]
 
 _INK, _FAINT, _RED = (40, 40, 40), (225, 225, 225), (200, 30, 30)
-
-
-class Bar(NamedTuple):
-    """One operation: its machine, its job, when it starts and when it ends."""
-
-    machine: int
-    job: int
-    start: int
-    end: int
 
 
 def draw_chart(

@@ -143,6 +143,11 @@ class Instance:
         )
 
     @property
+    def is_dated(self) -> bool:
+        """True if some job has a due date or a release time."""
+        return bool(self.due) or any(self.release)
+
+    @property
     def size(self) -> tuple[int, int]:
         """The numbers of jobs and machines."""
         return len(self.durations), self.num_machines

@@ -10,8 +10,7 @@ schedules turned around are those of the first. A dispatcher finds another one t
 from __future__ import annotations
 
 import csv
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -21,12 +20,14 @@ import numpy.typing as npt
 
 from entity_env.batching.ragged import ActionBuffer
 from entity_env.batching.vec_obs import VecObs
+from entity_env.rows.vec_env import VecEnv
 
-from .job_shop import JobShopRows, bars_of, named_bars, names_of
-from .job_shop_chart import Bar, draw_chart
-from .job_shop_instances import Instance, find_instance
+from .job_shop import JobShopRows
+from .job_shop_bars import Bar, bars_of, named_bars, names_of, turned
+from .job_shop_chart import draw_chart
+from .job_shop_instances import Instance, find_instance, find_instances
 
-__all__ = ["Dispatcher", "Schedule", "best_schedule"]
+__all__ = ["Dispatcher", "Schedule", "Try", "best_schedule", "best_tries"]
 
 
 class Dispatcher(Protocol):
@@ -81,18 +82,31 @@ class Schedule:
         return draw_chart(self.bars, *names, self.makespan, due, **kwargs)
 
 
+@dataclass(frozen=True)
+class Try:
+    """The best of several tries to schedule an instance.
+
+    Args:
+        cost: Its makespan; with due dates its weighted tardiness.
+        is_backwards: True if the jobs were scheduled backwards.
+        choices: The place of the job of each decision.
+    """
+
+    cost: float
+    is_backwards: bool
+    choices: list[int]
+
+
 def best_schedule(
     agent: Dispatcher,
     instance: Any,
     tries: int = 2,
     begin: Mapping[str, Any] | None = None,
-    **rules: bool,
+    **rules: Any,
 ) -> Schedule:
-    """Return the best schedule that an agent finds.
+    """Return the best schedule that an agent finds, as ``best_tries`` does.
 
-    Half of the tries are backwards, where jobs have neither due dates nor release times, and
-    nothing has been started. An agent that is greedy finds one schedule in each direction; one that
-    draws finds more.
+    An agent that is greedy finds one schedule in each direction; one that draws finds more.
 
     Args:
         agent: Agent that decides.
@@ -103,44 +117,65 @@ def best_schedule(
         rules: ``waiting`` and ``labels``, where the agent was trained with others than usual.
     """
     one = find_instance(instance)
-    both = tries > 1 and begin is None and not one.due and not any(one.release)
-    ways = [one, one.backwards()] if both else [one]
-    rows = JobShopRows(tries, instance=ways, copies=-(-tries // len(ways)), **rules)
-    obs = rows.reset() if begin is None else rows.begin_at(**begin)
-    costs, lengths = np.full(tries, np.nan), np.zeros(tries, np.int64)
-    chosen: list[npt.NDArray[np.int64]] = []
-    while np.isnan(costs).any():
-        actions = agent.act_rows(obs)
-        chosen.append(np.ravel(actions["Dispatch"].as_array()))
-        obs = rows.act(actions)
-        if obs.done.any():
-            ended = obs.done & np.isnan(costs)
-            costs[ended] = obs.metrics["tardiness" if one.due else "makespan"][ended]
-            lengths[ended] = len(chosen)
-    best = int(costs.argmin())
-    is_backwards = both and best >= -(-tries // 2)
+    (best,) = best_tries(agent, [one], tries, begin, **rules)
     # Rows begin anew where a game ends, so that the best one is played once more.
-    again = JobShopRows(None, instance=ways[is_backwards], **rules)
+    again = JobShopRows(None, instance=one, backwards=best.is_backwards, **rules)
     if begin is None:
         again.reset()
     else:
         again.begin_at(**begin)
-    own = again.played([int(choices[best]) for choices in chosen[: lengths[best]]])
-    bars = bars_of(own, [0] * len(one.durations) if begin is None else begin["op"])
-    return Schedule(one, _turned(bars) if is_backwards else bars, is_backwards)
+    bars = bars_of(again.played(best.choices), begin["op"] if begin else ())
+    return Schedule(one, turned(bars) if best.is_backwards else bars, best.is_backwards)
 
 
-def _turned(bars: Sequence[Bar]) -> list[Bar]:
-    """Return the bars of a schedule of the instance backwards as those of one of the instance.
+def best_tries(
+    agent: Dispatcher,
+    instances: Any,
+    tries: int = 2,
+    begin: Mapping[str, Any] | None = None,
+    seen: Callable[[JobShopRows], VecEnv] | None = None,
+    **rules: Any,
+) -> list[Try]:
+    """Return the best of several tries of each instance.
 
-    Each then starts as early as the order of its job and its machine allows.
+    Half of the tries are backwards, where jobs have neither due dates nor release times, and
+    nothing has been started.
+
+    Args:
+        agent: Agent that decides.
+        instances: One or several, as ``find_instances`` takes them.
+        tries: Number of schedules of each instance.
+        begin: See ``best_schedule``.
+        seen: Makes of the rows those that the agent sees; not with ``begin``.
+        rules: See ``best_schedule``.
     """
-    free: dict[tuple[str, int], int] = defaultdict(int)
-    turned = []
-    # Of equals those that take no time are last backwards, and so first here.
-    for bar in sorted(bars, key=lambda bar: (bar.end, bar.start))[::-1]:
-        start = max(free["job", bar.job], free["machine", bar.machine])
-        end = start + bar.end - bar.start
-        free["job", bar.job] = free["machine", bar.machine] = end
-        turned.append(bar._replace(start=start, end=end))
-    return sorted(turned, key=lambda bar: (bar.start, bar.machine))
+    ones = find_instances(instances)
+    both = np.array([begin is None and not one.is_dated for one in ones])[:, np.newaxis]
+    is_backwards = both & (np.arange(tries) >= -(-tries // 2))  # (instances, tries)
+    number = np.arange(len(ones))[:, np.newaxis]
+    played = np.where(is_backwards, len(ones) - 1 + np.cumsum(both)[:, np.newaxis], number)
+    ways = [*ones, *(one.backwards() for one, own in zip(ones, both, strict=True) if own)]
+    rows = JobShopRows(played.size, instance=ways, **rules)
+    for row, way in enumerate(played.flat):
+        rows.put_instance(row, way)
+    game = seen(rows) if seen else rows
+    obs = game.reset() if begin is None else rows.begin_at(**begin)
+    costs, lengths = np.full(played.size, np.nan), np.zeros(played.size, np.int64)
+    chosen: list[npt.NDArray[np.int64]] = []
+    while np.isnan(costs).any():
+        actions = agent.act_rows(obs)
+        chosen.append(np.ravel(actions["Dispatch"].as_array()))
+        obs = game.act(actions)
+        if obs.done.any():
+            ended = obs.done & np.isnan(costs)
+            costs[ended] = obs.metrics["tardiness" if ones[0].due else "makespan"][ended]
+            lengths[ended] = len(chosen)
+    best = costs.reshape(played.shape).argmin(1) + tries * number[:, 0]
+    return [
+        Try(
+            float(costs[row]),
+            bool(is_backwards.flat[row]),
+            [int(choices[row]) for choices in chosen[: lengths[row]]],
+        )
+        for row in best
+    ]

@@ -4,9 +4,13 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
+from ragged_envs.errors import EnvConfigError
+from ragged_envs.industry import job_shop_schedules
+from ragged_envs.industry.job_shop import JobShop, JobShopRows
 from ragged_envs.industry.job_shop_instances import Instance, read_table
-from ragged_envs.industry.job_shop_schedules import best_schedule
+from ragged_envs.industry.job_shop_schedules import best_schedule, best_tries
 
+from entity_env import SelectEntityAction
 from entity_env.batching.ragged import frame
 from entity_env.play import random_policy
 
@@ -23,6 +27,18 @@ AGAIN = Instance.of(
     3,
 )
 """Jobs of any length that come back to machines, and operations of no time."""
+
+
+@pytest.fixture(autouse=True)
+def _in_python(monkeypatch):
+    """Play in Python: to compile the game would take longer than all of these schedules."""
+
+    class Interpreted(JobShopRows):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+            self.interpret(resets=True)
+
+    monkeypatch.setattr(job_shop_schedules, "JobShopRows", Interpreted)
 
 
 class First:
@@ -60,28 +76,59 @@ def test_backwards_another_schedule_is_found():
         ("late", "b", 0, 10), ("late", "a", 10, 20), ("long", "a", 20, 120), ("late", "b", 20, 120),
     ]  # fmt: skip
     assert found.chart().shape[2] == 3
+    shop = JobShop(instance=LATECOMER, backwards=True)
+    seen = shop.reset()
+    while not seen.done:
+        place = seen.actions["Dispatch"].actee_ids[:1]
+        seen = shop.act({"Dispatch": SelectEntityAction([("Clock", 0)], place)})
+    assert seen.metrics["makespan"] == 120
+    assert shop.schedule() == found.operations
 
 
-@pytest.mark.parametrize("instance", [AGAIN, FLEXIBLE])
-def test_schedules_of_both_directions_are_schedules(instance):
+@pytest.mark.parametrize("dated", [{"due": [9]}, {"release": [1]}, {}])
+def test_only_given_jobs_without_dates_are_scheduled_backwards(dated):
+    one = Instance.of([[3]], [[0]], 1, **dated) if dated else None
+    with pytest.raises(EnvConfigError, match="backwards"):
+        JobShop(instance=one, backwards=True)
+
+
+def test_several_instances_are_scheduled_as_each_alone():
+    """The third one has a release time, and so no schedule backwards: "long" is first, until 110.
+
+    "late" is on a until 120 and on b until 220.
+    """
+    released = Instance.of([[100], [10, 10, 100]], [[0], [1, 0, 1]], 2, release=[10, 0])
+    each = [LATECOMER, AGAIN, released]
+    found = best_tries(First(), each, tries=3)
+    assert [(one.cost, one.is_backwards) for one in found[::2]] == [(120, True), (220, False)]
+    for one, instance in zip(found, each, strict=True):
+        alone = best_schedule(First(), instance, tries=3)
+        assert (one.cost, one.is_backwards) == (alone.makespan, alone.is_backwards)
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize("one", [AGAIN, FLEXIBLE])
+def test_schedules_of_both_directions_are_schedules(one, backwards):
     """Every operation once, in the order of its job, at one machine that can do it, as long."""
-    one, directions = instance, set()
-    for seed in range(30):
-        found = best_schedule(Random(seed), one, tries=3)
-        directions.add(found.is_backwards)
+    rows, policy = JobShopRows(1, instance=one, backwards=backwards), random_policy(seed=1)
+    rows.interpret()
+    for _ in range(12):
+        obs = rows.reset()
+        while not obs.done[0]:
+            obs = rows.act(policy(obs))
         free, op = defaultdict(int), defaultdict(int)
-        for bar in sorted(found.bars, key=lambda bar: (bar.start, bar.end)):
-            place = bar.job, op[bar.job]
+        for bar in sorted(rows.schedule(0), key=lambda bar: (bar["start"], bar["end"])):
+            job, machine = int(bar["job"]), int(bar["machine"])
+            place = job, op[job]
             if one.times is None:
-                assert bar.machine == one.machines[place]
-                assert bar.end - bar.start == one.durations[place]
+                assert machine == one.machines[place]
+                assert bar["end"] - bar["start"] == one.durations[place]
             else:
-                assert bar.end - bar.start == one.times[(*place, bar.machine)]
-            assert bar.start >= max(free["job", bar.job], free["machine", bar.machine])
-            free["job", bar.job] = free["machine", bar.machine] = bar.end
-            op[bar.job] += 1
+                assert bar["end"] - bar["start"] == one.times[(*place, machine)]
+            assert bar["start"] >= max(free["job", job], free["machine", machine])
+            free["job", job] = free["machine", machine] = bar["end"]
+            op[job] += 1
         assert [op[job] for job in range(len(one.durations))] == (one.machines >= 0).sum(1).tolist()
-    assert directions == {False, True}
 
 
 def test_with_due_dates_all_tries_are_forwards_and_the_least_tardiness_counts():
