@@ -413,11 +413,11 @@ class JobShop(CompiledEnvironment):
         that is left.
         ``slack`` to its due date, ``weight`` and ``age`` are 0 without due dates. ``job work``: all
         of it, in parts of the first bound; ``setup``: the part of ``duration`` that its machine
-        is set up for; ``urgency``: weight over duration, less the more slack there is (Vepsalainen
-        and Morton 1987), 0 without due dates; ``turn``: of jobs that can start before that end, 1
-        for the one that can start on its machine first, of equals the one that the best rule takes
-        (flow due date over work left; the most urgent with due dates), 1/2 for the second, and so
-        on; 0 for others. Times are in mean durations of an operation.
+        is set up for; ``urgency``: weight over duration, less the more slack there is, in twice the
+        mean duration of the choices (Vepsalainen and Morton 1987), 0 without due dates; ``turn``: 1
+        for the choice of the best rule, 1/2 for the second, and so on; 0 for others. The rule takes
+        the job that can start first, of equals the one with the least flow due date over work left,
+        or with due dates the most urgent one. Times are in mean durations of an operation.
         Machine: ``wait`` until it is free, ``work`` left to come to it, in parts of the first
         bound, ``queue`` of jobs whose next operation needs it, in parts of the jobs, and ``path``
         as for jobs.

@@ -12,7 +12,6 @@ from entity_env.rows.compiled import compiled
 from entity_env.spaces import ActionName, ActionSpace, Entity, ObsSpace, SelectEntityActionSpace
 
 from .job_shop_engine import (
-    NEVER,
     can_start,
     centre_of,
     centre_share,
@@ -106,8 +105,10 @@ def job_features(g: Any, game: int, i: int, out: npt.NDArray[np.float32]) -> Non
     out[16] = max(now - g.release[game, job], 0) / unit if g.dated else 0.0
     out[17] = (done + own) / first
     out[18] = setup / unit
-    out[19] = _urgency(g, game, job) if g.dated else 0.0
-    out[20] = _turn(g, game, i) if start_of(g, game, job) < g.until[game] else 0.0
+    mean = _mean_ready(g, game) if g.dated else 0.0
+    # At most as for one time unit: some operations take no time.
+    out[19] = min(_haste(g, game, job, mean), g.weight[game, job]) * unit if g.dated else 0.0
+    out[20] = _turn(g, game, i, mean) if out[3] else 0.0
     if g.labels:
         out[21], out[22] = machine, following
 
@@ -134,42 +135,45 @@ def clock_features(g: Any, game: int, _: int, out: npt.NDArray[np.float32]) -> N
 
 
 @compiled
-def _urgency(g: Any, game: int, job: int) -> float:
-    """Weight over duration, less the more slack there is."""
-    now, unit = g.now[game], g.unit[game]
-    machine = machine_of(g, game, job)
-    duration = time_of(g, game, job, machine) + setup_of(g, game, job, machine)
-    end = max(start_of(g, game, job), now) + g.job_work[game, job]
-    slack = max(0, g.due[game, job] - end) / unit
-    urgency: float = g.weight[game, job] * unit / max(duration, 1) * math.exp(-slack / 2)
-    return urgency
+def _mean_ready(g: Any, game: int) -> float:
+    """Return the mean duration of the choices, their set-ups included."""
+    total, count = 0, 0
+    for i in range(g.num_here[game]):
+        job = g.here[game, i]
+        if can_start(g, game, job):
+            machine = machine_of(g, game, job)
+            total += time_of(g, game, job, machine) + setup_of(g, game, job, machine)
+            count += 1
+    return total / max(count, 1)
 
 
 @compiled
-def _haste(g: Any, game: int, job: int) -> float:
+def _haste(g: Any, game: int, job: int, mean: float) -> float:
     """Return the key of the best rule: the job with the greatest one goes first."""
-    if g.dated:
-        haste: float = _urgency(g, game, job)
-    else:
+    if not g.dated:
         done = g.job_done[game, job] + g.durations[game, job, g.op[game, job]]
-        haste = -done / max(g.job_work[game, job], 1)
+        flow: float = -done / max(g.job_work[game, job], 1)
+        return flow
+    machine = machine_of(g, game, job)
+    duration = time_of(g, game, job, machine) + setup_of(g, game, job, machine)
+    end = max(start_of(g, game, job), g.now[game]) + g.job_work[game, job]
+    slack = max(0, g.due[game, job] - end) / max(2 * mean, 1e-9)
+    haste: float = g.weight[game, job] / max(duration, 1e-9) * math.exp(-slack)
     return haste
 
 
 @compiled
-def _turn(g: Any, game: int, i: int) -> float:
-    """Return one over the place of the i-th job at its machine: by start, then by the best rule."""
+def _turn(g: Any, game: int, i: int, mean: float) -> float:
+    """Return one over the place of the i-th job among the choices: by start, then by the rule."""
     job, place = g.here[game, i], 1
-    begin, end = centre_of(g, game, g.route[game, job, g.op[game, job]])
-    haste, start = _haste(g, game, job), max(start_of(g, game, job), g.now[game])
+    haste, start = _haste(g, game, job, mean), max(start_of(g, game, job), g.now[game])
     for k in range(g.num_here[game]):
         other = g.here[game, k]
-        is_rival = begin <= g.route[game, other, g.op[game, other]] < end
-        if g.has_times:
-            is_rival = machine_of(g, game, other) == machine_of(g, game, job)
-        begins = max(start_of(g, game, other), g.now[game]) if is_rival and k != i else NEVER
+        if k == i or not can_start(g, game, other):
+            continue
+        begins = max(start_of(g, game, other), g.now[game])
         if begins == start:
-            own = _haste(g, game, other)
+            own = _haste(g, game, other, mean)
             place += own > haste or (own == haste and k < i)
         else:
             place += begins < start

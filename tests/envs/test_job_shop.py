@@ -273,17 +273,47 @@ def test_schedules_keep_the_order_of_operations_and_work_on_one_job_at_a_time(na
 def test_whose_turn_it_is_by_hand():
     """All can start; 0 and 1 want M0, 2 is alone at M1.
 
-    Of job 0 3 of 5 are done with its operation, of job 1 2 of 6: 1 goes first by the best rule.
-    Where machines wait, M0 is asked, until 2, and after job 1 M1: until 4, when job 2 would end;
-    job 1 can start there at 2, so that it would be the second.
+    Of job 0 3 of 5 are done with its operation, of job 1 2 of 6, of job 2 4 of 5: the best rule
+    takes job 1, then 0, then 2. Where machines wait, M0 is asked, until 2, which job 2 does not
+    need. After job 1 it is M1: until 4, when job 2 would end; job 1 can start there at 2, so that
+    it would be the second.
     """
     env = JobShop(instance=TINY, waiting=False)
-    assert feature(env.reset(), "turn") == [1 / 2, 1, 1]
+    assert_allclose(feature(env.reset(), "turn"), [1 / 2, 1, 1 / 3])
     env = JobShop(instance=TINY)
-    assert feature(env.reset(), "turn") == [1 / 2, 1, 1]
+    assert feature(env.reset(), "turn") == [1 / 2, 1, 0]
     seen = dispatch(env, 1)
-    assert feature(seen, "turn") == [1, 1 / 2, 1]
+    assert feature(seen, "turn") == [0, 1 / 2, 1]
     assert feature(seen, "ready") == [0, 1, 1]
+
+
+@pytest.mark.parametrize("waiting", [False, True])
+@pytest.mark.parametrize("name", ["jobs", "set-ups", *EVERYTHING])
+def test_whoever_follows_the_turns_plays_the_best_rule(name, waiting):
+    """Flow due date over the work left, or apparent tardiness cost where jobs are due."""
+    settings = {"jobs": {}, "set-ups": {"arrivals": True, "setups": 0.8}, **EVERYTHING}[name]
+    if settings.get("arrivals"):  # many wait, and most are not late yet
+        settings = {**settings, "load": 5, "tightness": [4, 12]}
+    rule = apparent_tardiness_cost if settings.get("arrivals") else RULES["flow_due_date"]
+    played = []
+    for policy in (rule, first_by_turn):
+        rows = JobShopRows(None, seed=7, jobs=8, machines=4, waiting=waiting, **settings)
+        rows.interpret()
+        agent = ScriptedAgent(policy, rows.obs_space(), rows.action_space())
+        played.append([])
+        for _ in range(3):
+            obs = rows.reset()
+            while not obs.done[0]:
+                obs = rows.act(agent.act_rows(obs))
+            played[-1].append(rows.schedule(0))
+    assert played[0] == played[1]
+
+
+def first_by_turn(seen):
+    """Start the choice with the greatest ``turn``."""
+    turn, actees = feature(seen, "turn"), seen.actions["Dispatch"].actee_ids
+    chosen = max(actees, key=lambda actee: turn[actee[1]])
+    return {"Dispatch": SelectEntityAction(actors=[("Clock", 0)], actees=[chosen])}
 
 
 def test_what_delays_the_end_costs_what_it_delays():
