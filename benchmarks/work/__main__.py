@@ -3,7 +3,7 @@
     python -m benchmarks.work job_shop runs/a runs/b [--samples 64] [--sizes 15x15 20x15]
     python -m benchmarks.work job_shop runs/a --instances FILE ...
     python -m benchmarks.work dynamic [runs/d] [--set breakdowns=0.1 setups=0.5]
-    python -m benchmarks.work shops [--shops joinery] [--minutes 5]
+    python -m benchmarks.work shops [--shops joinery] [--minutes 5] [--set waiting=false]
     python -m benchmarks.work routing runs/c [--customers 20 50 100] [--reference 10]
     python -m benchmarks.work warehouse [runs/e] [--robots 4 8 12 16 20]
     python -m benchmarks.work speed runs/a [--plot FILE]

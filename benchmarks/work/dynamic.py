@@ -18,7 +18,15 @@ from ragged_envs.industry.job_shop_scripts import RULES
 from benchmarks.work.play import F64, load_runs, rules_of, spread, values_by, values_of
 from ppo_trainer.runs.load_run import LoadedRun
 
-__all__ = ["DYNAMIC", "add_arguments", "late_by", "run", "streams_of"]
+__all__ = [
+    "DYNAMIC",
+    "add_arguments",
+    "add_settings",
+    "late_by",
+    "run",
+    "settings_of",
+    "streams_of",
+]
 
 DYNAMIC = (
     "first_come", "shortest_processing_time", "weighted_shortest_processing_time",
@@ -34,15 +42,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--streams", type=int, default=40)
     parser.add_argument("--jobs", type=int, default=100)
     parser.add_argument("--machines", type=int, default=10)
+    add_settings(parser)
+
+
+def add_settings(parser: argparse.ArgumentParser) -> None:
+    """Add the settings of the shops to the arguments of a command."""
     parser.add_argument("--set", nargs="*", default=[], help="settings, such as breakdowns=0.1")
+
+
+def settings_of(given: argparse.Namespace) -> dict[str, Any]:
+    """Return the values of ``--set``."""
+    words = (word.partition("=") for word in given.set)
+    return {name: yaml.safe_load(value) for name, _, value in words}
 
 
 def run(given: argparse.Namespace) -> None:
     """Print a line for each player."""
-    changes = {
-        key: yaml.safe_load(value) for key, _, value in (s.partition("=") for s in given.set)
-    }
-    settings: dict[str, Any] = {"jobs": given.jobs, "machines": given.machines, **changes}
+    settings = {"jobs": given.jobs, "machines": given.machines, **settings_of(given)}
     print("player | weighted tardiness")
     best = np.inf
     for name in DYNAMIC:
