@@ -42,9 +42,9 @@ def spread(numbers: npt.ArrayLike) -> str:
 
 
 @torch.no_grad()
-def values_of(own: LoadedRun, rows: VecEnv, metric: str, *, greedy: bool, seed: int = 1) -> F64:
+def values_of(own: LoadedRun, rows: VecEnv, metric: str, *, greedy: bool) -> F64:
     """Return a metric of the first episode of each row, played by a network. Shape: (R,)."""
-    agent = NetworkAgent(own.net, seed=seed, greedy=greedy, precision=own.config.precision)
+    agent = NetworkAgent(own.net, seed=1, greedy=greedy, precision=own.config.precision)
     return _first_episodes(agent.act_rows, own.game.seen(rows), metric)
 
 

@@ -205,11 +205,8 @@ class JobShopRows(CompiledRows):
         bars = turned(bars_of(own)) if self.backwards else bars_of(own)
         if self.instances:
             return own, bars, names_of(self.instances[own["instance"]])
-        return (
-            own,
-            bars,
-            (list(map(str, range(own["jobs"]))), list(map(str, range(own["machines"])))),
-        )
+        jobs, machines = (list(map(str, range(own[name]))) for name in ("jobs", "machines"))
+        return own, bars, (jobs, machines)
 
     def _fields_of(self, one: Instance) -> dict[str, npt.NDArray[np.int32]]:
         """Return the fields of a row that an instance determines."""
@@ -236,11 +233,14 @@ class JobShopRows(CompiledRows):
 def _reversed(instances: Sequence[Instance]) -> tuple[Instance, ...]:
     """Return the instances backwards, or raise EnvConfigError."""
     if not instances:
-        raise EnvConfigError("no instance to schedule backwards", expected="instance=...")
+        raise EnvConfigError(
+            "no instance to schedule backwards", expected="instance=...", about="backwards"
+        )
     if any(one.is_dated for one in instances):
         raise EnvConfigError(
             "jobs with due dates or release times cannot be scheduled backwards",
             expected="backwards=False, or instances without them",
+            about="backwards instance",
         )
     return tuple(one.backwards() for one in instances)
 
