@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
+import numpy as np
 import pytest
 from rts_support import Table, minirts_table, plain
 
@@ -251,6 +253,99 @@ def test_a_crowd_ends_the_game_without_a_winner():
     own.w.numbers[at.FAILED_SUM] = 9 * (CROWD_TICKS - 1) + 1
     own.play()
     assert own.over == (True, -1)
+
+
+def test_new_commands_come_first_and_those_of_this_tick_before_them():
+    own = empty()
+    own.now = 15
+    one, two = own.create(0, "Melee", 5, 5), own.create(1, "Melee", 6, 5)
+    workers = [own.create(0, "Worker", x, 15) for x in (2, 4, 6)]
+    for worker in workers[:2]:
+        own.send(0, worker, MOVE, worker.x, 2.0)
+    own.send(0, one, ATTACK, target=two)
+    own.play()  # at its end the one who was hit strikes back
+    assert ordered(own) == [workers[0].slot, workers[1].slot, one.slot]
+    own.send(0, workers[2], MOVE, 6.0, 2.0)
+    own.play()
+    assert ordered(own) == [workers[2].slot, two.slot, workers[0].slot, workers[1].slot, one.slot]
+
+
+def ordered(own):
+    """Return the slots of the units with commands, in the order in which they run."""
+    return own.w.numbers[at.ORDER_LIST :][: own.w.numbers[at.ORDERED]].tolist()
+
+
+def test_tidying_moves_units_over_the_dead_and_what_refers_to_them():
+    own = empty()
+    own.now = 15
+    dead, base, source, worker, shooter, melee = (
+        own.create(0, name, x, 5)
+        for x, name in enumerate(("Worker", "Base", "Resource", "Worker", "Range", "Melee"), 3)
+    )
+    enemy = own.create(1, "Range", 12, 5)
+    own.send(0, worker, GATHER, target=source, base=base)
+    own.send(0, shooter, ATTACK, target=enemy)
+    own.send(1, enemy, ATTACK, target=melee)
+    own.play(12)  # two bullets fly
+    melee.damaged_by = worker.slot
+    own.send(0, melee, MOVE, 8.0, 9.0)
+    shots = own.w.lists[at.QUEUE_ROOM : at.QUEUE_ROOM + 2, 1:3].tolist()
+    before = ordered(own)
+    assert sorted(shots) == [[shooter.slot, enemy.slot], [enemy.slot, melee.slot]]
+    own.remove(dead)
+    own.tidy(0)
+    base, source, worker, shooter, melee = own.units(0)
+    assert [base.slot, source.slot, worker.slot, shooter.slot, melee.slot] == [0, 1, 2, 3, 4]
+    assert (worker.target, worker.base, shooter.target) == (1, 0, enemy.slot)
+    assert (enemy.target, melee.damaged_by) == (4, 2)
+    after = {old: old - (old < enemy.slot) for pair in shots for old in pair}
+    assert own.w.lists[at.QUEUE_ROOM : at.QUEUE_ROOM + 2, 1:3].tolist() == [
+        [after[by], after[target]] for by, target in shots
+    ]
+    assert ordered(own) == [slot - (slot < enemy.slot) for slot in before]
+    assert own.w.numbers[at.SENT_LIST] == melee.slot
+
+
+def check_invariants(own):
+    """Raise unless a state can be: units live, on the map, in no wall, half a cell apart."""
+    size, units = own.rules.size, own.units(0) + own.units(1)
+    for i, unit in enumerate(units):
+        assert 0 < unit.hp <= own.rules.kinds[unit.kind].hp
+        assert min(unit.x, unit.y) > -0.5
+        assert max(unit.x, unit.y) < size - 0.5
+        assert not own.w.numbers[at.WALLS + int(unit.y + 0.5) * size + int(unit.x + 0.5)]
+        for other in units[:i]:
+            assert (other.x - unit.x) ** 2 + (other.y - unit.y) ** 2 >= 0.25
+    assert min(own.money) >= 0
+
+
+def test_random_commands_among_walls_break_no_rule():
+    own, draw = Table(replace(MINI_RTS, has_walls=True)), np.random.default_rng(0)
+    size = own.rules.size
+    own.w.numbers[at.WALLED] = 1
+    for x, y in draw.integers(2, size - 2, (50, 2)):
+        own.w.numbers[at.WALLS + y * size + x] = 1
+    for player in range(2):
+        for name in ("Base", "Resource", *["Worker"] * 3, *["Melee"] * 3, "Range", "Barracks"):
+            own.create(player, name, *(draw.integers(0, 13, 2) + 6 * player))
+    created, taken = int(own.w.numbers[at.CREATED]), 0
+    for tick in range(250):
+        player = int(draw.integers(2))
+        mine, theirs = own.units(player), own.units(1 - player)
+        if mine and theirs:
+            unit, target = mine[draw.integers(len(mine))], theirs[draw.integers(len(theirs))]
+            base, source = own.first(player, "Base"), own.first(player, "Resource")
+            command = int(draw.integers(MOVE, BUILD + 1))
+            if command == GATHER and source:
+                target = source
+            place = draw.uniform(0, size - 1, 2)
+            builds = int(draw.integers(len(own.rules.kinds)))
+            taken += own.send(player, unit, command, *place, target, base or -1, builds)
+        own.play()
+        if tick % 6 == 0:
+            check_invariants(own)
+    assert taken > 50
+    assert len(own.units(0) + own.units(1)) < created
 
 
 def test_simple_plays_by_its_rules():
