@@ -1,24 +1,14 @@
-"""Small worlds for tests, and what chance decided in a tick of one."""
+"""Small worlds for tests."""
 
 from __future__ import annotations
 
 import numpy as np
 from ragged_envs.mmo.body import (
-    COLUMN,
     COLUMNS,
     LEVEL,
-    LUCK,
-    MARKED,
-    MOVE,
-    ROW,
-    SKILL_ORDER,
-    STYLE,
-    TARGET,
     XP,
 )
-from ragged_envs.mmo.foraging import SKILL_ORDERS
 from ragged_envs.mmo.observation import MOVES
-from ragged_envs.mmo.terrain import FOREST, SCRUB
 from ragged_envs.mmo.world import MmoRows, _put_on_tiles
 from support.broken import ragged
 
@@ -117,40 +107,3 @@ class World:
         )
         found = [i for i, own in enumerate(rows) if (*own[:2], own[2]) == (*place, style)]
         return found[0]
-
-
-def choices(before, after):
-    """Return the moves, and the attacks, of a tick, by seats.
-
-    Args:
-        before: What ``save_game`` returned before the tick.
-        after: What it returned after it.
-    """
-    seats, now = before["order"][: before["alive"]], np.array(after["agents"]).tolist()
-    attacks = {
-        seat: (now[seat][STYLE], now[seat][TARGET]) if now[seat][TARGET] >= 0 else None
-        for seat in seats
-    }
-    return {seat: now[seat][MOVE] for seat in seats}, attacks
-
-
-def drawn(before, after, foraging=True):
-    """Return what chance decided in a tick; the arguments are those of ``choices``."""
-    was, now = before["agents"], after["agents"]
-    seats = before["order"][: before["alive"]]
-    updated = [seat for seat in seats if not now[seat][MARKED]]
-    eaten = {(was[seat][ROW], was[seat][COLUMN]) for seat in updated if foraging}
-    regrown = [
-        (y, x)
-        for y, line in enumerate(after["tiles"])
-        for x, tile in enumerate(line)
-        if tile == FOREST and (before["tiles"][y][x] == SCRUB or (y, x) in eaten)
-    ]
-    new = after["newcomer"]
-    return {
-        "population": after["drawn"],
-        "spawned": None if new < 0 else (new, now[new][ROW], now[new][COLUMN]),
-        "hits": {seat: now[seat][LUCK] == 1 for seat in seats if now[seat][LUCK] >= 0},
-        "regrown": regrown,
-        "orders": {seat: SKILL_ORDERS[now[seat][SKILL_ORDER]].tolist() for seat in updated},
-    }

@@ -138,6 +138,10 @@ def test_a_hit_by_hand():
     )
     world.act()
     assert world.damage[1] == 0
+    world.put(0, food=9, water=9, level=[12, 11, 10, 1, 1, 1, 1])
+    world.act({0: (MELEE_STYLE, 1)})
+    # At most the level of fishing, 12, and of hunting, 11.
+    assert (world.water[0], world.food[0]) == (12, 11)
 
 
 def test_attacks_come_after_moves_and_look_at_no_distance():
@@ -161,11 +165,21 @@ def test_who_can_be_hit(distance, styles):
         assert strikes[0, -1] == 1.0  # the chance of a hit
 
 
+def test_reaches_and_the_freeze_are_settings():
+    own = {"melee_reach": 2, "range_reach": 1, "mage_reach": 2, "freezing": 0}
+    world = World(*FIELD, **PAIR, **own, foraging=False).grow(2)
+    world.put(1, row=4, column=6)
+    strikes = np.asarray(world.obs.features["Strike"][0].as_array())
+    assert strikes[:, 2].tolist() == [MELEE_STYLE, MAGE_STYLE]
+    world.act({0: (MAGE_STYLE, 1)})
+    assert (world.damage[1], world.frozen[1]) == (1, 0)
+
+
 def test_experience_and_levels():
     assert [EXPERIENCE[level] for level in (1, 2, 10, 11, 20)] == [0, 83, 1154, 1358, 4470]
     world = World(*FIELD, **PAIR, foraging=False).grow(2)
-    world.put(0, xp=[1154, 1154, 1154, 82, 0, 0, 0])
-    world.act({0: (MELEE_STYLE, 1)})  # 200 more: 282 is past 276, that of level 4
+    world.put(0, xp=[1154, 1154, 1154, 76, 0, 0, 0])
+    world.act({0: (MELEE_STYLE, 1)})  # 200 more: 276, that of level 4
     assert (world.level[0, MELEE], EXPERIENCE[4], EXPERIENCE[5]) == (4, 276, 388)
 
 
@@ -240,6 +254,16 @@ def test_the_wilderness_keeps_levels_apart():
     world.put(0, level=[10, 10, 10, 5, 1, 1, 1])
     assert world.obs.features["Self"].as_array()[:, 9].tolist() == [6, 3]
     assert world.obs.action_masks["Attack"].actors.size1().tolist() == [0, 0]
+
+
+def test_the_wilderness_begins_at_the_safe_distance():
+    wild = {"wilderness_centre": -1, "safe_distance": 2, "wilderness_step": 2}
+    world, found = World(*FIELD, **{**PAIR, **wild}, foraging=False), []
+    for column in range(4, 9):
+        world.put(0, row=4, column=column)
+        world.act()
+        found.append(int(world.wild[0]))
+    assert found == [-1, -1, 0, 0, 1]  # 0 to 4 cells from the centre, (4, 4)
 
 
 def test_systems_can_be_switched_off():
