@@ -173,12 +173,6 @@ def _note_told(told: Any, shown: Any, counts: Any, may: Any, commands: Any, aime
 
 
 @called
-def _tell_all(w: Any, player: int, told: Any, shown: Any, counts: Any) -> None:
-    for at in range(counts[OWN]):
-        _tell(w, player, shown[OWN, at], told[at, 0], told[at, 1])
-
-
-@called
 def _note(g: Any, game: int, w: Any) -> None:
     for seat in range(g.win.shape[1]):
         shown, counts = g.shown[game, seat], g.counts[game, seat]
