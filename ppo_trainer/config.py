@@ -34,6 +34,7 @@ __all__ = [
     "WandbConfig",
     "config_from_dict",
     "config_to_dict",
+    "value_of",
     "with_changes",
 ]
 
@@ -574,6 +575,23 @@ def with_changes(config: TrainConfig, changes: Mapping[str, Any]) -> TrainConfig
             within = within[group]
         within[last] = value
     return config_from_dict(values)
+
+
+def value_of(config: TrainConfig, name: str) -> Any:
+    """Return a setting by its dotted name; None for an argument that the environment does not set.
+
+    Raises:
+        ConfigError: There is no such setting.
+    """
+    value: Any = config
+    for part in name.split("."):
+        if isinstance(value, Mapping):
+            value = value.get(part)
+        elif not hasattr(value, part):
+            raise ConfigError(f"{name} is not a setting, or its group is null")
+        else:
+            value = getattr(value, part)
+    return value
 
 
 def _without_tilde(path: str | None) -> str | None:

@@ -5,42 +5,49 @@ command line name many values, those settings only::
 
     python -m ppo_trainer.tune env=minesweeper 'optim.lr=interval(1e-4,1e-2)' net.dim=32,64
 
-The first trial changes nothing, or as little as the given values allow. A trial continues after an
-eighth, a quarter and a half of its steps only if it is in the better half of the trials so far
-(successive halving, Li et al. 2020, arXiv:1810.05934, by Optuna). In the last part of the time the
-first trial and the best others train again with other seeds, and the settings with the best mean
-become ``recipe.yaml``. The same command with the same ``--folder`` continues the search. The folder
-also contains ``trials.csv`` and two pictures: the importance of settings (``importance.png``) and
-all trials (``parallel.png``).
+The first trial changes nothing, or as little as the given values allow; later ones change up to
+three settings of the best trial so far. A trial continues after an eighth, a quarter and a half of
+its steps only if it is in the better half of the trials so far (successive halving, Li et al. 2020,
+arXiv:1810.05934, by Optuna). A score is the mean of greedy or of sampled play, whichever is better.
+
+In the second half of the time the first trial and the two best others train again, all with the
+same other seeds. Another trial replaces the first one only if its mean difference to the first one
+over these seeds, two or more, exceeds the standard error of that mean. Its settings become
+``recipe.yaml``, which otherwise changes nothing. The same command with the same ``--folder``
+continues the search. The folder also contains ``trials.csv`` and two pictures: the importance of
+settings (``importance.png``) and all trials (``parallel.png``).
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
+import shlex
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import yaml
-
-from entity_env.errors import MissingPackageError, counted
-from ppo_trainer.command_line.overrides import config_of
-from ppo_trainer.command_line.spaces import Interval, Space, spaces_of
-from ppo_trainer.config import TrainConfig, with_changes
+from entity_env.errors import counted
+from entity_env.storage.files import folder_lock
+from ppo_trainer.command_line.overrides import config_of, write_recipe
+from ppo_trainer.command_line.spaces import spaces_of
+from ppo_trainer.config import value_of, with_changes
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.machine.commands import INTERRUPTED, command_parser, python_command, run_main
 from ppo_trainer.machine.screen import deliver, say
-from ppo_trainer.reporting.trials import write_trials
-from ppo_trainer.train import train
 from ppo_trainer.training.session import Session
-
-if TYPE_CHECKING:
-    import optuna
+from ppo_trainer.tuning.search import Search, is_first, open_search
+from ppo_trainer.tuning.trainings import (
+    FAILURES,
+    MOST_EPISODES,
+    StoppedEarly,
+    score,
+    train_quietly,
+)
+from ppo_trainer.tuning.trials import difference, trials_table, write_trials
 
 __all__ = ["SPACE", "main", "tune"]
 
@@ -59,51 +66,11 @@ SPACE: dict[str, tuple[int | float | str, ...]] = {
 """The values that are tried by default, by setting."""
 
 _RUNGS = (1 / 8, 1 / 4, 1 / 2)
-_FINALISTS = 2
+"""Fractions of the steps of a trial at which it may be stopped."""
+_OTHERS = 2
 """Number of trials that train again besides the first one."""
-_FINAL = 0.35
-"""Fraction of the time for these trainings."""
-_WHOLE_TRIALS = 10
-"""Number of whole trials that fit into the time, which determines their length."""
-_SECONDS_TO_MEASURE = 10.0
-_PREFIX = "final:"
-"""Prefix of the study's attributes with scores for other seeds: ``final:<trial>:<seed>``."""
-
-
-@dataclass(frozen=True)
-class Search:
-    """A search for settings in progress.
-
-    Args:
-        config: Settings of the first trial, with ``total_timesteps`` of a trial.
-        metric: Metric whose mean is maximised.
-        folder: Folder of the search.
-        space: Values that are tried, by setting.
-        study: Optuna's study, which is stored in a journal in the folder.
-        deadline: End of the search, in seconds of ``time.monotonic``.
-        final: Start of the last part, likewise.
-    """
-
-    config: TrainConfig
-    metric: str
-    folder: Path
-    space: Mapping[str, Space]
-    study: optuna.Study
-    deadline: float
-    final: float
-
-    def done(self) -> list[optuna.trial.FrozenTrial]:
-        """Return the trials that trained all of their steps, best first."""
-        from optuna.trial import TrialState
-
-        complete = self.study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
-        return sorted(complete, key=lambda trial: -trial.values[0])
-
-    def finals(self, number: int) -> dict[int, float]:
-        """Return the scores of a trial's trainings with other seeds, by seed."""
-        name = f"{_PREFIX}{number}:"
-        attributes = self.study.user_attrs
-        return {int(k.removeprefix(name)): v for k, v in attributes.items() if k.startswith(name)}
+_FEWEST_SEEDS = 2
+"""Number of other seeds that all of them have, even if the time is over."""
 
 
 def tune(
@@ -115,10 +82,14 @@ def tune(
 ) -> dict[str, Any]:
     """Search for settings, print a table, and write the best settings as ``recipe.yaml``.
 
+    The first trial is kept unless another one is better on the same other seeds: its mean
+    difference must exceed the standard error of that mean.
+
     Args:
         settings: Settings as on the command line of ``ppo_trainer``. Those with one value are
             fixed; those with many values are searched (``spaces_of``), or else ``SPACE``.
-        minutes: Duration of the search; a training in progress may take a little longer.
+        minutes: Duration of the search. Trainings in progress, and those with the first two other
+            seeds, may take longer.
         folder: Folder of the search. If it contains a search, that one continues.
         metric: Metric whose mean in an evaluation is maximised.
         seed: Seed of the choice of settings.
@@ -127,263 +98,169 @@ def tune(
         The best settings that differ from the given ones, by dotted name.
 
     Raises:
-        ConfigError: A setting does not exist, or the folder contains another search.
+        ConfigError: A setting or the metric does not exist, no combination of values is valid, or
+            the folder contains another search.
         MissingPackageError: Optuna is not installed.
     """
     single, space = spaces_of(settings)
     base = config_of(single, "tune for")
     if base.resume is not None:
         raise ConfigError("resume= cannot be used in a search", hint="--folder continues a search")
+    if not base.eval.episodes:
+        raise ConfigError("a search compares evaluations", expected="eval.episodes=1 or more")
+    given = {setting.lstrip("+").partition("=")[0] for setting in settings}
     if not space:
-        given = {setting.lstrip("+").partition("=")[0] for setting in settings}
         # The values of the first trial are tried, too.
         space = {
-            name: list(dict.fromkeys([*values, _value(base, name)]))
+            name: list(dict.fromkeys([*values, value_of(base, name)]))
             for name, values in SPACE.items()
             if name not in given
         }
-    search = _begin(base, space, Path(folder), metric, seed, 60 * minutes, list(settings))
-    steps, whole = search.config.total_timesteps, base.total_timesteps
-    # What learns fastest at first need not be the best at the end of a long run.
-    part = "" if steps == whole else f" ({steps / whole:.0%} of total_timesteps={whole:,})"
-    say(f"trials of {counted(steps, 'step')}{part}, in {search.folder}")
-    try:
-        while time.monotonic() < search.final or not search.done():
-            _try(search)
-        _compare(search)
-    except KeyboardInterrupt:
-        _report(search, settings)
-        raise
-    return _report(search, settings)
-
-
-def _begin(
-    base: TrainConfig,
-    space: Mapping[str, Space],
-    folder: Path,
-    metric: str,
-    seed: int,
-    seconds: float,
-    settings: list[str],
-) -> Search:
-    """Begin a search in a folder, or continue the one in it."""
-    try:
-        import optuna
-    except ImportError as error:
-        raise MissingPackageError(
-            "searching for settings needs Optuna", hint='pip install "ragged-rl[tune]"'
-        ) from error
-    from optuna.storages.journal import JournalFileBackend
-    from optuna.trial import TrialState
-
-    begun = time.monotonic()
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    if "eval.episodes" not in given:
+        base = with_changes(base, {"eval.episodes": min(base.eval.episodes, MOST_EPISODES)})
+    folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    study = optuna.create_study(
-        storage=optuna.storages.JournalStorage(JournalFileBackend(str(folder / "trials.journal"))),
-        study_name="tune",
-        direction="maximize",
-        load_if_exists=True,
-        sampler=optuna.samplers.TPESampler(seed=seed, n_startup_trials=8, multivariate=True),
-        pruner=optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=2),
-    )
-    known = study.user_attrs
-    if known and (known["settings"], known["metric"]) != (settings, metric):
-        raise ConfigError(
-            f"{folder} contains another search",
-            expected=f"{known['settings']}, metric {known['metric']}",
-            received=f"{settings}, metric {metric}",
-            hint="give another folder with --folder",
-        )
-    if not known:
-        steps = _steps_of_trial(base, folder, seconds)
-        study.enqueue_trial(
-            {name: _nearest(own, _value(base, name)) for name, own in space.items()}
-        )
-        for name, value in {"settings": settings, "metric": metric, "steps": steps}.items():
-            study.set_user_attr(name, value)
-    for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
-        # It was running when the search was stopped.
-        study.tell(trial.number, state=TrialState.FAIL)
-        study.enqueue_trial(trial.params)
-    changes = {"total_timesteps": study.user_attrs["steps"], "run_dir": str(folder / "runs")}
-    return Search(
-        with_changes(base, changes), metric, folder, space, study,
-        deadline=begun + seconds, final=begun + (1 - _FINAL) * seconds,
-    )  # fmt: skip
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(folder_lock(folder))
+        except BlockingIOError:
+            raise ConfigError(
+                f"another process searches in {folder}", hint="give another folder with --folder"
+            ) from None
+        search = open_search(base, space, folder, metric, seed, 60 * minutes, settings)
+        steps, whole = search.config.total_timesteps, base.total_timesteps
+        # What learns fastest at first need not be the best at the end of a long run.
+        part = "" if steps == whole else f" ({steps / whole:.0%} of total_timesteps={whole:,})"
+        episodes = counted(search.config.eval.episodes, "episode")
+        say(f"trials of {counted(steps, 'step')}{part} and {episodes}, in {folder}")
+        try:
+            while time.monotonic() < search.final or search.first() is None:
+                if not _try(search):
+                    say("  no new combination of values was found")
+                    break
+            _compare(search)
+        finally:
+            found = _report(search, single)
+    return found
 
 
-def _value(config: Any, name: str) -> Any:
-    """Return a setting by its dotted name; None for an argument that the environment does not set.
-
-    Raises:
-        ConfigError: There is no such setting.
-    """
-    for part in name.split("."):
-        if isinstance(config, Mapping):
-            config = config.get(part)
-        elif not hasattr(config, part):
-            raise ConfigError(f"{name} is not a setting, or its group is null")
-        else:
-            config = getattr(config, part)
-    return config
-
-
-def _nearest(space: Space, value: Any) -> Any:
-    """Return the value of a space that is nearest to ``value``."""
-    if not isinstance(space, Interval):
-        return value if value in space else space[0]
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return space.low
-    inside = min(max(value, space.low), space.high)
-    if space.step is not None:
-        inside = space.low + round((inside - space.low) / space.step) * space.step
-    return int(inside) if space.is_whole else inside
-
-
-def _distribution(space: Space) -> Any:
-    """Return a space as a distribution of Optuna."""
-    from optuna.distributions import (
-        CategoricalDistribution,
-        FloatDistribution,
-        IntDistribution,
-    )
-
-    if not isinstance(space, Interval):
-        return CategoricalDistribution(space)
-    if space.is_whole:
-        return IntDistribution(int(space.low), int(space.high), step=int(space.step or 1))
-    return FloatDistribution(space.low, space.high, log=space.log, step=space.step)
-
-
-def _steps_of_trial(base: TrainConfig, folder: Path, seconds: float) -> int:
-    """Return the number of steps of a trial, measured by a short training."""
-    seen: list[tuple[float, int]] = []
-
-    def measures(session: Session) -> bool:
-        seen.append((time.monotonic(), session.steps))
-        return seen[-1][0] - seen[0][0] < min(_SECONDS_TO_MEASURE, seconds / 20)
-
-    _train(with_changes(base, {"eval.episodes": 0, "run_dir": str(folder / "runs")}), measures)
-    if len(seen) < 2:
-        return base.total_timesteps
-    (first, begin), (last, steps) = seen[0], seen[-1]
-    fitting = int(seconds * (steps - begin) / (last - first)) // _WHOLE_TRIALS
-    return min(base.total_timesteps, max(base.frames_per_update, fitting))
-
-
-def _try(search: Search) -> None:
-    """Train one trial, unless it is stopped early."""
+def _try(search: Search) -> bool:
+    """Train one trial, unless it is stopped early; return False if none is left."""
     from optuna.trial import TrialState
 
-    trial = search.study.ask({name: _distribution(own) for name, own in search.space.items()})
-    picked = trial.params
-    try:
-        config = with_changes(search.config, picked)
-    except ConfigError:  # for example a minibatch larger than a rollout
-        search.study.tell(trial, state=TrialState.FAIL)
-        return
-    total = config.total_timesteps
-    rungs = [part * total for part in _RUNGS]
-    pruned, plain = False, search.metric.removeprefix("eval/")
+    asked = search.ask()
+    if asked is None:
+        return False
+    trial, config = asked
+    rungs = [part * config.total_timesteps for part in _RUNGS]
+    plain, stopped = search.metric.removeprefix("eval/"), False
 
-    def watches(session: Session) -> bool:
-        nonlocal pruned
+    def watches(session: Session) -> None:
+        nonlocal stopped
         passed = [rung for rung in rungs if session.steps >= rung]
         del rungs[: len(passed)]
-        # Evaluations take precedence over games of the training.
-        known = [session.means[n] for n in (f"eval/{plain}", plain) if n in session.means]
+        # Evaluations take precedence over games of the training, which say nothing of a player
+        # that meets its equals.
+        meets_equals = session.game.has_seats and config.selfplay.meets_equals
+        names = [f"eval/{plain}", *([] if meets_equals else [plain])]
+        known = [session.means[name] for name in names if name in session.means]
         if passed and known:
-            trial.report(known[0], len(_RUNGS) - len(rungs))
-            pruned = trial.should_prune() and bool(trial.number)
-        return not pruned
+            # Optuna's rungs are the powers of the reduction factor.
+            trial.report(known[0], 2 ** (len(_RUNGS) - len(rungs) - 1))
+            stopped = trial.should_prune() and not is_first(trial)
 
-    score = _score(search, config, watches)
-    if pruned or score is None:
-        search.study.tell(trial, state=TrialState.PRUNED)
-    else:
-        search.study.tell(trial, score)
-    what = "stopped early" if pruned or score is None else f"{search.metric} {score:.4g}"
-    say(f"  trial {trial.number}: {what}; {_text(_changed(search, picked))}")
+    def stop(_: int) -> bool:
+        if stopped:
+            raise StoppedEarly
+        return False
 
-
-def _changed(search: Search, picked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that differ from those of the first trial."""
-    return {n: value for n, value in picked.items() if value != _value(search.config, n)}
-
-
-def _score(search: Search, config: TrainConfig, watches: Any) -> float | None:
-    """Train, and return the better mean of greedy and sampled play, or None without a result."""
-    plain = search.metric.removeprefix("eval/")
-    agents = [own for own in _train(config, watches) if own.player.startswith("agent")]
-    scores = [own.mean(plain) for own in agents if own.count(plain)]
-    if agents and not scores:
-        raise ConfigError(
-            f"the environment has no metric {search.metric!r}", options=sorted(agents[0].metrics)
-        )
-    return max(scores, default=None)
-
-
-def _train(config: TrainConfig, watches: Any) -> list[Any]:
-    """Train without output on the screen; Ctrl-C ends the search."""
-    log = Path(config.run_dir).parent / "log.txt"
-    with log.open("a") as file, contextlib.redirect_stdout(file), contextlib.redirect_stderr(file):
-        result = train(config, callbacks=watches)
-    if result.interrupted:
-        raise KeyboardInterrupt
-    return result.evaluations
+    own = None
+    try:
+        agents = train_quietly(config, f"trial-{trial.number}", watches, stop)
+        own = score(agents, search.metric)
+        what = f"{search.metric} {own:.4g}"
+    except StoppedEarly:
+        what = "stopped early"
+    except FAILURES as error:
+        if is_first(trial):
+            raise
+        what = _failure(error)
+    told = search.study.tell(trial, own, TrialState.PRUNED if own is None else None)
+    say(f"  trial {trial.number}: {what}; {_text(search.changes(told))}")
+    return True
 
 
 def _compare(search: Search) -> None:
-    """Train the first trial and the best others with other seeds, in turns, each at least once."""
-    number = 0
-    while number == 0 or time.monotonic() < search.deadline:
-        number += 1
-        for trial in _finalists(search):
-            if number in search.finals(trial.number):
+    """Train the first trial and the best others with the same other seeds, in turns."""
+    first = search.first()
+    others = [trial for trial in search.done() if not is_first(trial)][:_OTHERS]
+    if first is None or not others:
+        return
+    for number in itertools.count(1):
+        for trial in (first, *others):
+            if number in search.finals(trial):
                 continue
+            if number > _FEWEST_SEEDS and time.monotonic() >= search.deadline:
+                return
             seed = search.config.seed + number
             config = with_changes(search.config, {**trial.params, "seed": seed})
-            score = _score(search, config, lambda _: True)
-            if score is not None:
-                search.study.set_user_attr(f"{_PREFIX}{trial.number}:{number}", score)
-                say(f"  trial {trial.number} with seed {seed}: {search.metric} {score:.4g}")
-
-
-def _finalists(search: Search) -> list[optuna.trial.FrozenTrial]:
-    """Return the first trial and the best others."""
-    done = search.done()
-    others = [trial for trial in done if trial.number]
-    return [trial for trial in done if not trial.number] + others[:_FINALISTS]
+            try:
+                agents = train_quietly(config, f"trial-{trial.number}-seed-{seed}")
+                own = score(agents, search.metric)
+                what = f"{search.metric} {own:.4g}"
+            except FAILURES as error:
+                own, what = -math.inf, _failure(error)
+            search.add_final(trial, number, own)
+            say(f"  trial {trial.number} with seed {seed}: {what}")
 
 
 def _report(search: Search, settings: Sequence[str]) -> dict[str, Any]:
-    """Print the trials, write the best settings, and return them."""
-    rows = [("trial", search.metric, "other seeds", "settings")]
-    for trial in search.done():
-        finals = " ".join(f"{score:.4g}" for score in search.finals(trial.number).values())
-        rows.append(
-            (f"{trial.number}", f"{trial.value:.4g}", finals, _text(_changed(search, trial.params)))
-        )
-    widths = [max(len(row[i]) for row in rows) for i in range(3)]
-    lines = ["  ".join([*map(str.ljust, row, widths), row[3]]) for row in rows]
-    stopped = len(search.study.trials) - len(search.done())
-    say("\n" + "\n".join([*lines, f"and {counted(stopped, 'trial')} that were stopped early"]))
-    write_trials(search.study, search.folder, search.metric)
-    measured = {t.number: search.finals(t.number) for t in search.done()}
-    measured = {number: finals for number, finals in measured.items() if finals}
-    if not measured:
+    """Print the trials, write the best settings, and return them.
+
+    Args:
+        search: The search.
+        settings: Settings of the command line that have one value.
+    """
+    first = search.first()
+    if first is None:
         return {}
-    best = max(measured, key=lambda number: fmean(measured[number].values()))
-    changes = _changed(search, search.study.trials[best].params)
-    path = search.folder / "recipe.yaml"
-    path.write_text(yaml.safe_dump(_nested(changes), sort_keys=False))
-    command = " ".join([python_command(), "-m", "ppo_trainer", *spaces_of(settings)[0]])
-    if changes:
-        deliver(f"\n{path} contains the settings of trial {best}:\n{path.read_text()}")
-        say(f"to train with them:\n  {command} experiment={path}")
+    kept, best, most = f"trial {first.number}", first, difference({}, {})
+    rows, compared = [], False
+    for trial in search.done():
+        finals = search.finals(trial)
+        own = difference(finals, search.finals(first))
+        is_other = not is_first(trial)
+        compared = compared or (is_other and own.seeds >= _FEWEST_SEEDS)
+        if own.is_better and own.mean > most.mean:
+            best, most = trial, own
+        rows.append(
+            [
+                str(trial.number),
+                f"{trial.value:.4g}",
+                " ".join(f"{score:.4g}" for score in finals.values()),
+                str(own) if is_other and own.seeds else "",
+                _text(search.changes(trial)),
+            ]
+        )
+    header = ["trial", search.metric, "other seeds", f"difference to {kept}", "settings"]
+    others = counted(len(search.trials("PRUNED")), "trial")
+    say(f"\n{trials_table(header, rows)}\nand {others} that did not train all of their steps")
+    write_trials(search.study, search.folder, search.metric)
+    path, changes = search.folder / "recipe.yaml", search.changes(best)
+    write_recipe(path, changes)
+    if most.is_better:
+        result = f"trial {best.number} is better than {kept} by {most}"
+    elif compared:
+        result = f"no trial is better than {kept} by more than the standard error of the difference"
     else:
-        deliver(f"\nno trial was better than the given settings; {path} is empty")
+        result = (
+            f"no trial has been compared with {kept} with {_FEWEST_SEEDS} other seeds yet; "
+            "the same command continues the search"
+        )
+    deliver(f"\n{result}; {path} {'contains its settings' if changes else 'changes nothing'}")
+    if changes:
+        command = shlex.join(["-m", "ppo_trainer", *settings, f"experiment={path}"])
+        deliver(f"\n{path.read_text()}\nto train with them:\n  {python_command()} {command}")
     return changes
 
 
@@ -392,13 +269,8 @@ def _text(changes: Mapping[str, Any]) -> str:
     return " ".join(f"{name}={value}" for name, value in shown.items()) or "nothing changed"
 
 
-def _nested(changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return nested dicts of settings by dotted name."""
-    nested: dict[str, Any] = {}
-    for name, value in changes.items():
-        group, _, last = name.rpartition(".")
-        nested.setdefault(group, {})[last] = value
-    return nested
+def _failure(error: Exception) -> str:
+    return f"failed, {type(error).__name__}: {error}".partition("\n")[0]
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -51,7 +51,7 @@ LAYERS = {
     "__init__",
     "ppo_trainer": "errors settings config machine environments experience algorithms learner "
     "reporting runs players play training scale train command_line agent evaluate export league "
-    "record imitate watch tune stable_baselines __init__ __main__",
+    "record imitate watch tuning tune stable_baselines __init__ __main__",
 }
 # Those that still import from a later layer.
 STILL: dict[str, set[str]] = {

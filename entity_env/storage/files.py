@@ -26,6 +26,7 @@ except ImportError:  # Windows
 
 __all__ = [
     "UnfitFileError",
+    "folder_lock",
     "fresh_name",
     "is_leftover",
     "lock",
@@ -205,6 +206,25 @@ def lock(descriptor: int) -> bool:
     except OSError:
         return False
     return True
+
+
+@contextlib.contextmanager
+def folder_lock(path: str | os.PathLike[str]) -> Iterator[bool]:
+    """Lock a folder against other processes within the block; a killed process releases it.
+
+    Gives True if it is locked; False if the system cannot lock folders.
+
+    Raises:
+        BlockingIOError: Another process has locked it.
+    """
+    if os.name != "posix":
+        yield False
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        yield lock(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _opened(descriptor: int, mode: str, path: str | os.PathLike[str]) -> BinaryIO:

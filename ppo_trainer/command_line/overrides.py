@@ -29,13 +29,21 @@ from omegaconf.errors import OmegaConfBaseException
 
 from entity_env.errors import nearest, shorten
 from entity_env.nearby import meant_nearby
+from entity_env.storage.files import write_file
 from ppo_trainer.config import TrainConfig, config_from_dict, config_to_dict
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.runs.folder import RunFolder
 from ppo_trainer.runs.trust import require_trust
 from ppo_trainer.settings.build import meant_setting, setting_names
 
-__all__ = ["config_of", "hydra_arguments", "recipe", "register_base", "resumed_config"]
+__all__ = [
+    "config_of",
+    "hydra_arguments",
+    "recipe",
+    "register_base",
+    "resumed_config",
+    "write_recipe",
+]
 
 _CONF = Path(__file__).parents[1] / "conf"
 _GROUPS = {
@@ -188,16 +196,37 @@ def _with_own_recipe(arguments: list[str]) -> Iterator[str]:
                 received=shorten(values),
             )
         for setting, value in _leaves(values):
-            yield f"{setting}={json.dumps(value)}"
+            yield f"{setting}={_value_text(value)}"
+
+
+def write_recipe(path: Path, changes: Mapping[str, Any]) -> None:
+    """Write settings, given by their dotted names, as a file for ``experiment=FILE.yaml``."""
+    values: dict[str, Any] = {}
+    for name, value in changes.items():
+        _put(values, name.split("."), value)
+    write_file(path, yaml.safe_dump(values, sort_keys=False, allow_unicode=True).encode())
+
+
+def _value_text(value: Any) -> str:
+    """Return a value in Hydra's grammar."""
+    if isinstance(value, str):
+        return _in_quotes(value)
+    if isinstance(value, list):
+        return f"[{','.join(map(_value_text, value))}]"
+    return json.dumps(value)
 
 
 def _quoted(path: str) -> str:
     """Return a path as one string for Hydra, unless it is written in Hydra's own grammar."""
     if path in ("", "null") or "${" in path or _QUOTED.fullmatch(path):
         return path
+    return _in_quotes(path)
+
+
+def _in_quotes(text: str) -> str:
     # Backslashes have a meaning only before a quote.
-    path = re.sub(r"(\\*)'", r"\1\1\\'", path)
-    return "'" + re.sub(r"(\\+)$", r"\1\1", path) + "'"
+    text = re.sub(r"(\\*)'", r"\1\1\\'", text)
+    return "'" + re.sub(r"(\\+)$", r"\1\1", text) + "'"
 
 
 def _check_flag(previous: str, text: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import (
@@ -19,7 +19,10 @@ from hydra.errors import HydraException
 from entity_env.errors import shorten
 from ppo_trainer.errors import ConfigError
 
-__all__ = ["Choices", "Interval", "Space", "spaces_of"]
+if TYPE_CHECKING:
+    import optuna
+
+__all__ = ["Choices", "Interval", "Space", "distribution", "nearest_value", "spaces_of"]
 
 _WIDE = 100.0
 """Ratio of the ends of an interval from which on it is searched on a logarithmic scale."""
@@ -74,6 +77,29 @@ def spaces_of(settings: Iterable[str]) -> tuple[list[str], dict[str, Space]]:
         else:
             single.append(setting)
     return single, spaces
+
+
+def nearest_value(space: Space, value: Any) -> Any:
+    """Return the value of a space that is nearest to ``value``, or else its first one."""
+    if not isinstance(space, Interval):
+        return value if value in space else space[0]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return space.low
+    inside = min(max(value, space.low), space.high)
+    if space.step is not None:
+        inside = space.low + round((inside - space.low) / space.step) * space.step
+    return int(inside) if space.is_whole else inside
+
+
+def distribution(space: Space) -> optuna.distributions.BaseDistribution:
+    """Return a space as a distribution of Optuna."""
+    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+
+    if not isinstance(space, Interval):
+        return CategoricalDistribution(space)
+    if space.is_whole:
+        return IntDistribution(int(space.low), int(space.high), step=int(space.step or 1))
+    return FloatDistribution(space.low, space.high, log=space.log, step=space.step)
 
 
 def _space(setting: str, value: Any) -> Space:

@@ -21,7 +21,7 @@ from entity_env import ActionSpace, ObsSpace
 from entity_env.errors import SpaceError, shorten
 from entity_env.registry import with_defaults
 from entity_env.storage.bounded_json import count_values, parse_json
-from entity_env.storage.files import lock, read_file, remove_leftovers, write_file
+from entity_env.storage.files import folder_lock, read_file, remove_leftovers, write_file
 from entity_env.storage.space_json import spaces_from_json, spaces_to_json
 from ppo_trainer.config import TrainConfig, config_from_dict, config_to_dict
 from ppo_trainer.errors import ConfigError, RunFolderError
@@ -157,19 +157,16 @@ class RunFolder:
             RunFolderError: Another process trains the run.
         """
         with ExitStack() as stack, writing(self.path):
-            folder = os.open(self.path, os.O_RDONLY) if os.name == "posix" else None
-            if folder is not None:
-                stack.callback(os.close, folder)
-                try:
-                    is_alone = lock(folder)
-                except BlockingIOError:
-                    raise RunFolderError(
-                        f"the run {str(self.path)!r} is being trained by another process",
-                        hint="wait until it has ended, or press Ctrl-C there, which saves the run",
-                    ) from None
-                if is_alone:
-                    for place in (self.path, self.checkpoints):
-                        remove_leftovers(place)
+            try:
+                is_alone = stack.enter_context(folder_lock(self.path))
+            except BlockingIOError:
+                raise RunFolderError(
+                    f"the run {str(self.path)!r} is being trained by another process",
+                    hint="wait until it has ended, or press Ctrl-C there, which saves the run",
+                ) from None
+            if is_alone:
+                for place in (self.path, self.checkpoints):
+                    remove_leftovers(place)
             stack = stack.pop_all()
         with stack:
             yield

@@ -1,4 +1,4 @@
-"""The trials of a search as a table, and the importance of settings as pictures."""
+"""The trials of a search: their differences, tables, and the importance of settings."""
 
 from __future__ import annotations
 
@@ -6,25 +6,75 @@ import csv
 import io
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from entity_env.errors import counted
 from entity_env.storage.files import write_file
 
 if TYPE_CHECKING:
     import optuna
 
-__all__ = ["importances", "write_trials"]
+__all__ = ["Difference", "difference", "importances", "trials_table", "write_trials"]
 
 _LEAST = 4
 """Minimum number of trials for an estimate of importance."""
 
 
+@dataclass(frozen=True)
+class Difference:
+    """The mean difference between the scores of two trials over the seeds of both.
+
+    Args:
+        mean: Mean difference; 0 without a common seed, minus infinity if a training failed.
+        error: Standard error of the mean; infinite if fewer than two differences are known.
+        seeds: Number of common seeds.
+    """
+
+    mean: float
+    error: float
+    seeds: int
+
+    @property
+    def is_better(self) -> bool:
+        """True if the mean difference is positive and exceeds its standard error."""
+        return self.mean > self.error
+
+    def __str__(self) -> str:
+        """Return the mean, its standard error and the number of seeds as text."""
+        return f"{self.mean:+.3g} +- {self.error:.2g} ({counted(self.seeds, 'seed')})"
+
+
+def difference(scores: Mapping[int, float], others: Mapping[int, float]) -> Difference:
+    """Return the mean difference ``scores - others`` over their common seeds.
+
+    Args:
+        scores: Scores by seed.
+        others: Scores of the other trial by seed.
+    """
+    own = [scores[seed] - others[seed] for seed in scores.keys() & others.keys()]
+    if not all(map(math.isfinite, own)):
+        return Difference(-math.inf, math.inf, len(own))
+    error = stdev(own) / math.sqrt(len(own)) if len(own) > 1 else math.inf
+    return Difference(fmean(own or [0.0]), error, len(own))
+
+
+def trials_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return rows of text as lines with columns of equal width."""
+    every = [header, *rows]
+    widths = [max(map(len, column)) for column in zip(*every, strict=True)]
+    return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in every)
+
+
 def write_trials(study: optuna.Study, folder: Path, metric: str) -> None:
     """Write ``trials.csv``, and ``importance.png`` and ``parallel.png`` if there are enough trials.
+
+    Trials that failed, which were refused or interrupted, are left out.
 
     Args:
         study: The search.
@@ -32,7 +82,7 @@ def write_trials(study: optuna.Study, folder: Path, metric: str) -> None:
         metric: Name of the value of a trial.
     """
     table = io.StringIO()
-    trials = study.get_trials(deepcopy=False)
+    trials = [own for own in study.get_trials(deepcopy=False) if own.state.name != "FAIL"]
     names = list(dict.fromkeys(name for trial in trials for name in trial.params))
     writer = csv.writer(table, lineterminator="\n")
     writer.writerow(["trial", "state", metric, *names])
