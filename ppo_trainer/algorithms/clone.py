@@ -61,12 +61,13 @@ def with_clone(rollout: Rollout, trajectories: Trajectories, clone: Clone) -> Ro
     if memory.states is not None:
         seen = replace(seen, sequences=Sequences.from_rows(trajectories, memory.states))
     log_probs = {name: torch.empty_like(own.values) for name, own in rollout.log_probs.items()}
-    states = []
+    states: list[Tensor] = []
     for frames, output in evaluations(clone.net, seen, torch.arange(len(rollout))):
         there = FrameNumbers.of(frames, rollout.values.device)
         for name, own in rollout.log_probs.items():
             log_probs[name][own.select_with_rows(there)[1]] = output.actions[name].log_prob
-        states.append(output.memory)
+        if output.memory is not None:
+            states.append(output.memory)
     if seen.sequences is not None:
         _follow(memory, trajectories, seen.sequences, torch.cat(states))
     cloned = {name: own.with_values(log_probs[name]) for name, own in rollout.log_probs.items()}

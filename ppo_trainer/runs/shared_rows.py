@@ -31,8 +31,9 @@ def with_all_rows(
     if state.pending is not None:
         pending = pending_to_tensors(state.pending)
         own |= {_PENDING + name: tensor for name, tensor in pending.items()}
-    memories = {n: m for n, m in state.memories.items() if m.states is not None}
-    own |= {_MEMORY + name: memory.states.cpu() for name, memory in memories.items()}
+    for name, memory in state.memories.items():
+        if memory.states is not None:
+            own[_MEMORY + name] = memory.states.cpu()
     packed = torch.from_numpy(np.frombuffer(save(own), np.uint8).copy())
     every = [load(part.numpy().tobytes()) for part in ranks.gathered(packed)]
     saved = ranks.gathered_json(vec_env.get_state() if vec_env.has_state() else None)
@@ -47,7 +48,8 @@ def with_all_rows(
             waiting.append(replace(pending_there, rows=pending_there.rows + int(first)))
     joined = {
         name: memory.with_states(torch.cat([tensors[_MEMORY + name] for tensors in every]))
-        for name, memory in memories.items()
+        for name, memory in state.memories.items()
+        if memory.states is not None
     }
     others = {
         f"{name}/{rank}": tensor
