@@ -6,6 +6,8 @@ players of a replay, people among them::
     python -m ppo_trainer.record env=minesweeper games.episodes --agent script
     python -m ppo_trainer.record mine.replay games.episodes
 
+With ``--search VISITS``, a run's network plays with a tree search (``RowsSearch``).
+
 ``entity_env.recording.Recording`` reads the file, and ``ppo_trainer.imitate`` trains on it.
 """
 
@@ -41,6 +43,7 @@ from ppo_trainer.machine.device import use_threads
 from ppo_trainer.machine.screen import say
 from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.machine.torch_state import usual_torch
+from ppo_trainer.play.searched import search_of
 from ppo_trainer.players.opponents import make_opponent
 from ppo_trainer.players.population_agent import agent_of
 from ppo_trainer.runs.load_run import load_policy
@@ -84,6 +87,7 @@ def record_run(
     episodes: int = 100,
     greedy: bool = False,
     logits: bool = False,
+    search: int | None = None,
     seed: int | None = None,
     rows: int = 16,
     append: bool = False,
@@ -106,12 +110,19 @@ def record_run(
         greedy: True to take the most likely choices; the log-probabilities are those of draws.
         logits: True to record the log-probabilities of all choices, too, which are normalised
             logits. A forbidden choice has -inf.
+        search: Number of visits of a search tree for each decision, in compiled games for one
+            player, or None for no search. Choices of a search have no log-probabilities.
         seed: Seed of the games; None takes the run's own.
         rows: Number of environments that play at once.
         append: True to append to an existing recording.
         overwrite: True to replace an existing recording.
         trust: Consent to import the environment that the run of somebody else names.
     """
+    if search is not None and (greedy or logits):
+        raise SettingError(
+            "a search takes the most visited choice, and has no log-probabilities",
+            expected="--search without --greedy and --logits",
+        )
     loaded = load_policy(run, env, trust=trust)
     use_threads(loaded.config, loaded.device)
     if seed is None:
@@ -125,11 +136,17 @@ def record_run(
         known = _logits(output, to_batch(obs, loaded.device).actions) if logits else None
         return to_actions(output), {"log_probs": log_probs, "logits": known}
 
+    def plays(inner: VecEnv) -> Callable[[VecObs], _Decided]:
+        if search is None:
+            return decide
+        chooses = search_of(loaded, inner, search)
+        return lambda obs: (chooses(obs), {})
+
     def make_rows(count: int, seed: int) -> VecEnv:
         return loaded.game.rows(loaded.game.whole(count), seed)
 
     return _record(
-        make_rows, loaded.config, path, lambda _: decide,
+        make_rows, loaded.config, path, plays,
         episodes=episodes, seed=seed, rows=rows, append=append, overwrite=overwrite,
     )  # fmt: skip
 
@@ -327,6 +344,13 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--episodes", type=int, default=100, help="minimum number of episodes")
     parser.add_argument("--greedy", action="store_true", help="take the most likely choices")
     parser.add_argument("--logits", action="store_true", help="record the logits of all choices")
+    parser.add_argument(
+        "--search",
+        type=int,
+        metavar="VISITS",
+        help="play with a search of so many visits for each decision, in a compiled game for one "
+        "player with one choice at a time",
+    )
     parser.add_argument("--seed", type=int, default=None, help="seed (default: the run's own)")
     parser.add_argument("--rows", type=int, default=16, help="environments that play at once")
     exists = parser.add_mutually_exclusive_group()

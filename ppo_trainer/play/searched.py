@@ -1,4 +1,4 @@
-"""Evaluation of a run's network with a tree search."""
+"""A run's network with a tree search for each decision."""
 
 from __future__ import annotations
 
@@ -16,10 +16,27 @@ from ppo_trainer.reporting.evaluation import Evaluation
 from ppo_trainer.reporting.progress import EvaluationProgress
 from ppo_trainer.runs.load_run import LoadedRun
 
-__all__ = ["evaluate_searched"]
+__all__ = ["evaluate_searched", "search_of"]
 
 _MOST_POSITIONS = 8192
 """Maximum number of positions in memory; one of Mini-RTS takes 50 KB."""
+
+
+def search_of(loaded: LoadedRun, rows: VecEnv, visits: int) -> RowsSearch:
+    """Return the search of a run's network in these rows.
+
+    Raises:
+        SettingError: The game has no compiled rows for one player, or the network has a memory.
+    """
+    if loaded.game.has_seats:
+        raise SettingError(
+            "--search is for games for one player",
+            expected="compiled rows of such a game",
+            received="a game of several players",
+            hint="use SearchAgent to search in games for several players",
+        )
+    own: Any = rows  # the search checks it
+    return RowsSearch(own, RunAgent(loaded), visits, gamma=loaded.config.ppo.gamma)
 
 
 def evaluate_searched(loaded: LoadedRun, episodes: int, visits: int) -> Evaluation:
@@ -31,25 +48,18 @@ def evaluate_searched(loaded: LoadedRun, episodes: int, visits: int) -> Evaluati
         visits: Number of visits of the tree for each decision.
 
     Raises:
-        SettingError: The game has no compiled rows for one player or has more than one choice at a
-            time, or the network has a memory.
+        SettingError: The game cannot be searched (``search_of``), or has more than one choice at a
+            time.
     """
     name, config = f"agent, {visits} visits", loaded.config
     check_count("number of visits", visits, error=SettingError)
-    if loaded.game.has_seats:
-        raise SettingError(
-            "--search is for games for one player",
-            expected="compiled rows of such a game",
-            received="a game of several players",
-            hint="use SearchAgent to search in games for several players",
-        )
-    guide, seed = RunAgent(loaded), derived_seed(config.seed, "evaluation", 0)
+    seed = derived_seed(config.seed, "evaluation", 0)
     searches: list[RowsSearch] = []
 
     def make_rows(count: int, seed: int) -> VecEnv:
-        rows: Any = loaded.game.rows(count, seed)
-        searches.append(RowsSearch(rows, guide, visits, gamma=config.ppo.gamma))
-        return rows  # type: ignore[no-any-return]
+        rows = loaded.game.rows(count, seed)
+        searches.append(search_of(loaded, rows, visits))
+        return rows
 
     with EvaluationProgress([name], episodes, config.eval.seconds) as progress:
         budget = PlayBudget(config.eval.seconds, progress.heard(name))

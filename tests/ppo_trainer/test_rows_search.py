@@ -18,12 +18,14 @@ from entity_env import (
 )
 from entity_env.agent import Decision
 from entity_env.errors import SettingError
+from entity_env.recording import Recording
 from entity_env.rows.compiled import Actors, CompiledGame, CompiledRows, Entities, Field
 from entity_env.rows.single_game import CompiledEnvironment
 from ppo_trainer import train
 from ppo_trainer.evaluate import evaluate_run
 from ppo_trainer.players.rows_search import RowsSearch
 from ppo_trainer.players.search_choices import choices_of
+from ppo_trainer.record import record_run
 
 # Three steps from the middle of a line of seven tiles: the first one to the left pays 0.1, the last
 # tile on the right 1.
@@ -177,6 +179,17 @@ def test_a_run_is_evaluated_with_a_search(tmp_path):
     assert ahead.player == "agent, 200 visits"
     assert ahead.mean("episodic_reward") == 1.0
     assert sampled.mean("episodic_reward") < 1.0
+
+
+def test_games_of_a_search_are_recorded(tmp_path):
+    run = train(small_config(run_dir=str(tmp_path), total_timesteps=24), env=LineRows).run
+    made = record_run(run, tmp_path / "games", LineRows, episodes=8, rows=4, search=200)
+    assert (made.rewards.count, made.rewards.mean) == (8, 1.0)
+    assert not Recording(tmp_path / "games").has_log_probs
+    with pytest.raises(SettingError, match="without --greedy"):
+        record_run(run, tmp_path / "more", LineRows, search=3, greedy=True)
+    with pytest.raises(SettingError, match="number of visits"):
+        record_run(run, tmp_path / "more", LineRows, search=0)
 
 
 def test_a_script_of_a_compiled_game_plays_its_rows(tmp_path):
