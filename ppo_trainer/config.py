@@ -50,22 +50,30 @@ class RolloutConfig:
 
     Args:
         num_envs: Number of rows R that act together. For games of several players it is rounded up
-            to whole games.
-        steps: Number of steps T of each row between two updates. A rollout has T * R frames.
+            to whole games. More rows make each pass of the network cheaper per frame, but an update
+            then comes after more frames.
+        steps: Number of steps T of each row between two updates. A rollout has T * R frames. Longer
+            rollouts show rewards that come late; shorter ones update the network more often.
         processes: Number of worker processes for the environments; 0 runs them in the main process.
+            Workers pay off where a step takes 100 microseconds or more; each is one more Python
+            process in memory.
         asynchronous: Act for the rows that are ready first, without waiting for the others. Faster
             where some steps take much longer than others. Needs worker processes. The order of rows
             depends on time, so that two runs with the same seed differ.
         batch_size: Number of rows that act together if ``asynchronous`` is set; 0 for half of them.
-        replays: Folder for a replay of all training games, with one line for each decision. A
-            resumed run writes another replay. null writes none. Not available with worker
-            processes.
-        stagger: Cut off the first episode of each environment at a random step, so that
+            A smaller number waits less, a larger one makes each pass cheaper per frame.
+        replays: Folder for a replay of all training games, with one line for each decision, which
+            takes time and disk space. A resumed run writes another replay. null writes none. Not
+            available with worker processes.
+        stagger: Cut off the first episodes of each environment at random steps, so that
             environments with episodes of equal length do not all end in the same step
-            (``StaggeredStart``). Has no effect on compiled games and games of several players.
+            (``StaggeredStart``). A few early episodes count as truncated; without it, such rollouts
+            show only one phase of an episode. Has no effect on compiled games and games of several
+            players.
         slow_after: Seconds after which a warning names the environment, and its worker, that has
-            not returned from a step; 0 never warns. Compiled code that keeps Python's global lock
-            may delay the warning.
+            not returned from a step; 0 never warns. A smaller number reports a hang sooner, but
+            also steps that are only slow. Compiled code that keeps Python's global lock may delay
+            the warning.
     """
 
     num_envs: int = at_least(1, default=128)
@@ -83,12 +91,16 @@ class UpdateConfig:
     """The gradient steps of an update. PPO and imitation share these settings.
 
     Args:
-        epochs: Number of passes over a rollout, or over the recorded games.
-        minibatch_size: Number of frames for each gradient step. With a memory it is approximate,
-            because the sequence of a row within one rollout and one episode stays whole.
+        epochs: Number of passes over a rollout, or over the recorded games. More passes learn more
+            from the same frames, and take proportionally longer; too many overfit to these frames.
+        minibatch_size: Number of frames for each gradient step. Larger ones give steadier gradients
+            in less time per frame, but fewer steps. With a memory it is approximate, because the
+            sequence of a row within one rollout and one episode stays whole.
         microbatch_size: Number of frames that go through the network at once; 0 for the whole
-            minibatch. A smaller number takes less memory and gives the same results.
-        max_grad_norm: Maximum norm of a gradient. A longer gradient is scaled down to this norm.
+            minibatch. A smaller number takes less memory and more time, and gives the same results.
+        max_grad_norm: Maximum norm of a gradient. A longer gradient is scaled down to this norm. A
+            lower limit bounds the effect of rare large gradients; if most of them exceed it, their
+            sizes are lost.
     """
 
     epochs: int = at_least(1, default=3)
@@ -103,35 +115,49 @@ class PPOConfig(UpdateConfig):
     """Proximal policy optimisation (Schulman et al. 2017, arXiv:1707.06347).
 
     Args:
-        gamma: Discount factor for each decision.
+        gamma: Discount factor for each decision. It sets a horizon of about 1 / (1 - gamma)
+            decisions: a longer one includes later rewards, but makes advantages noisier.
         gae_lambda: Lambda of generalised advantage estimation (Schulman et al. 2016,
-            arXiv:1506.02438).
+            arXiv:1506.02438). A higher value trusts the rewards that followed (more noise), a lower
+            one the value function (more bias).
         baseline: Baseline that is subtracted from returns. ``value``: the value function (GAE).
             ``group``: the mean return of the other rows of a group; the ``env.copies`` rows of a
-            group play the same instance (Kwon et al. 2020, arXiv:2010.16011).
-            ``group_normalized``: the mean return of the whole group, and the difference is divided
-            by the standard deviation of the group (Shao et al. 2024, arXiv:2402.03300).
-        clip_coef: Clipping range of probability ratios: 1 - clip_coef to 1 + clip_coef.
+            group play the same instance (Kwon et al. 2020, arXiv:2010.16011). ``group_normalized``:
+            the mean return of the whole group, and the difference is divided by the standard
+            deviation of the group (Shao et al. 2024, arXiv:2402.03300). A group needs no good value
+            function, but all of its episodes are of one instance.
+        clip_coef: Clipping range of probability ratios: 1 - clip_coef to 1 + clip_coef. A wider
+            range lets the policy change faster, and less stably.
         ratio: ``per_actor`` clips the ratio of each actor, ``per_frame`` the product of the ratios
-            of all actors of a frame.
-        actor_weight: ``frame`` gives each frame the same weight, ``actor`` each actor.
+            of all actors of a frame. The product is the ratio of the joint choice, but the more
+            actors a frame has, the more often it is clipped.
+        actor_weight: ``frame`` gives each frame the same weight, ``actor`` each actor. With
+            ``actor``, frames with many actors dominate the gradient.
         normalize_advantages: Scale the advantages of each minibatch to mean 0 and standard
-            deviation 1.
+            deviation 1. This makes learning independent of the size of rewards, but scales up the
+            noise of minibatches with hardly any rewards.
         least_deviation: Lower bound of the standard deviation by which advantages are divided.
             Where rewards are rare, it keeps the noise of rollouts without a reward from being
-            scaled up.
-        entropy_coef: Weight of the entropy bonus at the start of the run.
+            scaled up; too high a bound slows learning from small rewards.
+        entropy_coef: Weight of the entropy bonus at the start of the run. A higher weight explores
+            longer; if it is too high, the policy stays random.
         entropy_end: Weight of the entropy bonus at the end of the run, for a ``linear`` or
-            ``cosine`` schedule. In self-play a weight above 0 keeps the policy from cycling.
+            ``cosine`` schedule. 0 lets the policy settle; in self-play a weight above 0 keeps it
+            from cycling.
         entropy_schedule: Schedule of the weight from ``entropy_coef`` to ``entropy_end``;
-            ``constant`` keeps ``entropy_coef``.
-        value_coef: Weight of the value loss.
-        clip_value: Clip the change of the value by clip_coef, too.
+            ``constant`` keeps ``entropy_coef``. A falling weight explores first and settles later.
+        value_coef: Weight of the value loss. A higher weight improves the values, at the expense of
+            the policy where both share a network.
+        clip_value: Clip the change of the value by clip_coef, too. Values then change more
+            steadily, but follow large returns slowly.
         target_kl: Approximate KL divergence between the new and the old policy at which an update
-            stops early, in nats; 0 never stops.
+            stops early, in nats; 0 never stops. A lower limit is safer, but skips gradient steps.
         clone_kl: Weight, at the start of the run, of a penalty on the KL divergence from the
-            network that ``init`` names, in nats for each choice; 0 for no penalty.
-        clone_kl_fade: Fraction of the run over which the weight of the penalty falls linearly to 0.
+            network that ``init`` names, in nats for each choice; 0 for no penalty. A higher weight
+            keeps more of what that network can do, and learns less from rewards.
+        clone_kl_fade: Fraction of the run over which the weight of the penalty falls linearly to 0;
+            0 keeps the weight constant. A longer time protects the network until rewards are found,
+            and slows learning from them.
     """
 
     gamma: float = fraction(default=0.95)
@@ -159,15 +185,21 @@ class ImitationConfig(UpdateConfig):
 
     Args:
         held_out: Fraction of the episodes that is not trained on and measures the validation loss.
+            More of them measure it more precisely, but leave fewer to learn from; 0 learns from
+            all, without an early end.
         patience: Number of passes without a lower validation loss after which the training ends.
-            The network with the lowest validation loss is kept. 0 goes through all ``epochs``.
-        temperature: Temperature of the weights of episodes. An episode has the weight
-            ``exp(z / temperature)``, at most 20, where z is its reward, standardised over all
-            episodes. 0 gives all episodes the same weight.
+            The network with the lowest validation loss is kept. A higher number takes longer, but
+            survives a chance rise. 0 goes through all ``epochs``.
+        temperature: Temperature of the weights of episodes. An episode has the weight ``exp(z /
+            temperature)``, at most 20, where z is its reward, standardised over all episodes. A
+            lower temperature learns mainly from the best episodes, and so from fewer frames. 0
+            gives all episodes the same weight.
         value_coef: Weight of the value loss. The value function learns the recorded returns,
-            discounted by ``ppo.gamma``.
+            discounted by ``ppo.gamma``. A higher weight prepares PPO better, at the expense of the
+            choices.
         frames: Maximum number of frames in memory, among which frames are shuffled. A data set of
-            at most so many frames is read once, a larger one is read again in each pass.
+            at most so many frames is read once, a larger one is read again in each pass. More
+            frames take more memory, and are shuffled better.
         readers: Number of threads that read files ahead. More than 1 helps with slow disks only,
             because Python runs one thread at a time.
     """
@@ -191,10 +223,12 @@ class VTraceConfig:
 
     Args:
         rho_clip: Maximum of the probability ratio between the present policy and the policy that
-            acted, in the error of a decision (rho-bar in the paper). It determines the policy
-            whose value is estimated.
+            acted, in the error of a decision (rho-bar in the paper). It determines the policy whose
+            value is estimated. A lower maximum has less variance, but learns values nearer to those
+            of the policy that acted.
         trace_clip: Maximum of the probability ratio by which the errors of later decisions are
-            multiplied (c-bar in the paper). It determines the speed of convergence.
+            multiplied (c-bar in the paper). A lower maximum has less variance, but late rewards
+            reach early decisions more slowly.
     """
 
     rho_clip: float = above_0(default=1.0, most=math.inf)
@@ -207,11 +241,15 @@ class OptimConfig:
     """AdamW (Loshchilov and Hutter 2019, arXiv:1711.05101).
 
     Args:
-        lr: Learning rate at the start.
+        lr: Learning rate at the start. A higher one learns faster, until updates become unstable
+            (``policy/kl`` above 0.1).
         schedule: Schedule of the learning rate from ``lr`` to 0 over the run; ``constant`` keeps
-            ``lr``.
-        eps: Adam's epsilon.
-        weight_decay: Decoupled weight decay.
+            ``lr``. A falling rate ends with fine steps; with a constant one a run can be continued
+            as it was.
+        eps: Adam's epsilon. A larger one takes smaller steps where gradients are tiny.
+        weight_decay: Decoupled weight decay: each step shrinks the weights by ``lr *
+            weight_decay``. It reduces overfitting, such as to few recorded games, but also what the
+            network can represent.
     """
 
     lr: float = above_0(default=1e-3)
@@ -226,13 +264,18 @@ class EvalConfig:
     """The evaluation of the network in new episodes, after and during the training.
 
     Args:
-        episodes: Number of episodes of the evaluation at the end, played once with the most
-            likely choices (greedy) and once with sampled ones; 0 for no evaluation.
-        max_steps: Maximum length of an episode of an evaluation, in steps; 0 sets no limit.
+        episodes: Number of episodes of the evaluation at the end, played once with the most likely
+            choices (greedy) and once with sampled ones; 0 for no evaluation. Four times as many
+            halve the intervals, and take four times as long.
+        max_steps: Maximum length of an episode of an evaluation, in steps; 0 sets no limit. A limit
+            bounds the time of games that may never end, but cuts off long ones.
         seconds: Maximum duration of the evaluation at the end, in seconds, for all players
-            together. The report says which episodes were left out. 0 sets no limit.
+            together. A shorter one leaves out more episodes; the report says how many. 0 sets no
+            limit.
         every: Number of updates between two greedy evaluations during the training; 0 for none.
-        every_episodes: Number of episodes of each evaluation during the training.
+            Frequent evaluations follow the greedy policy closely, but take time from the training.
+        every_episodes: Number of episodes of each evaluation during the training. More episodes
+            give steadier means, and take longer.
         scripted: Dotted path of a function from Observation to actions. Evaluations compare the
             network with it.
         env: Settings of the environment that replace those of the training wherever a run is
@@ -255,11 +298,14 @@ class CheckpointConfig:
     """The checkpoints of a run. The last one is saved at the end.
 
     Args:
-        every: Number of updates between two checkpoints.
-        keep: Number of checkpoints to keep. Older ones are removed.
+        every: Number of updates between two checkpoints. A smaller number loses less if the run is
+            killed, but writes more often.
+        keep: Number of checkpoints to keep. Older ones are removed. More of them take more disk
+            space.
         best: Name of a metric on the screen or in ``metrics.jsonl``, such as ``win``, ``reward`` or
             ``eval/win``. The network with the best mean over the last episodes is kept in the
-            folder ``best`` of the run.
+            folder ``best`` of the run. Means of the training are free, but lag behind; ``eval/``
+            metrics are those of one network, and need ``eval.every``.
         best_mode: ``max`` if the greatest mean is the best, ``min`` if the least one is.
     """
 
@@ -297,17 +343,22 @@ class ScaleConfig:
         mode: ``local``: this process plays. ``rapid``: each rollout process of Ray steps worlds and
             runs a copy of the network, and this process learns. ``ascend``: processes that step
             worlds and processes that run the network are separate. With torchrun, its processes are
-            the networks, and each learns from what it plays.
+            the networks, and each learns from what it plays. More processes collect more frames per
+            second, but what they play is not the same in each run.
         worlds: Number of processes that step worlds. Each steps an equal part of the rows. With
-            ``rapid`` and ``worlds`` equal to ``networks``, the same processes do both.
-        networks: Number of processes that run the network. The larger of ``worlds`` and
-            ``networks`` must be a multiple of the smaller.
-        max_staleness: Maximum age of a decision when it is learned from, in updates. 0 makes all
-            processes wait for the newest weights. ``algorithm=vtrace`` corrects for the age.
-        cpus: Number of CPU cores that Ray reserves for each process.
+            ``rapid`` and ``worlds`` equal to ``networks``, the same processes do both. More of them
+            step slow environments faster, until the learner or the networks are the bottleneck.
+        networks: Number of processes that run the network. More of them act faster, until the
+            learner is the bottleneck. The larger of ``worlds`` and ``networks`` must be a multiple
+            of the smaller.
+        max_staleness: Maximum age of a decision when it is learned from, in updates. A higher one
+            lets processes wait less, but learns from older decisions, for which
+            ``algorithm=vtrace`` corrects. 0 makes all processes wait for the newest weights.
+        cpus: Number of CPU cores that Ray reserves for each process. Below 1, processes share
+            cores, so that more of them fit.
         address: Address of a Ray cluster, or ``auto``; null starts Ray on this machine.
-        timeout: Seconds after which a process that does not answer counts as lost. It must be
-            longer than the evaluations of the first process.
+        timeout: Seconds after which a process that does not answer counts as lost. A shorter time
+            notices losses sooner, but must be longer than the evaluations of the first process.
     """
 
     mode: Literal["local", "rapid", "ascend"] = "local"
@@ -327,34 +378,44 @@ class TrainConfig:
     Args:
         env: The environment: ``_target_``, which is a registered name or a dotted path, and the
             arguments of its constructor.
-        seed: Seed of the network's weights, of the environments and of sampling.
-        total_timesteps: Number of frames to train on, rounded up to whole rollouts.
+        seed: Seed of the network's weights, of the environments and of sampling. Results differ
+            between seeds: compare settings over several of them.
+        total_timesteps: Number of frames to train on, rounded up to whole rollouts. More steps take
+            proportionally longer; the schedules of ``optim`` and ``ppo`` stretch with them.
         stop_at: Metrics and their goals, such as ``stop_at.win=0.99``. The training ends early when
             the mean of each of them over the last episodes, as shown on the screen, is at least its
             goal. The means count after two episodes for each environment, and at least 100. With
-            ``eval.every``, means of evaluations such as ``eval/win`` may be goals, too.
+            ``eval.every``, means of evaluations such as ``eval/win`` may be goals, too. The highest
+            of many noisy means is partly luck, so that the final evaluation may be lower.
         stop_below: The same for metrics that must fall to their goals, such as
             ``stop_below.episodic_length=20``.
         device: ``auto``, ``cpu``, ``cuda`` or ``cuda:1``. ``auto`` takes a GPU if there is one.
-        precision: Number format of the network; ``bfloat16`` runs it under autocast.
+            Small networks on small frames are often faster on a CPU.
+        precision: Number format of the network; ``bfloat16`` runs it under autocast. On a GPU it is
+            faster and takes less memory, but has only 8 bits of precision.
         cuda_graphs: Run passes and gradient steps on a GPU as CUDA graphs where possible. It is
             faster and takes up to twice the memory of a gradient step.
         threads: Number of CPU threads that run the network; 0 takes all cores. Networks of width
-            128 gain most from several threads, small networks little.
+            128 gain most from several threads, small networks little; other runs on the machine
+            lose these cores.
         keep_memory: Let the C library keep up to 1 GiB of freed memory for the rest of the process,
-            where it supports this. A training step takes a tenth less time.
+            where it supports this. A training step takes a tenth less time, but other programs
+            cannot use this memory.
         run_dir: Folder in which run folders are made.
         run_name: Name of the run folder; null makes it from environment, time and seed.
-        resume: Run folder of a run to resume.
+        resume: Run folder of a run to resume. Settings that are given beside it replace those of
+            the run.
         init: Run folder, or ``<run>/best``, of the network that a new run begins with, such as the
             result of ``ppo_trainer.imitate``. The settings of that network apply. null begins with
             random weights.
-        algorithm: ``ppo``, or ``vtrace``, which corrects PPO for decisions of earlier networks.
-            The settings of ``ppo`` apply to both, those of ``vtrace`` to the second.
+        algorithm: ``ppo``, or ``vtrace``, which corrects PPO for decisions of earlier networks and
+            takes an additional pass over these. The settings of ``ppo`` apply to both, those of
+            ``vtrace`` to the second.
         shown_metrics: Metrics of the environment that the screen, ``curve.png`` and tables show;
             null shows all of them except those with a suffix such as ``energy.max``.
         viewer: Print the address of a page for the browser that shows the curves of the run, and
-            games of its newest network, while it trains.
+            games of its newest network, while it trains. Games on an open page take time from the
+            training.
         value_net: Settings of a separate network for the value function; null shares the network of
             the policy.
         value_optim: Optimizer of the separate value network; null takes ``optim``.

@@ -97,37 +97,52 @@ class NetConfig:
     """Settings of a network, or of its separate value network.
 
     Args:
-        dim: Width D of the vector of an entity; a multiple of ``heads``.
-        layers: Number of transformer blocks.
-        heads: Number of attention heads H in each block.
-        mlp_ratio: Width of the hidden layer of a block's MLP, in multiples of ``dim``.
-        activation: ``relu`` or ``gelu`` (exact).
-        attention: ``auto`` or the name of an attention backend.
+        dim: Width D of the vector of an entity; a multiple of ``heads``. A wider network represents
+            more; its time grows with up to the square of the width.
+        layers: Number of transformer blocks. Each lets entities combine what they have learned
+            about others once more, and takes the same time.
+        heads: Number of attention heads H in each block. More heads attend to more things at once,
+            each with a smaller width of ``dim / heads``.
+        mlp_ratio: Width of the hidden layer of a block's MLP, in multiples of ``dim``. A wider
+            layer represents more, and takes proportionally longer.
+        activation: ``relu`` or ``gelu`` (exact). ``gelu`` is smooth; ``relu`` is faster, because
+            only it runs in the compiled kernels of the CPU.
+        attention: ``auto`` or the name of an attention backend. ``auto`` takes the fastest one that
+            supports the device and the settings; the results agree up to rounding.
         action_order: Names of actions, each of which is conditioned on the choices of those before
-            it; None chooses all actions independently. See ``heads/conditioning.py``.
+            it; None chooses all actions independently. Conditioned choices fit together, but the
+            heads run one after the other. See ``heads/conditioning.py``.
         value_norm: ``popart`` normalises values by mean and standard deviation of past returns, for
-            rewards of any scale; ``none`` does not. See ``heads/popart.py``.
+            rewards of any scale; ``none`` keeps values in units of the rewards, which suffices if
+            returns are about 1. See ``heads/popart.py``.
         memory: ``none``, ``lstm`` or ``gru``: a recurrent cell that reads each frame, and joins it
-            as an additional entity.
-        memory_size: Width of that cell.
+            as an additional entity. It can use earlier frames, but makes gradient steps slower,
+            because frames are read in their order.
+        memory_size: Width of that cell. A wider one remembers more, and takes longer.
         relative_position: Use of the relative positions of entities. None uses them with the
             defaults of ``RelativePosition`` if the space declares a ``Position``; otherwise
             coordinates are features.
         translation: Reference entity to which positions are made relative before they are embedded;
             None for none.
-        relations: Features that contain the same kind of number, such as
-            ``[[Job.machine, Machine.index]]``: attention can tell that two entities have the same
-            whole number; -1 stands for no number. The numbers themselves are not embedded. See
+        relations: Features that contain the same kind of number, such as ``[[Job.machine,
+            Machine.index]]``: attention can tell that two entities have the same whole number; -1
+            stands for no number. This also works for numbers that are not in the training, but
+            their order is lost, because the numbers themselves are not embedded. See
             ``model/relations.py``.
         embedding: ``linear`` adds the vectors of the features of an entity; ``attributes`` lets the
-            features attend to each other first. See ``model/attributes.py``.
+            features attend to each other first, which relates them, but runs in plain torch. See
+            ``model/attributes.py``.
         waves: Number of frequencies of sines and cosines of continuous features, which are embedded
-            in addition to the features, so that close values can be distinguished. Used with
-            ``embedding=linear`` only. See ``model/waves.py``.
+            in addition to the features. More of them distinguish closer values, but learning is
+            slower if most features are noise. Used with ``embedding=linear`` only. See
+            ``model/waves.py``.
         discrete: ``sum`` embeds each value of a discrete feature as a vector of width D; ``concat``
-            embeds it as a few numbers, and a linear layer reads those of all features together.
-        tile_summaries: Number of entities that stand for the cells of a ``Grid``.
-        tile_channels: Width of the convolutions that compute them. See ``model/tiles.py``.
+            embeds it as a few numbers, and a linear layer reads those of all features together,
+            which takes fewer parameters where there are many values.
+        tile_summaries: Number of entities that stand for the cells of a ``Grid``. More of them keep
+            more of a map, and make attention slower.
+        tile_channels: Width of the convolutions that compute them. Wider ones represent more, and
+            take longer. See ``model/tiles.py``.
 
     Raises:
         NetConfigError: A value is out of range.

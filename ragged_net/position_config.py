@@ -87,10 +87,12 @@ class RelativePosition:
             and works with every attention backend. ``mlp`` adds a bias to the attention scores
             (``position_bias.py``); it supports headings, and takes a pass over all pairs in torch.
             ``none`` ignores declared positions.
-        unit: Smallest offset that matters.
-        extent: Largest offset along one axis that is distinguished from smaller ones.
-        absolute: True to embed coordinates as features, too. Without them a network cannot depend
-            on the place on the map, and plays on larger maps as on those of the training.
+        unit: Smallest offset that matters, in the units of the coordinates. A smaller one
+            distinguishes nearer entities, but spreads the waves over a wider range.
+        extent: Largest offset along one axis that is distinguished from smaller ones, in the units
+            of the coordinates. A larger one sees farther, with less detail between.
+        absolute: True to embed coordinates as features, too, so that the network can learn places
+            of one map. Without them it plays on larger maps as on those of the training.
         heading: Feature with the heading of an entity type: an angle in radians, counterclockwise
             from the x axis, or a ``Discrete`` fraction of a full turn. These entities see offsets
             rotated by it: x ahead, y to the left. Supported by ``mlp`` only, for two coordinates.
@@ -132,12 +134,15 @@ class Translation:
     """A transformation of the positions of a frame to those relative to a reference entity.
 
     Args:
-        reference: Entity type of the reference.
+        reference: Entity type of the reference. Situations that differ by a shift then look alike;
+            places of the map are lost.
         features: Coordinates of each entity type, as in ``RelativePosition``.
         heading: Feature of the reference by which positions are rotated, too: x ahead, y to the
-            left.
+            left. Situations that differ by a rotation then look alike; absolute directions are
+            lost.
         distance: True to append the distance to the reference, and the unit vector from it, to the
-            features.
+            features. These are easier to learn from than coordinates, and make the rows of features
+            wider.
         each_actor: True if each actor sees the frame relative to itself, with its own heading if it
             has the type of the reference. This takes a pass through the network for each action,
             with one frame for each actor, and one for the value, which sees positions relative to

@@ -186,6 +186,8 @@ def test_every_setting_is_described_and_its_recipes_are_true():
     for own in described.values():
         assert own.meaning.endswith((".", ")")), own.name
         assert own.values, own.name
+        if re.search(r"number|^>|^from|true or false", own.values):
+            assert ". " in own.meaning, f"{own.name}: what does a larger or another value trade?"
         if own.name in leaves and own.default is not None:
             assert _read(own.default) == _plain(leaves[own.name]), own.name
     (slow,) = [names for value, names in described["ppo.gamma"].recipes.items() if value == "0.997"]

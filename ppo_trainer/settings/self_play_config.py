@@ -24,46 +24,63 @@ class SelfPlayConfig:
             earlier versions of itself. ``stages``: it plays against one opponent at a time, first
             the ``opponents`` in their order, then frozen copies of itself. ``fixed``: it plays
             against one of the ``opponents`` in each game. ``population``: ``size`` policies play
-            against each other and themselves, and each learns from its own rows.
+            against each other and themselves, and each learns from its own rows. ``mirror`` learns
+            from every frame, but may cycle; ``pool`` and ``stages`` remember earlier versions, and
+            learn from fewer frames.
         opponents: Names of opponents: ``random``, a run folder, or the dotted path of a function
             from Observation to actions, such as ``ragged_envs.multi_snake_script.crawl_to_food``.
             An empty list means ``random`` with ``stages`` and ``fixed``, and earlier versions only
             with ``pool``.
-        past: Fraction of the games of ``pool`` that are not against the current policy.
+        past: Fraction of the games of ``pool`` that are not against the current policy. More of
+            them prevent forgetting how to beat earlier versions, but leave fewer frames to learn
+            from.
         choose: Distribution from which ``pool`` draws opponents. ``uniform``: all with the same
-            probability. ``recent``: each version with half the probability of the next one.
-            ``quality``: strong opponents with a higher probability.
-        every: Number of updates between two versions that ``pool`` keeps or ``ratings`` rates.
-        keep: Maximum number of versions that ``pool`` keeps. The oldest is removed first.
+            probability, which prevents forgetting how to beat weak ones. ``recent``: each version
+            with half the probability of the next one. ``quality``: strong opponents with a higher
+            probability, from which there is more to learn.
+        every: Number of updates between two versions that ``pool`` keeps or ``ratings`` rates. A
+            smaller number fills a pool with versions that hardly differ.
+        keep: Maximum number of versions that ``pool`` keeps. The oldest is removed first. More
+            versions are more varied, and take disk space.
         at_once: Number of opponents of ``pool`` that begin games in one update, each drawn as
-            ``choose`` says. Each of them takes one pass of a network in every step, even for few
-            rows.
+            ``choose`` says. More of them vary the games of an update, but each takes one pass of a
+            network in every step, even for few rows.
         quality_step: Step by which a win lowers the quality score of the opponent, for
-            ``choose=quality``.
+            ``choose=quality``. A larger step adapts faster to the current policy, but gives single
+            games more weight.
         until_win: Win rate over the last games at which a stage of ``stages`` ends; 0 for no such
-            end.
-        until_steps: Number of frames trained on at which a stage ends; 0 for no such end.
+            end. A higher rate masters each opponent more surely, and meets fewer of them.
+        until_steps: Number of frames trained on at which a stage ends; 0 for no such end. Fewer
+            frames meet more opponents, which differ less.
         until_episodes: Number of games against the opponent at which a stage ends; 0 for no such
-            end.
-        size: Number of policies of ``population``.
+            end. It trades like ``until_steps``.
+        size: Number of policies of ``population``. More of them play more differently, but each
+            learns from a smaller part of the rows.
         populations: Number of policies that learn as with ``population``, where seat i is always
             played by policy i modulo this number. For worlds in which seats belong to populations,
-            such as ``mmo``. 0 assigns no seats to policies.
+            such as ``mmo``. More of them can specialise, and each learns from fewer seats. 0
+            assigns no seats to policies.
         shared_embeddings: Share one embedding of entities between all policies of ``population``,
-            which all of them train.
+            which all of them train. It learns from all rows, but the policies can differ less.
         ratings: Rate a version every ``every`` updates by games against random play, the scripted
-            player and the versions before it, in a separate process of the lowest priority.
-        rating_games: Number of games of a version against each of them.
+            player and the versions before it, in a separate process of the lowest priority. It uses
+            an idle core, or takes time from the training if there is none.
+        rating_games: Number of games of a version against each of them. Four times as many halve
+            the error of a rating, and take four times as long.
         average: Use the average of the networks of all updates, weighted towards late ones, as the
             agent of the run in evaluations and files. In self-play a network may cycle around an
-            equilibrium to which the average converges.
+            equilibrium to which the average converges. The average lags behind the newest network,
+            which keeps training.
         team_spirit: Fraction of a seat's reward that is replaced by the mean reward of its team, at
-            the start of the run.
+            the start of the run. A higher one teaches cooperation, but hides who earned a reward.
         team_spirit_end: The same fraction at the end of the run, with linear change between; null
-            keeps ``team_spirit``.
-        zero_sum: Subtract the mean reward of the enemies from each reward.
+            keeps ``team_spirit``. A rising fraction teaches the skills of each seat first, and
+            cooperation later.
+        zero_sum: Subtract the mean reward of the enemies from each reward. Seats then have no gain
+            from what helps both sides, but also learn to harm the others.
         minutes_per_step: Length of a step of the game in minutes. A reward at minute t is
-            multiplied by 0.6^(t / 10). 0 changes no reward.
+            multiplied by 0.6^(t / 10), so that early rewards of a long game count as much as its
+            late, larger ones. 0 changes no reward.
     """
 
     mode: Literal["mirror", "pool", "stages", "fixed", "population"] = "mirror"
