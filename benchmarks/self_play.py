@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from ragged_envs.connect_four_rows import ConnectFourRows
+from ragged_envs.connect_four import ConnectFourRows
 from ragged_envs.tic_tac_toe import TicTacToe
 
 from benchmarks.measure import Row, Times, alternate, print_rows, speed_row

@@ -8,15 +8,22 @@ seats = game.act({"first": minimax(seats["first"])})  # minimax = Minimax(4) of 
 
 from __future__ import annotations
 
-from operator import index as whole
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from entity_env.hints import EntityHints, ViewerHints
-from entity_env.observation import Observation, SelectEntityActionMask
-from entity_env.seats.multi_player import SeatActions, SeatObservations
+from entity_env.rows.compiled import (
+    Actors,
+    CompiledGame,
+    CompiledRows,
+    Entities,
+    Field,
+    compiled,
+)
+from entity_env.rows.single_game import CompiledPlayers
 from entity_env.spaces import (
     ActionName,
     ActionSpace,
@@ -27,14 +34,11 @@ from entity_env.spaces import (
 )
 
 from .board_picture import Space, draw_spaces, player_signs
-from .checks import check_running, check_started, read_selection
-from .small_game import SeatGame, maybe
 
-__all__ = ["ACTION_SPACE", "HEIGHT", "OBS_SPACE", "SEATS", "WIDTH", "ConnectFour"]
+__all__ = ["HEIGHT", "WIDTH", "ConnectFour", "ConnectFourRows"]
 
 WIDTH, HEIGHT = 7, 6
 SEATS = ("first", "second")
-DIRECTIONS = ((1, 0), (0, 1), (1, 1), (1, -1))
 
 OBS_SPACE = ObsSpace(
     entities={
@@ -50,15 +54,140 @@ OBS_SPACE = ObsSpace(
     }
 )
 ACTION_SPACE: dict[ActionName, ActionSpace] = {"Drop": SelectEntityActionSpace()}
-_COLUMNS = tuple(("Column", x) for x in range(WIDTH))
 
 
-class ConnectFour(SeatGame):
+@compiled
+def _run(g: Any, game: int, x: int, y: int, dx: int, dy: int, player: int) -> int:
+    """Return the number of a player's discs in a row from beside a space on."""
+    length = 0
+    i, j = x + dx, y + dy
+    while 0 <= i < WIDTH and 0 <= j < HEIGHT and g.board[game, i, j] == player + 1:
+        length += 1
+        i += dx
+        j += dy
+    return length
+
+
+@compiled
+def _line(g: Any, game: int, x: int, y: int, player: int) -> int:
+    """Return the longest line, up to 4, through a space if ``player`` had a disc there."""
+    a = _run(g, game, x, y, 1, 0, player) + _run(g, game, x, y, -1, 0, player)
+    b = _run(g, game, x, y, 0, 1, player) + _run(g, game, x, y, 0, -1, player)
+    c = _run(g, game, x, y, 1, 1, player) + _run(g, game, x, y, -1, -1, player)
+    d = _run(g, game, x, y, 1, -1, player) + _run(g, game, x, y, -1, 1, player)
+    longest: int = min(max(a, b, c, d) + 1, 4)
+    return longest
+
+
+def _reset(g: Any, game: int) -> None:
+    g.board[game] = 0
+    g.height[game] = 0
+    g.turn[game] = 0
+    g.discs[game] = 0
+
+
+def _step(g: Any, game: int, seat: int, chosen: Any) -> None:
+    g.chosen[game] = chosen[0] - 1  # entity 0 is the player
+
+
+def _resolve(g: Any, game: int, reward: Any) -> bool:
+    x, player = g.chosen[game], g.turn[game]
+    y = g.height[game, x]
+    won = _line(g, game, x, y, player) == 4
+    g.board[game, x, y] = player + 1
+    g.height[game, x] += 1
+    g.discs[game] += 1
+    g.turn[game] = 1 - player
+    g.win[game, 0] = 0.5
+    g.win[game, 1] = 0.5
+    if won:
+        reward[player] += 1.0
+        reward[1 - player] -= 1.0
+        g.win[game, player] = 1.0
+        g.win[game, 1 - player] = 0.0
+    return bool(won or g.discs[game] == WIDTH * HEIGHT)
+
+
+def _asks(g: Any, game: int, seat: int) -> bool:
+    return bool(g.turn[game] == seat)
+
+
+def _player(g: Any, game: int, seat: int, i: int, out: Any) -> None:
+    pass
+
+
+def _column(g: Any, game: int, seat: int, i: int, out: Any) -> None:
+    height = g.height[game, i]
+    out[0] = i - WIDTH // 2
+    out[1] = height
+    for y in range(HEIGHT):
+        disc = g.board[game, i, y]
+        out[2 + y] = 0 if disc == 0 else (1 if disc == seat + 1 else 2)
+    for above in range(2):
+        y = height + above
+        for other in range(2):
+            player = seat if other == 0 else 1 - seat
+            out[2 + HEIGHT + 2 * above + other] = _line(g, game, i, y, player) if y < HEIGHT else 0
+
+
+def _may_drop(g: Any, game: int, seat: int, i: int, out: Any) -> None:
+    for x in range(WIDTH):
+        out[x] = g.height[game, x] < HEIGHT
+
+
+def _problems(g: Any, game: int) -> dict[str, bool]:
+    """Return descriptions of invalid states, with True for those of a saved state."""
+    filled, discs = g.board[game] > 0, g.discs[game]
+    return {
+        "discs that float": (filled != (np.arange(HEIGHT) < g.height[game][:, np.newaxis])).any(),
+        "another number of discs": filled.sum() != discs or discs == filled.size,
+        "the wrong player's turn": g.turn[game] != discs % 2
+        or (g.board[game] == 1).sum() != (discs + 1) // 2,
+    }
+
+
+class ConnectFourRows(CompiledRows):
+    """Games of connect four, two rows each; see ``ConnectFour``.
+
+    Args:
+        num_envs: The number of rows R, an even one.
+        seed: No effect, because the game draws no random numbers.
+    """
+
+    def __init__(self, num_envs: int, seed: int = 0) -> None:
+        game = CompiledGame(
+            obs_space=OBS_SPACE,
+            action_space=ACTION_SPACE,
+            state={
+                "board": Field((WIDTH, HEIGHT), least=0, most=2),
+                "height": Field((WIDTH,), least=0, most=HEIGHT),
+                "turn": Field(least=0, most=1),
+                "discs": Field(least=0, most=WIDTH * HEIGHT),
+                "chosen": Field(least=0, most=WIDTH - 1),
+                "win": Field((2,), dtype="float64", least=0, most=1),
+            },
+            reset=_reset,
+            step=_step,
+            entities={
+                "Player": Entities(_player, count=1, most=1),
+                "Column": Entities(_column, count=WIDTH, most=WIDTH),
+            },
+            actions={"Drop": Actors("Player", mask=_may_drop, targets=("Column",))},
+            metrics={"win": "win"},
+            seats=2,
+            asks=_asks,
+            resolve=_resolve,
+            problems=_problems,
+        )
+        super().__init__(game, num_envs, seed)
+
+
+class ConnectFour(CompiledPlayers):
     """Two players drop discs into columns; four of a player's discs in a line win.
 
     Entities:
         A ``Player``, the seat itself; seven ``Column`` [x, height, disc0, ..., disc5, own, other,
-        own_above, other_above] with the ids ("Column", 0) to ("Column", 6). x is -3 for the
+        own_above, other_above] from left to right. x is -3 for the
         leftmost column, height the number of its discs. ``disc0`` is the lowest space: 0 is empty,
         1 the seat's own disc, 2 the opponent's. ``own`` is the length, at most 4, of the longest
         line that the seat's disc would make in this column, ``other`` that of the opponent's disc;
@@ -76,90 +205,11 @@ class ConnectFour(SeatGame):
         The game of H. Wexler and N. Strongin, 1974.
     """
 
-    _obs_space = OBS_SPACE
-    _action_space = ACTION_SPACE
-    _seats = SEATS
-    _saved = {"columns": [[whole]], "winner": maybe(whole)}
+    rows = ConnectFourRows
 
-    def __init__(self) -> None:
-        self.columns: list[list[int]] = [[] for _ in range(WIDTH)]
-        self.turn = 0
-        self.winner: int | None = None
-
-    def _begin(self) -> None:
-        self.columns = [[] for _ in range(WIDTH)]
-        self.turn, self.winner = 0, None
-
-    def act(self, actions: SeatActions) -> SeatObservations:
-        """Drop a disc, and ask the other player."""
-        check_running(self.steps, self.is_decided)
-        mover = self.turn
-        chosen: Any = read_selection(actions.get(SEATS[mover], {}), "Drop", "me", self._open())
-        x = chosen[1]
-        y = len(self.columns[x])
-        if self.line(x, y, mover) == 4:
-            self.winner = mover
-        self.columns[x].append(mover)
-        self.steps += 1
-        self.turn = 1 - mover
-        return self._shown()
-
-    @property
-    def is_decided(self) -> bool:
-        """True if a player has four in a line or the board is full."""
-        return self.winner is not None or self.steps == WIDTH * HEIGHT
-
-    def line(self, x: int, y: int, player: int) -> int:
-        """Return the longest line, up to 4, through a space if ``player`` had a disc there."""
-        longest = 1
-        for dx, dy in DIRECTIONS:
-            length = 1
-            for sign in (1, -1):
-                i, j = x + sign * dx, y + sign * dy
-                while self._disc(i, j) == player:
-                    length += 1
-                    i, j = i + sign * dx, j + sign * dy
-            longest = max(longest, length)
-        return min(longest, 4)
-
-    def observe(self, player: int) -> Observation:
-        """Return the observation of a player."""
-        check_started(self.steps)
-        features: dict[str, Any] = {
-            "Player": [[]],
-            "Column": [self._column(x, player) for x in range(WIDTH)],
-        }
-        ids = {"Player": ("me",), "Column": _COLUMNS}
-        if not self.is_decided:
-            mask = SelectEntityActionMask(
-                actor_types=["Player"],
-                actee_types=["Column"],
-                mask=[[len(column) < HEIGHT for column in self.columns]],
-            )
-            return Observation(features=features, ids=ids, actions={"Drop": mask})
-        reward = 0.0 if self.winner is None else 1.0 if self.winner == player else -1.0
-        metrics = {"win": (reward + 1) / 2}
-        return Observation(features=features, ids=ids, reward=reward, done=True, metrics=metrics)
-
-    def _problems(self, columns: list[list[int]], winner: int | None) -> dict[str, bool]:
-        discs = [player for column in columns for player in column]
-        first, second = discs.count(0), discs.count(1)
-        return {
-            "another number of columns": len(columns) != WIDTH,
-            "a column that is too high": any(len(column) > HEIGHT for column in columns),
-            "discs of nobody": first + second != len(discs),
-            "a player who has dropped too many discs": not 0 <= first - second <= 1,
-            "a winner that is not None, 0 or 1": winner not in (None, 0, 1),
-        }
-
-    def _restore(self, **saved: Any) -> None:
-        steps = sum(map(len, saved["columns"]))
-        super()._restore(**saved, steps=steps, turn=steps % 2)
-
-    def _shown(self) -> SeatObservations:
-        if self.is_decided:
-            return {seat: self.observe(i) for i, seat in enumerate(SEATS)}
-        return {SEATS[self.turn]: self.observe(self.turn)}
+    def seats(self) -> Sequence[str]:
+        """Return the players in the order of their turns."""
+        return SEATS
 
     def viewer_hints(self) -> ViewerHints:
         """Return the board: a space for each disc of a column."""
@@ -169,36 +219,14 @@ class ConnectFour(SeatGame):
 
     def render_text(self) -> str:
         """Return the board from the top, X for who began and O for the other."""
-        rows = [
-            " ".join(".XO"[self._disc(x, y) + 1] for x in range(WIDTH))
-            for y in reversed(range(HEIGHT))
-        ]
-        return "\n".join(rows)
+        board = np.array([*".XO"])[self.fields()["board"]]
+        return "\n".join(map(" ".join, board.T[::-1]))
 
     def render(self, cell: int = 48, **_: Any) -> npt.NDArray[np.uint8]:
         """Return the board; shape (H, W, 3)."""
-        spaces = [Space(x, -y, self._disc(x, y)) for x, y in self._spaces()]
+        board = np.array(self.fields()["board"])
+        spaces = [Space(x, -y, int(disc) - 1) for (x, y), disc in np.ndenumerate(board)]
         return draw_spaces(spaces, cell=cell, signs=player_signs(SEATS))
 
-    def _spaces(self) -> list[tuple[int, int]]:
-        return [(x, y) for x in range(WIDTH) for y in range(HEIGHT)]
 
-    def _disc(self, x: int, y: int) -> int:
-        """Return the owner of the disc there, or -1, off the board too."""
-        if not 0 <= x < WIDTH or not 0 <= y < len(self.columns[x]):
-            return -1
-        return self.columns[x][y]
-
-    def _open(self) -> list[tuple[str, int]]:
-        return [("Column", x) for x in range(WIDTH) if len(self.columns[x]) < HEIGHT]
-
-    def _column(self, x: int, player: int) -> list[int]:
-        column = self.columns[x]
-        height = len(column)
-        discs = [1 if own == player else 2 for own in column] + [0] * (HEIGHT - height)
-        lines = [
-            self.line(x, y, own) if y < HEIGHT else 0
-            for y in (height, height + 1)
-            for own in (player, 1 - player)
-        ]
-        return [x - WIDTH // 2, height, *discs, *lines]
+ConnectFourRows.environment = ConnectFour

@@ -178,7 +178,10 @@ class CompiledRows(VecEnv):
 
     def alike(self, num_envs: int) -> CompiledRows:
         """Make other rows of the same game with the same settings, for ``put_games``."""
-        return CompiledRows(self._game, num_envs)
+        made = CompiledRows(self._game, num_envs)
+        for part in made._parts:
+            part.kernel = self._parts[0].kernel  # of Python functions if these rows are interpreted
+        return made
 
     def copy_games(self, games: Sequence[int]) -> SavedGames:
         """Return copies of the state of some games, for instance for a search.

@@ -207,7 +207,7 @@ class CompiledPlayers(_SingleGame, MultiPlayerEnvironment):
     def act(self, actions: SeatActions) -> SeatObservations:
         """Play one step with the actions of the seats that must act."""
         seats = self.seats()
-        self._play([actions[seats[row]] for row in self._begun().rows])
+        self._play([actions.get(seats[row], {}) for row in self._begun().rows])
         return self._observations()
 
     def set_state(self, state: Mapping[str, Any]) -> SeatObservations:

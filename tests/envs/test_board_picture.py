@@ -37,8 +37,9 @@ def near(picture, column, row, cell):
 def test_connect_four():
     game = ConnectFour()
     game.reset()
-    game.act({"first": select("Drop", ("Column", 3))})
-    game.act({"second": select("Drop", ("Column", 3))})
+    drop = {"Drop": SelectEntityAction([("Player", 0)], [("Column", 3)])}
+    game.act({"first": drop})
+    game.act({"second": drop})
     picture = game.render(cell=40)
     assert picture.shape[1:] == (7 * 40, 3)
     assert all((picture[6 * 40 :] == color).all(-1).any() for color in PLAYERS[:2])  # the legend

@@ -1,4 +1,4 @@
-"""Connect four: positions by hand, the compiled form move for move, and minimax."""
+"""Connect four: positions by hand, saved states, and minimax."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ import json
 import numpy as np
 import pytest
 from ragged_envs.connect_four import ConnectFour
-from ragged_envs.connect_four_rows import ConnectFourRows
 from ragged_envs.connect_four_script import Minimax, minimax_depth_4, move_values
 from ragged_envs.kuhn_poker import BalancedPlayer, KuhnPoker
 from ragged_envs.leduc_poker import LeducPoker, play_by_strength
 
 from entity_env import MaskedEnvironment, SeatRows, SelectEntityAction, check_env, errors, make
-from entity_env.player.episodes import play_scripted, random_policy
+from entity_env.player.episodes import play_scripted
 from entity_env.player.scripted_agent import ScriptedAgent
 
 
 def drop(game, *columns):
     """Both players' discs, in turns; what the last one led to."""
     for x in columns:
-        seat = game.seats()[game.turn]
-        told = game.act({seat: {"Drop": SelectEntityAction(["me"], [("Column", x)])}})
+        seat = game.seats()[game.fields()["turn"]]
+        move = SelectEntityAction([("Player", 0)], [("Column", x)])
+        told = game.act({seat: {"Drop": move}})
     return told
 
 
@@ -52,9 +52,10 @@ def test_four_in_a_line_win(columns, winner):
     assert told[names[winner]].reward == 1.0
     assert told[names[1 - winner]].reward == -1.0
     assert told[names[winner]].metrics == {"win": 1.0}
+    assert told[names[1 - winner]].metrics == {"win": 0.0}
     assert all(seen.done and not seen.actions for seen in told.values())
     with pytest.raises(errors.ResetNeededError):
-        drop(game, 6)
+        game.act({names[winner]: {}})
 
 
 def test_a_full_board_is_a_draw():
@@ -65,7 +66,7 @@ def test_a_full_board_is_a_draw():
     told = drop(game, *columns)
     assert {seen.reward for seen in told.values()} == {0.0}
     assert [seen.metrics for seen in told.values()] == [{"win": 0.5}] * 2
-    assert game.steps == 42
+    assert game.fields()["discs"] == 42
 
 
 def test_what_a_player_sees_is_its_own_side():
@@ -74,42 +75,22 @@ def test_what_a_player_sees_is_its_own_side():
     # Columns from -3 on: height, six discs (1: own), then lines at the lowest free space: own,
     # other, and above. At column 0 the first player would have four, the second one. Above, at
     # (0, 1), the second has no neighbour: one; the first has (1, 0) on a diagonal: two.
-    assert seen.features["Column"][0] == [-3, 0, *[0] * 6, 1, 4, 1, 2]
+    assert seen.features["Column"][0].tolist() == [-3, 0, *[0] * 6, 1, 4, 1, 2]
     # Column 3 holds the first's and the second's disc. On top of it, at (3, 2), the second would
     # have two in the column, the first no neighbour.
-    assert seen.features["Column"][3][:8] == [0, 2, 2, 1, 0, 0, 0, 0]
-    assert seen.features["Column"][3][8:10] == [2, 1]
+    assert seen.features["Column"][3][:8].tolist() == [0, 2, 2, 1, 0, 0, 0, 0]
+    assert seen.features["Column"][3][8:10].tolist() == [2, 1]
     assert np.asarray(seen.actions["Drop"].mask).tolist() == [[True] * 7]
 
 
 def test_a_full_column_is_closed():
     game = started()
     seen = drop(game, 0, 0, 0, 0, 0, 0)["first"]
-    assert np.asarray(seen.actions["Drop"].mask).tolist() == [[False] + [True] * 6]
-    assert seen.features["Column"][0][8:] == [0, 0, 0, 0]
-    with pytest.raises(errors.ActorError, match="cannot be selected"):
+    assert seen.actions["Drop"].actee_ids == [("Column", x) for x in range(1, 7)]
+    assert seen.actions["Drop"].mask.all()
+    assert seen.features["Column"][0][8:].tolist() == [0, 0, 0, 0]
+    with pytest.raises(errors.MaskedActionError, match="cannot be selected"):
         drop(game, 0)
-
-
-def test_compiled_games_are_the_same_games():
-    ours, theirs, policy = SeatRows(ConnectFour, 12), ConnectFourRows(12), random_policy(3)
-    here, there = ours.reset(), theirs.reset()
-    ended = 0
-    for step in range(150):
-        assert np.array_equal(here.rows, there.rows), step
-        assert np.array_equal(here.reward, there.reward), step
-        assert np.array_equal(here.done, there.done), step
-        for name, buffer in here.features.items():
-            assert np.array_equal(buffer.as_array(), there.features[name].as_array()), step
-        left, right = here.action_masks["Drop"], there.action_masks["Drop"]
-        assert np.array_equal(left.actees.as_array(), right.actees.as_array()), step
-        assert np.array_equal(left.mask.as_array(), right.mask.as_array()), step
-        for name, column in here.metrics.items():
-            assert np.array_equal(column, there.metrics[name], equal_nan=True), step
-        ended += int(here.done.sum())
-        actions = policy(here)
-        here, there = ours.act(actions), theirs.act(actions)
-    assert ended > 20
 
 
 def test_states_go_on_elsewhere_and_bad_ones_are_refused():
@@ -120,18 +101,16 @@ def test_states_go_on_elsewhere_and_bad_ones_are_refused():
     assert other.render_text() == game.render_text()
     assert game.render_text().splitlines()[-1] == ". . . X X . ."
     assert other.render().ndim == 3
+    saved = state["rows"][0]["env"]
     for change, words in (
-        ({"columns": [[0]] * 6}, "another number of columns"),
-        ({"columns": [[0, 1] * 4, *[[]] * 6]}, "too high"),
-        ({"columns": [[2], *[[]] * 6]}, "nobody"),
-        ({"columns": [[1], *[[]] * 6]}, "too many discs"),
-        ({"winner": 4}, "a winner"),
-        ({"columns": 3}, "not a state"),
+        ({"board": [[0, 0, 0, 1, 0, 0], *saved["board"][1:]]}, "discs that float"),
+        ({"discs": 5}, "another number of discs"),
+        ({"turn": 0}, "the wrong player's turn"),
+        ({"turn": 2}, "turn"),
     ):
+        wrong = {"rows": [{**state["rows"][0], "env": {**saved, **change}}, state["rows"][1]]}
         with pytest.raises(errors.StateError, match=words):
-            other.set_state({**state, **change})
-    with pytest.raises(errors.ResetNeededError):
-        ConnectFour().get_state()
+            other.set_state(wrong)
 
 
 LINES = [
@@ -210,7 +189,7 @@ def test_minimax_beats_random_players():
 
 
 def test_it_is_an_environment_like_any_other():
-    assert check_env(lambda: MaskedEnvironment(ConnectFour)).notes == ()
+    assert check_env(ConnectFour, episodes=1).notes == ()
     # Compiled rows that name a game of several players are played alone as one of its seats.
     assert isinstance(make("connect_four"), MaskedEnvironment)
 

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from ragged_envs.connect_four_rows import ConnectFourRows
+from ragged_envs.connect_four import ConnectFourRows
 from ragged_envs.tic_tac_toe import TicTacToe
 from support.trainer_runs import assert_same, metrics, saved, small_config
 

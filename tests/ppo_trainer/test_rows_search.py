@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from ragged_envs.connect_four_rows import ConnectFourRows
+from ragged_envs.connect_four import ConnectFourRows
 from ragged_envs.industry.job_shop import JobShopRows
 from support.tiny_envs import Farm
 from support.trainer_runs import SMALL_NET, small_config
@@ -156,7 +156,8 @@ def test_a_guide_guides_it():
 
 def test_it_selects_entities_that_are_allowed():
     rows = JobShopRows(2, jobs=3, machines=2, seed=1)
-    search, obs = RowsSearch(rows, Evenly(), visits=30), rows.reset()
+    rows.interpret(resets=True)
+    search, obs = RowsSearch(rows, Evenly(), visits=10), rows.reset()
     ended = np.zeros(2, bool)
     while not ended.all():
         obs = rows.act(search(obs))  # what is not allowed would be refused
