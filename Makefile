@@ -1,7 +1,7 @@
 # make train   set up, then train MineSweeper and say how good it is
 # make test    set up, then run all tests
 # make learning   set up, then train small agents to real thresholds
-# make platforms  set up, then test with other Pythons, for other processors, and compiled games
+# make platforms  set up, then test with other Pythons, for other processors, compiled games, and the wheel
 # make docs    set up, then build the documentation into site/
 # make bench   set up, then measure speed, memory and learning against named baselines (10 minutes)
 # make check   ruff and mypy

@@ -2,7 +2,7 @@
 
 Each recipe is played by its scripted player, or by an agent that this command trains, and drawn as
 ``watch --video`` draws it. ``python -m benchmarks.gallery --curves RUN ...`` draws the learning
-curves of runs, one panel for each.
+curves of runs, one panel for each, as ``curves.png``, or ``--sheet`` names the picture.
 """
 
 from __future__ import annotations
@@ -91,6 +91,7 @@ FILMS = {
     "multi_armed_bandit": Film(pictures=10, pause=700),
     "multi_snake": Film(pictures=60, pause=150),
     "not_hotdog": ONE_STEP,
+    "pendulum": Film(trained=100_000, every=3, pause=120, seed=3, width=320),
     "photosynthesis": Film(pictures=40, every=2, pause=500),
     "pick_matching_balls": Film(settings={"num_balls": 12}, pause=1000),
     "pursuit": Film(pause=300),
@@ -183,8 +184,11 @@ def write(path: Path, pictures: Sequence[Image.Image], film: Film) -> None:
     first.save(path, save_all=True, append_images=others, duration=pauses, loop=0, optimize=True)
 
 
-def curves(runs: Sequence[Path]) -> None:
-    """Draw one sheet of learning curves: the wins of each run, else its rewards or lengths."""
+def curves(runs: Sequence[Path], sheet_name: str) -> None:
+    """Draw one sheet of learning curves: the wins of each run, else its rewards or lengths.
+
+    Of a run with evaluations, as self-play needs them, these are drawn.
+    """
     columns = 4
     lines = -(-len(runs) // columns)
     sheet = Figure(figsize=(3 * columns, 1.9 * lines), layout="constrained", dpi=80)
@@ -193,14 +197,15 @@ def curves(runs: Sequence[Path]) -> None:
         config = run.read_config()
         every = panels(read_metrics(run), config.rollout.num_envs, ())
         panel = next(one for one in every if not one.is_constant)  # wins, rewards, lengths
-        steps, values = zip(*panel.points, strict=True)
-        axes.plot([step / 1e6 for step in steps], values, linewidth=1.2)
+        steps, values = zip(*(panel.evaluated or panel.points), strict=True)
+        mark = "." if panel.evaluated else ""
+        axes.plot([step / 1e6 for step in steps], values, linewidth=1.2, marker=mark)
         axes.set_title(f"{path.name}, {panel.label}", fontsize=8)
         axes.tick_params(labelsize=7)
     for axes in sheet.axes[len(runs) :]:
         axes.set_axis_off()
     sheet.supxlabel("million steps", fontsize=8)
-    FigureCanvasAgg(sheet).print_png(str(FOLDER / "curves.png"))
+    FigureCanvasAgg(sheet).print_png(str(FOLDER / f"{sheet_name}.png"))
 
 
 def main() -> None:
@@ -208,10 +213,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="name", help="game (default: all)")
     parser.add_argument("--curves", nargs="+", type=Path, metavar="RUN", help="runs to draw")
+    parser.add_argument("--sheet", default="curves", metavar="NAME", help="name of their picture")
     given = parser.parse_args()
     FOLDER.mkdir(parents=True, exist_ok=True)
     if given.curves:
-        curves(given.curves)
+        curves(given.curves, given.sheet)
         return
     for name in given.names or FILMS:
         path, film = FOLDER / f"{name}.gif", FILMS[name]
