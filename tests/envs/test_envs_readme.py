@@ -33,10 +33,11 @@ def games(tmp_path_factory):
 
 
 def test_both_forms_are_short():
-    assert NAMES == ["gather", "gather_rows"]
-    python, compiled = (len(block.splitlines()) for block in BLOCKS)
+    assert NAMES == ["gather", "gather_rows", "gather_alone"]
+    python, compiled, alone = (len(block.splitlines()) for block in BLOCKS)
     assert python <= 60
     assert compiled <= 120
+    assert alone <= 10
 
 
 def test_every_file_that_is_named_exists():
@@ -46,8 +47,9 @@ def test_every_file_that_is_named_exists():
         assert (ROOT / target).exists(), target
 
 
-def test_the_form_in_python_has_no_mistakes(games):
+def test_the_forms_for_single_games_have_no_mistakes(games):
     check_env(games[0].Gather)
+    check_env(games[2].GatherAlone)
 
 
 SETTINGS = {
@@ -63,7 +65,7 @@ ENDS = {"as it is": {True, False}, "crowded": {False}, "short": {True}}
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_both_forms_play_the_same_game(games, name):
-    gather, gather_rows = games
+    gather, gather_rows, _ = games
 
     class Told(gather.Gather):
         """Starts its episodes where it is told to: the two draw other random numbers."""
