@@ -79,20 +79,18 @@ def with_page_links(text: str, source: str) -> str:
 
 
 def settings_page() -> str:
-    """Return the page of settings."""
-    parts, group = [_INTRODUCTION], None
+    """Return the page of settings: each group once, and the groups within a group after it."""
+    groups: dict[str, list[SettingHelp]] = {}
     for own in all_settings():
-        above = own.name.rpartition(".")[0]
-        if above.startswith(("value_net", "value_optim")):
-            if group != (group := above.partition(".")[0]):
-                shared = group.removeprefix("value_")
-                text = f"The settings of `{shared}`, for the value function alone; null by default."
-                parts.append(f"## {group}\n\n{text}\n")
-            continue
-        if group != above:
-            group = above
-            parts.append(f"## {group or 'The run'}\n")
-        parts.append(_described(own))
+        groups.setdefault(own.name.rpartition(".")[0], []).append(own)
+    parts = [_INTRODUCTION]
+    for name, settings in groups.items():
+        shared = name.removeprefix("value_")
+        if shared == name:
+            parts += [f"## {name or 'The run'}\n", *map(_described, settings)]
+        elif "." not in name:
+            text = f"The settings of `{shared}`, for the value function alone; null by default."
+            parts.append(f"## {name}\n\n{text}\n")
     return "\n".join(parts)
 
 
