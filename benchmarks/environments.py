@@ -31,11 +31,7 @@ _CASES: tuple[tuple[str, dict[str, Any], dict[int, float]], ...] = (
     ("6 x 6", {}, {128: 5e6, 1024: 1e7}),
     ("6 x 6, a cannon", {"orbital_cannon": True}, {}),
     ("4 x 4, short games", {"width": 4, "height": 4}, {}),
-    (
-        "any board",
-        {"width": [4, 10], "height": [4, 10], "nmines": [2, 15], "nrobots": [1, 5]},
-        {},
-    ),
+    ("any board", {"width": [4, 10], "height": [4, 10], "nmines": [2, 15], "nrobots": [1, 5]}, {}),
 )
 """Name, settings, and the least steps per second by rows."""
 

@@ -211,10 +211,7 @@ def main() -> None:
         how = given.visits, given.trees, given.threads, given.playout, given.horizon
         search(given.games or 100, *how)
         return
-    what, games = {
-        "outcomes": (outcomes, 2000),
-        "speed": (speed, 400),
-    }[given.what]
+    what, games = {"outcomes": (outcomes, 2000), "speed": (speed, 400)}[given.what]
     what(given.games or games)
 
 

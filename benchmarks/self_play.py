@@ -145,16 +145,7 @@ class _Updates:
         self._obs = collected.next_obs
         self._collector = replace(self._collector, pending=collected.pending)
         rollout = algorithm.estimate(collected.trajectories, self._net)
-        update(
-            algorithm,
-            self._net,
-            self._optimizers,
-            rollout,
-            config,
-            0.0,
-            self._generator,
-            clock,
-        )
+        update(algorithm, self._net, self._optimizers, rollout, config, 0.0, self._generator, clock)
         self._decisions += len(rollout)
         self._calls += 1
 

@@ -32,11 +32,7 @@ class Slow(Environment):
     """
 
     def __init__(
-        self,
-        least: float,
-        most: float,
-        rare: float | None = None,
-        loops_per_second: float = 0.0,
+        self, least: float, most: float, rare: float | None = None, loops_per_second: float = 0.0
     ) -> None:
         self.least, self.most, self.rare = least, most, rare
         self.loops_per_second = loops_per_second

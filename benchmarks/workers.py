@@ -145,10 +145,7 @@ def _async_rows(
         parallel.reset()
         apart.async_reset()
         waiting = [apart.recv().rows for _ in range(size // together)]
-        cases = {
-            "sync": _stepper(parallel, rounds),
-            "async": lambda: _play(apart, waiting, rounds),
-        }
+        cases = {"sync": _stepper(parallel, rounds), "async": lambda: _play(apart, waiting, rounds)}
         measured = _turns(cases, repeats)
     return _pair_of_rows(
         f"AsyncEnv, {case}, {size} rows, {processes} workers, M={together}",

@@ -94,10 +94,7 @@ class EpisodeTracker:
                 summary |= {f"{name}.{part}": v for part, v in zip(_PARTS, parts, strict=True)}
         # A metric of the environment itself with such a name, as energy.mean, takes precedence.
         summary |= {name: values[0] for name, values in self._values.items()}
-        return summary | {
-            "episodic_reward": self.reward,
-            "episodic_length": float(self.length),
-        }
+        return summary | {"episodic_reward": self.reward, "episodic_length": float(self.length)}
 
     def get_state(self) -> dict[str, object]:
         """Return the running episode as JSON values."""

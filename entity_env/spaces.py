@@ -466,9 +466,7 @@ def check_obs_space(obs_space: object) -> ObsSpace:
     """Return ``obs_space`` if it is an observation space, else raise ObservationError."""
     if not isinstance(obs_space, ObsSpace):
         raise ObservationError(
-            "not an observation space",
-            expected="entity_env.ObsSpace",
-            received=shorten(obs_space),
+            "not an observation space", expected="entity_env.ObsSpace", received=shorten(obs_space)
         )
     return obs_space
 

@@ -79,10 +79,7 @@ class CherryPick(SmallGame):
 
     def _show(self) -> Observation:
         return Observation(
-            features={
-                "Cherry": [(quality,) for quality in self.cherries.values()],
-                "Player": [()],
-            },
+            features={"Cherry": [(quality,) for quality in self.cherries.values()], "Player": [()]},
             ids={"Cherry": self._ids(), "Player": ["Player"]},
             actions=dict(_MASKS),
         )

@@ -15,14 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.hints import EntityHints, ViewerHints
-from entity_env.rows.compiled import (
-    Actors,
-    CompiledGame,
-    CompiledRows,
-    Entities,
-    Field,
-    compiled,
-)
+from entity_env.rows.compiled import Actors, CompiledGame, CompiledRows, Entities, Field, compiled
 from entity_env.rows.single_game import CompiledPlayers
 from entity_env.spaces import (
     ActionName,

@@ -19,13 +19,7 @@ import numpy.typing as npt
 
 from entity_env.actions import Action, SelectEntitiesAction
 from entity_env.observation import EntityID, Observation, SelectEntityActionMask
-from entity_env.spaces import (
-    ActionName,
-    Discrete,
-    Entity,
-    ObsSpace,
-    SelectEntitiesActionSpace,
-)
+from entity_env.spaces import ActionName, Discrete, Entity, ObsSpace, SelectEntitiesActionSpace
 
 from .board_picture import Space, draw_spaces
 from .checks import read_set

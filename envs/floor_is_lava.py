@@ -17,13 +17,7 @@ import numpy as np
 from entity_env.actions import Action, CategoricalAction
 from entity_env.drawing import Sign
 from entity_env.observation import CategoricalActionMask, Observation
-from entity_env.spaces import (
-    ActionName,
-    CategoricalActionSpace,
-    Entity,
-    ObsSpace,
-    Position,
-)
+from entity_env.spaces import ActionName, CategoricalActionSpace, Entity, ObsSpace, Position
 
 from .board_picture import PLAYERS, Tiled
 from .checks import read_choices
@@ -90,9 +84,7 @@ class FloorIsLava(Tiled, SmallGame):
     }
 
     def __init__(
-        self,
-        world: int = 1000,
-        tiles: int | tuple[int, int] | list[int] = (1, 8),
+        self, world: int = 1000, tiles: int | tuple[int, int] | list[int] = (1, 8)
     ) -> None:
         self.world = check_whole("world", world, 0, 1_000_000)
         self.tiles = check_span("tiles", tiles, 1, 8)

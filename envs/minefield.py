@@ -100,9 +100,7 @@ class Minefield(SmallGame):
     }
 
     def __init__(
-        self,
-        mines: int | tuple[int, int] | list[int] = (0, 10),
-        max_steps: int = 200,
+        self, mines: int | tuple[int, int] | list[int] = (0, 10), max_steps: int = 200
     ) -> None:
         self.mine_span = check_span("mines", mines, 0, 100)
         self.max_steps = check_whole("max_steps", max_steps, 1, 1_000_000_000)

@@ -65,10 +65,7 @@ def draw_board(
 
 
 def write_board(
-    size: tuple[int, int],
-    mines: Sequence[Tile],
-    robots: Sequence[Tile],
-    cooldowns: Sequence[int],
+    size: tuple[int, int], mines: Sequence[Tile], robots: Sequence[Tile], cooldowns: Sequence[int]
 ) -> str:
     """Return a head line with counts and cannons, then the board with y up and its coordinates."""
     width, height = size

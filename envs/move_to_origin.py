@@ -17,12 +17,7 @@ import numpy as np
 
 from entity_env.actions import Action, CategoricalAction
 from entity_env.observation import CategoricalActionMask, Observation
-from entity_env.spaces import (
-    ActionName,
-    CategoricalActionSpace,
-    Entity,
-    ObsSpace,
-)
+from entity_env.spaces import ActionName, CategoricalActionSpace, Entity, ObsSpace
 
 from .checks import as_number, read_choices
 from .errors import check_whole

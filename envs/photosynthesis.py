@@ -18,14 +18,7 @@ import numpy.typing as npt
 from entity_env.drawing import Sign
 from entity_env.errors import nearest, shorten
 from entity_env.hints import EntityHints, ViewerHints
-from entity_env.rows.compiled import (
-    Actors,
-    CompiledGame,
-    CompiledRows,
-    Entities,
-    Field,
-    compiled,
-)
+from entity_env.rows.compiled import Actors, CompiledGame, CompiledRows, Entities, Field, compiled
 from entity_env.rows.single_game import CompiledPlayers
 from entity_env.spaces import (
     ActionName,
@@ -521,12 +514,7 @@ class PhotosynthesisRows(CompiledRows):
     """
 
     def __init__(
-        self,
-        num_envs: int,
-        seed: int = 0,
-        players: int = 4,
-        rounds: int = 18,
-        reward: str = "rank",
+        self, num_envs: int, seed: int = 0, players: int = 4, rounds: int = 18, reward: str = "rank"
     ) -> None:
         seats, rounds = (
             check_whole("players", players, 2, 4),
@@ -562,11 +550,7 @@ class PhotosynthesisRows(CompiledRows):
                 "win": Field((seats,), dtype="float64", least=0, most=1),
                 "score": Field((seats,), dtype="float64", least=0, most=1100),
             },
-            settings={
-                "players": seats,
-                "rounds": rounds,
-                "pays_first": reward == "first",
-            },
+            settings={"players": seats, "rounds": rounds, "pays_first": reward == "first"},
             reset=_reset,
             step=_step,
             entities={

@@ -18,13 +18,7 @@ import numpy.typing as npt
 
 from entity_env.actions import Action, SelectEntityAction
 from entity_env.observation import EntityID, Observation, SelectEntityActionMask
-from entity_env.spaces import (
-    ActionName,
-    Discrete,
-    Entity,
-    ObsSpace,
-    SelectEntityActionSpace,
-)
+from entity_env.spaces import ActionName, Discrete, Entity, ObsSpace, SelectEntityActionSpace
 
 from .board_picture import Space, draw_spaces
 from .checks import read_selection

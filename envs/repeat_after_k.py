@@ -14,13 +14,7 @@ from operator import index as whole
 
 from entity_env.actions import Action
 from entity_env.observation import CategoricalActionMask, Observation
-from entity_env.spaces import (
-    ActionName,
-    CategoricalActionSpace,
-    Discrete,
-    Entity,
-    ObsSpace,
-)
+from entity_env.spaces import ActionName, CategoricalActionSpace, Discrete, Entity, ObsSpace
 
 from .checks import read_choices
 from .errors import check_whole

@@ -16,13 +16,7 @@ import numpy as np
 
 from entity_env.actions import Action, CategoricalAction
 from entity_env.observation import CategoricalActionMask, Observation
-from entity_env.spaces import (
-    ActionName,
-    CategoricalActionSpace,
-    Discrete,
-    Entity,
-    ObsSpace,
-)
+from entity_env.spaces import ActionName, CategoricalActionSpace, Discrete, Entity, ObsSpace
 
 from .checks import read_choices
 from .errors import check_flag

@@ -168,9 +168,7 @@ class SnakeArena(Tiled, SeatGame):
         heads = [(*self.snakes[i][0], len(self.snakes[i]) - own) for i in others]
         return Observation(
             features={
-                "Head": [
-                    [from_x, from_y, own, self.max_steps - self.steps, len(others), *free],
-                ],
+                "Head": [[from_x, from_y, own, self.max_steps - self.steps, len(others), *free]],
                 "OtherHead": [[x - from_x, y - from_y, longer] for x, y, longer in heads],
                 "Body": [
                     [x - from_x, y - from_y, int(i == player), len(self.snakes[i]) - 1 - k]

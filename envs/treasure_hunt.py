@@ -15,13 +15,7 @@ from typing import ClassVar
 from entity_env.actions import Action
 from entity_env.drawing import Sign
 from entity_env.observation import GlobalCategoricalActionMask, Observation
-from entity_env.spaces import (
-    ActionName,
-    Continuous,
-    Entity,
-    GlobalCategoricalActionSpace,
-    ObsSpace,
-)
+from entity_env.spaces import ActionName, Continuous, Entity, GlobalCategoricalActionSpace, ObsSpace
 
 from .board_picture import PLAYERS, Tiled
 from .checks import read_global_choice

@@ -15,11 +15,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from entity_env import EntityEnvError
 from entity_env.command_line import version_text
-from ppo_trainer.command_line.overrides import (
-    hydra_arguments,
-    register_base,
-    resumed_config,
-)
+from ppo_trainer.command_line.overrides import hydra_arguments, register_base, resumed_config
 from ppo_trainer.command_line.settings_help import settings_help
 from ppo_trainer.command_line.sweep import SweptRun, settings_of, sweep_table
 from ppo_trainer.errors import ConfigError

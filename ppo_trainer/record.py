@@ -335,9 +335,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line."""
     parser = command_parser("record", __doc__)
     parser.add_argument(
-        "source",
-        nargs="+",
-        help="run folder or replay; with --agent: env=minesweeper",
+        "source", nargs="+", help="run folder or replay; with --agent: env=minesweeper"
     )
     parser.add_argument("path", help="file to write")
     parser.add_argument("--agent", help="script, or the name of an opponent, instead of a network")

@@ -22,13 +22,7 @@ from entity_env.rows.slow_calls import naming_slow_calls
 from ppo_trainer.algorithms.clone import clone_weight
 from ppo_trainer.algorithms.table import make_algorithm
 from ppo_trainer.config import TrainConfig, config_from_dict, config_to_dict
-from ppo_trainer.environments import (
-    Game,
-    make_factory,
-    with_env,
-    with_kept_files,
-    with_whole_games,
-)
+from ppo_trainer.environments import Game, make_factory, with_env, with_kept_files, with_whole_games
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.learner.average import follow
 from ppo_trainer.learner.step_metrics import of_policies
@@ -52,12 +46,7 @@ from ppo_trainer.scale.clients import open_rows
 from ppo_trainer.scale.fleet import Gather, collect_here, open_gather
 from ppo_trainer.scale.rater import rating_starter
 from ppo_trainer.training.callbacks import CallbackLike, Callbacks
-from ppo_trainer.training.experience_metrics import (
-    about_rollout,
-    of_all,
-    staleness,
-    with_episodes,
-)
+from ppo_trainer.training.experience_metrics import about_rollout, of_all, staleness, with_episodes
 from ppo_trainer.training.goals import check_metric_names
 from ppo_trainer.training.report import conclude
 from ppo_trainer.training.session import Session, open_session

@@ -40,13 +40,7 @@ from ppo_trainer.machine.commands import INTERRUPTED, command_parser, python_com
 from ppo_trainer.machine.screen import deliver, say
 from ppo_trainer.training.session import Session
 from ppo_trainer.tuning.search import Search, is_first, open_search
-from ppo_trainer.tuning.trainings import (
-    FAILURES,
-    MOST_EPISODES,
-    StoppedEarly,
-    score,
-    train_quietly,
-)
+from ppo_trainer.tuning.trainings import FAILURES, MOST_EPISODES, StoppedEarly, score, train_quietly
 from ppo_trainer.tuning.trials import difference, trials_table, write_trials
 
 __all__ = ["SPACE", "main", "tune"]

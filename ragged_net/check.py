@@ -14,13 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from entity_env.spaces import (
-    ActionSpace,
-    Discrete,
-    Feature,
-    ObsSpace,
-    feature_name,
-)
+from entity_env.spaces import ActionSpace, Discrete, Feature, ObsSpace, feature_name
 from ragged_net.actors import Actors, CategoricalActors, ContinuousActors, SelectActors
 from ragged_net.batch import EntityBatch
 from ragged_net.compiled import kernels
@@ -44,13 +38,7 @@ from ragged_net.heads.table import head_kind
 from ragged_net.model.layout import Layout
 from ragged_net.ragged import RaggedTensor
 
-__all__ = [
-    "FaultFlags",
-    "check_actions",
-    "check_features",
-    "check_given",
-    "flag_actions",
-]
+__all__ = ["FaultFlags", "check_actions", "check_features", "check_given", "flag_actions"]
 
 
 class FaultFlags:
@@ -253,10 +241,7 @@ def _flag_numbers(name: str, numbers: Tensor, low: Tensor, high: Tensor, flags: 
 
 
 def _are_sound(
-    action: Actors,
-    layout: Layout,
-    hidden: Tensor | None,
-    chosen: Tensor | None,
+    action: Actors, layout: Layout, hidden: Tensor | None, chosen: Tensor | None
 ) -> bool:
     """Return True if a compiled check finds no mistake; False also if it cannot run."""
     if not isinstance(action, CategoricalActors) or hidden is not None:

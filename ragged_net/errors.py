@@ -243,9 +243,7 @@ def check_device(where: str, tensor: Tensor, other: Tensor, name: str) -> None:
     """Raise DeviceError unless a tensor is on the device of ``other``, which is called ``name``."""
     if tensor.device != other.device:
         raise DeviceError(
-            f"{where}: on another device than {name}",
-            expected=other.device,
-            received=tensor.device,
+            f"{where}: on another device than {name}", expected=other.device, received=tensor.device
         )
 
 

@@ -11,21 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from entity_env.spaces import (
-    GLOBAL_ACTIONS,
-    ActionSpace,
-    ObsSpace,
-    check_action_space,
-)
+from entity_env.spaces import GLOBAL_ACTIONS, ActionSpace, ObsSpace, check_action_space
 from ragged_net.actors import Actors, SelectActors
 from ragged_net.batch import BatchReading, EntityBatch
-from ragged_net.check import (
-    FaultFlags,
-    check_actions,
-    check_features,
-    check_given,
-    flag_actions,
-)
+from ragged_net.check import FaultFlags, check_actions, check_features, check_given, flag_actions
 from ragged_net.config import NetConfig, check_sharpness
 from ragged_net.errors import (
     DeviceError,
@@ -427,11 +416,7 @@ class RaggedNet(nn.Module):
         return x, self.memory(shown_means(x, layout, hidden), memory, sequences)
 
     def _value(
-        self,
-        batch: EntityBatch,
-        layout: Layout,
-        encoded: Encoded | None,
-        recalled: Recalled | None,
+        self, batch: EntityBatch, layout: Layout, encoded: Encoded | None, recalled: Recalled | None
     ) -> Tensor:
         """Return the values (B,), from ``encoded`` or from the value's own network."""
         if self.value_encoder is not None:

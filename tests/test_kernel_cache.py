@@ -165,8 +165,7 @@ def test_files_of_another_function_in_the_place_of_its_own_are_not_run(monkeypat
 
 
 @pytest.mark.parametrize(
-    "change",
-    [("return 2 * x", "return 5 * x"), ("MORE = 1", "MORE = 13"), ("[0, 0]", "[0, 12]")],
+    "change", [("return 2 * x", "return 5 * x"), ("MORE = 1", "MORE = 13"), ("[0, 0]", "[0, 12]")]
 )
 def test_a_kernel_notices_changes_in_the_other_folders_that_it_is_from(
     change, monkeypatch, tmp_path

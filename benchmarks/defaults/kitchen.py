@@ -75,10 +75,7 @@ class Kitchen(Environment):
                 "Cook": [[2.0 if k == 0 else 1.0] for k in range(self.num_cooks)],
                 "Order": [list(order) for order in self.orders.values()],
             },
-            ids={
-                "Cook": [f"cook {k}" for k in range(self.num_cooks)],
-                "Order": list(self.orders),
-            },
+            ids={"Cook": [f"cook {k}" for k in range(self.num_cooks)], "Order": list(self.orders)},
             actions={"Work": SelectEntityActionMask(actor_types=["Cook"], actee_types=["Order"])},
             reward=reward,
             done=over,

@@ -167,10 +167,7 @@ class Lifts(Environment):
             reward=reward,
             done=over,
             truncated=over,
-            metrics={
-                "delivered": self.delivered,
-                "wait": self.total_wait / max(self.delivered, 1),
-            }
+            metrics={"delivered": self.delivered, "wait": self.total_wait / max(self.delivered, 1)}
             if over
             else {},
         )

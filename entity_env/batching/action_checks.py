@@ -69,13 +69,7 @@ def _all_checked(
     check_known(UnknownActionError, "unknown action {}", actions, action_space)
     environments = obs.rows if numbers is None else numbers
     return {
-        name: _checked(
-            name,
-            actions.get(name),
-            obs.action_masks[name],
-            space,
-            environments,
-        )
+        name: _checked(name, actions.get(name), obs.action_masks[name], space, environments)
         for name, space in action_space.items()
     }
 

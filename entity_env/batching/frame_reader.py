@@ -77,8 +77,7 @@ class FrameReader:
             raise error.located(where) from error.__cause__
         except Exception as error:  # an object may raise anything
             raise ObservationError(
-                f"the observation cannot be read: {shorten(error)}",
-                received=shorten(observation),
+                f"the observation cannot be read: {shorten(error)}", received=shorten(observation)
             ) from error
 
     def _read(self, observation: Observation) -> Frame:

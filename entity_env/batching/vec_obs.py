@@ -177,9 +177,7 @@ def batch_obs(
 
 
 def batch_frames(
-    frames: Sequence[Frame],
-    obs_space: ObsSpace,
-    action_space: Mapping[ActionName, ActionSpace],
+    frames: Sequence[Frame], obs_space: ObsSpace, action_space: Mapping[ActionName, ActionSpace]
 ) -> VecObs:
     """Pack checked frames."""
     return VecObs(

@@ -12,11 +12,7 @@ import numpy.typing as npt
 from entity_env.actions import Action
 from entity_env.batching.features import NUMBERS, in_list
 from entity_env.batching.step_results import read_metrics
-from entity_env.batching.vec_obs import (
-    VecActionMask,
-    VecObs,
-    batch_obs,
-)
+from entity_env.batching.vec_obs import VecActionMask, VecObs, batch_obs
 from entity_env.environment import Playable
 from entity_env.errors import EntityEnvError, ObservationError, SpaceError, shorten
 from entity_env.observation import Observation
@@ -86,10 +82,7 @@ class BetweenCalls:
     """
 
     def __init__(
-        self,
-        inside: Any,
-        is_damaging: bool,
-        look: Callable[[Observation], None] | None = None,
+        self, inside: Any, is_damaging: bool, look: Callable[[Observation], None] | None = None
     ) -> None:
         super().__init__(inside)  # type: ignore[call-arg]
         self._inside, self._is_damaging, self._look = inside, is_damaging, look

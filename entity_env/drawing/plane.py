@@ -12,15 +12,7 @@ from entity_env.environment import YAxis
 from entity_env.errors import SettingError, shorten
 from entity_env.spaces import EntityName, ObsSpace
 
-__all__ = [
-    "Extent",
-    "Spread",
-    "View",
-    "check_bounds",
-    "dot_radius",
-    "find_places",
-    "nice_step",
-]
+__all__ = ["Extent", "Spread", "View", "check_bounds", "dot_radius", "find_places", "nice_step"]
 
 Floats = npt.NDArray[np.float64]
 

@@ -194,11 +194,7 @@ class _FreePlace:
         taken: Left, top, right and bottom of each covered area.
     """
 
-    def __init__(
-        self,
-        edges: _Box,
-        taken: Sequence[_Box],
-    ) -> None:
+    def __init__(self, edges: _Box, taken: Sequence[_Box]) -> None:
         self._edges = edges
         self._taken = np.array(taken).reshape(-1, 4)
 

@@ -84,7 +84,6 @@ def __getattr__(name: str) -> Any:
         if package not in _INSTALL:
             raise
         raise MissingPackageError(
-            f"{name} needs the package {package!r}, which is not installed",
-            hint=_INSTALL[package],
+            f"{name} needs the package {package!r}, which is not installed", hint=_INSTALL[package]
         ) from error
     return getattr(module, name)

@@ -24,11 +24,7 @@ from entity_env.batching.frame import Frame
 from entity_env.drawing import Drawer
 from entity_env.environment import Environment, begin_episode, seed_environment, y_axis_of
 from entity_env.errors import ResetNeededError, SettingError, shorten
-from entity_env.interop.padded_spaces import (
-    Room,
-    check_no_options,
-    check_render_mode,
-)
+from entity_env.interop.padded_spaces import Room, check_no_options, check_render_mode
 from entity_env.interop.padding import FramePadding, PaddedObs
 from entity_env.metrics import EpisodeTracker
 

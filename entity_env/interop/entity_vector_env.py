@@ -19,12 +19,7 @@ from gymnasium.vector.utils import batch_space
 from entity_env.arguments import named_arguments
 from entity_env.batching.vec_obs import VecObs, check_all_asked
 from entity_env.errors import ResetNeededError, SeedError, SettingError, shorten
-from entity_env.interop.padded_spaces import (
-    PaddedSpaces,
-    Room,
-    check_no_options,
-    check_render_mode,
-)
+from entity_env.interop.padded_spaces import PaddedSpaces, Room, check_no_options, check_render_mode
 from entity_env.interop.padding import PaddedFrames, PaddedObs, choose, pad
 from entity_env.rows.vec_env import VecEnv
 

@@ -18,13 +18,7 @@ from gymnasium import spaces
 from entity_env.actions import Action, GlobalCategoricalAction, GlobalContinuousAction
 from entity_env.arguments import named_arguments
 from entity_env.environment import MOST_RESETS
-from entity_env.errors import (
-    MaskShapeError,
-    ObservationError,
-    SettingError,
-    shorten,
-    unknown_name,
-)
+from entity_env.errors import MaskShapeError, ObservationError, SettingError, shorten, unknown_name
 from entity_env.interop.translated.choices import ChoiceWriter
 from entity_env.interop.translated.pettingzoo_play import News, make_pettingzoo, play_of
 from entity_env.interop.translated.rows import Entities
@@ -114,8 +108,7 @@ class PettingZooEnv(TranslatedEnv):
             if not news.is_over:
                 return self._translation.observe(news.observation, news.info)
         raise ObservationError(
-            f"agent {self.agent!r} had no turn in {MOST_RESETS} games",
-            hint="choose another seat",
+            f"agent {self.agent!r} had no turn in {MOST_RESETS} games", hint="choose another seat"
         )
 
     def _step(self, actions: Mapping[ActionName, Action]) -> Observation:

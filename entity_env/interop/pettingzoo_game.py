@@ -18,11 +18,7 @@ from entity_env.interop.translated.roles import alike_or_refused, translations_o
 from entity_env.interop.translated.rows import Entities
 from entity_env.interop.translated.translated_env import TranslatedPlay
 from entity_env.interop.translated.translation import SpaceTranslation
-from entity_env.seats.multi_player import (
-    MultiPlayerEnvironment,
-    SeatActions,
-    SeatObservations,
-)
+from entity_env.seats.multi_player import MultiPlayerEnvironment, SeatActions, SeatObservations
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 
 __all__ = ["PettingZooGame"]

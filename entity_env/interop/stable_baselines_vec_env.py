@@ -98,9 +98,7 @@ class StableBaselinesVecEnv(BaselinesVecEnv):
         """Store the actions for ``step_wait``. Shape: (rows, numbers)."""
         self._actions = actions
 
-    def step_wait(
-        self,
-    ) -> tuple[PaddedObs, npt.NDArray[np.float32], npt.NDArray[np.bool_], Infos]:
+    def step_wait(self) -> tuple[PaddedObs, npt.NDArray[np.float32], npt.NDArray[np.bool_], Infos]:
         """Play one step in each row; those that end begin their next episode."""
         obs, arrays = self.padded.advance(self._actions)
         self._returns += obs.reward

@@ -5,14 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from entity_env.agent import (
-    Decision,
-    ObservationAgent,
-    Policy,
-    Proposer,
-    RandomAgent,
-    load_agent,
-)
+from entity_env.agent import Decision, ObservationAgent, Policy, Proposer, RandomAgent, load_agent
 from entity_env.batching.unbatch import answers_in_frame
 from entity_env.batching.vec_obs import batch_frames
 from entity_env.errors import SettingError, SpaceError, shorten

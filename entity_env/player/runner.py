@@ -24,12 +24,7 @@ from entity_env.command_line import (
     run_program,
 )
 from entity_env.environment import Environment, call_environment, check_seed
-from entity_env.errors import (
-    ObservationError,
-    SeatError,
-    SettingError,
-    shorten,
-)
+from entity_env.errors import ObservationError, SeatError, SettingError, shorten
 from entity_env.fitting import fit_environment
 from entity_env.player.proposers import NamedAgent, at_each_seat, make_proposer
 from entity_env.player.terminal import QuitError

@@ -207,9 +207,7 @@ def _checked(paths: Iterable[str | os.PathLike[str]]) -> list[str | os.PathLike[
     return every
 
 
-def _in_turns(
-    shares: Sequence[Iterator[RecordedEpisode]],
-) -> Iterator[RecordedEpisode]:
+def _in_turns(shares: Sequence[Iterator[RecordedEpisode]]) -> Iterator[RecordedEpisode]:
     """Yield from all iterators in turns; a thread for each reads ahead."""
 
     def read(share: Iterator[RecordedEpisode]) -> list[RecordedEpisode]:

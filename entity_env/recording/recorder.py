@@ -10,12 +10,7 @@ from entity_env.arguments import named_arguments
 from entity_env.batching.ragged import ActionBuffer
 from entity_env.batching.vec_obs import VecObs, check_final
 from entity_env.errors import SettingError
-from entity_env.recording.chunk_file import (
-    AFTER_RESET,
-    CONTINUES,
-    HAS_LOG_PROBS,
-    HAS_LOGITS,
-)
+from entity_env.recording.chunk_file import AFTER_RESET, CONTINUES, HAS_LOG_PROBS, HAS_LOGITS
 from entity_env.recording.notes import Notes, check_noted, read_notes
 from entity_env.recording.steps import Columns, StepFormat
 from entity_env.recording.writer import ChunkWriter

@@ -10,10 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.batching.ragged import ActionBuffer, RaggedBufferF32, cat
-from entity_env.batching.vec_obs import (
-    VecObs,
-    all_rows,
-)
+from entity_env.batching.vec_obs import VecObs, all_rows
 from entity_env.spaces import ActionName
 from entity_env.workers.obs_format import ObsFormat
 

@@ -68,14 +68,7 @@ from entity_env.storage.space_json import spaces_from_json, spaces_to_json
 from entity_env.wrappers.feature_filter import FeatureFilter
 from entity_env.wrappers.vec_wrapper import VecWrapper
 
-__all__ = [
-    "Moment",
-    "RecordReplay",
-    "RecordedCommand",
-    "Replay",
-    "actions_of",
-    "make_rows",
-]
+__all__ = ["Moment", "RecordReplay", "RecordedCommand", "Replay", "actions_of", "make_rows"]
 
 _FORMAT = "replay of ragged-rl"
 _FROM_RESET, _FROM_STATE = 1, 2  # versions

@@ -236,10 +236,7 @@ def damaged_state(saved: object, error: Exception) -> StateError:
 
 
 def check_count(
-    what: str,
-    count: object,
-    most: int | None = None,
-    error: type[EntityEnvError] = NumEnvsError,
+    what: str, count: object, most: int | None = None, error: type[EntityEnvError] = NumEnvsError
 ) -> int:
     """Return ``count`` as an int of at least 1 (and at most ``most``), or raise ``error``."""
     return check_whole(what, count, 1, most, error)

@@ -122,12 +122,7 @@ def _feature_to_json(feature: Feature) -> str | dict[str, Any]:
         if feature.vocabulary is not None:
             own |= {"kind": "word", "vocabulary": feature.vocabulary}
         return own | ({"names": list(feature.names)} if feature.names else {})
-    return {
-        "kind": "continuous",
-        "name": feature.name,
-        "mean": feature.mean,
-        "std": feature.std,
-    }
+    return {"kind": "continuous", "name": feature.name, "mean": feature.mean, "std": feature.std}
 
 
 def _action_to_json(name: ActionName, space: ActionSpace) -> dict[str, Any]:

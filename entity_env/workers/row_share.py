@@ -26,11 +26,7 @@ class RowShare:
     """
 
     def __init__(
-        self,
-        create_env: Callable[[], Any],
-        seats: int,
-        is_game: bool,
-        start: Mapping[str, Any],
+        self, create_env: Callable[[], Any], seats: int, is_game: bool, start: Mapping[str, Any]
     ) -> None:
         self._create_env, self._is_game, self._seed = create_env, is_game, start["seed"]
         self.seats = seats

@@ -12,11 +12,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from entity_env.environment import Environment, check_seed
-from entity_env.errors import (
-    NumEnvsError,
-    SeatError,
-    WorkerDiedError,
-)
+from entity_env.errors import NumEnvsError, SeatError, WorkerDiedError
 from entity_env.rows.vec_env import check_count
 from entity_env.seats.multi_player import MultiPlayerEnvironment
 from entity_env.spaces import check_same_spaces

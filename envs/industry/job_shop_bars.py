@@ -51,12 +51,7 @@ def named_bars(
 ) -> list[dict[str, Any]]:
     """Return the job, machine, start and end of operations, by names."""
     return [
-        {
-            "job": jobs[bar.job],
-            "machine": machines[bar.machine],
-            "start": bar.start,
-            "end": bar.end,
-        }
+        {"job": jobs[bar.job], "machine": machines[bar.machine], "start": bar.start, "end": bar.end}
         for bar in bars
     ]
 

@@ -19,14 +19,7 @@ import numpy.typing as npt
 from entity_env.errors import counted, nearest, shorten
 
 from ..errors import EnvConfigError, check_whole
-from ..given_files import (
-    check_length,
-    read_given,
-    read_number,
-    read_whole,
-    table_lines,
-    text_lines,
-)
+from ..given_files import check_length, read_given, read_number, read_whole, table_lines, text_lines
 
 __all__ = ["FAR", "MOST_CUSTOMERS", "MOST_VEHICLES", "RoutingInstance", "find_instance"]
 

@@ -11,18 +11,7 @@ from entity_env.rows.compiled import CompiledGame, random_int
 from entity_env.spaces import Discrete, Entity, ObsSpace
 
 from .arrays import ALIVE, COMMAND, HP, SCORE, TICK, X, Y, called, slots_of
-from .engine import (
-    EACH_TICK,
-    GOES_ON,
-    JUDGE,
-    begin,
-    count_of,
-    create,
-    engine,
-    nearest,
-    see,
-    tell,
-)
+from .engine import EACH_TICK, GOES_ON, JUDGE, begin, count_of, create, engine, nearest, see, tell
 from .rules import ATTACK, MOVE, Rules, UnitKind
 from .strategic import (
     NOWHERE,

@@ -13,10 +13,7 @@ from .arrays import PLAN_LIST, PLANS, SIZE, SLOTS, TICK, WALLED, X, Y, called
 from .rules import PLAN_ROOM, PLAN_TICKS
 from .space import WAYS, can_pass, cell_of, is_ground
 
-__all__ = [
-    "passes_straight",
-    "waypoint",
-]
+__all__ = ["passes_straight", "waypoint"]
 
 MOST_EXPANSIONS = 1000
 SAMPLE = 0.1

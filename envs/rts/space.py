@@ -6,31 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import (
-    ALIVE,
-    GRID,
-    KIND,
-    NEXT,
-    SIZE,
-    VISION,
-    WALLED,
-    WALLS,
-    X,
-    Y,
-    called,
-    slots_of,
-)
+from .arrays import ALIVE, GRID, KIND, NEXT, SIZE, VISION, WALLED, WALLS, X, Y, called, slots_of
 
-__all__ = [
-    "WAYS",
-    "can_pass",
-    "cell_of",
-    "enter",
-    "is_ground",
-    "leave",
-    "sees",
-    "single",
-]
+__all__ = ["WAYS", "can_pass", "cell_of", "enter", "is_ground", "leave", "sees", "single"]
 
 
 WAYS = np.array([(-1, 0), (1, 0), (0, -1), (0, 1), (-1, -1), (1, -1), (-1, 1), (1, 1)])

@@ -46,10 +46,7 @@ def estimate(
     returns = errors.astype(np.float32) + values
     if groups is not None:
         advantages = groups.advantages(
-            trajectories,
-            advantages,
-            config.gamma,
-            normalized=config.baseline == "group_normalized",
+            trajectories, advantages, config.gamma, normalized=config.baseline == "group_normalized"
         )
     return Rollout(
         batch=decisions.batch,

@@ -18,20 +18,9 @@ from ragged_net.compiled import heads as compiled_heads
 from ragged_net.errors import ShapeError
 from ragged_net.transfer import send
 
-__all__ = [
-    "NAMES",
-    "minibatch_scale",
-    "normalized",
-    "ppo_losses",
-]
+__all__ = ["NAMES", "minibatch_scale", "normalized", "ppo_losses"]
 
-NAMES = (
-    "loss/policy",
-    "policy/entropy",
-    "loss/value",
-    "policy/kl",
-    "policy/clip_fraction",
-)
+NAMES = ("loss/policy", "policy/entropy", "loss/value", "policy/kl", "policy/clip_fraction")
 """Names of the numbers of ``ppo_losses`` in the logs, in the order of the kernel."""
 
 
@@ -110,11 +99,7 @@ class _Actors:
 
 
 def _in_kernel(
-    actors: _Actors,
-    value: Tensor,
-    part: Rollout,
-    scale: Scale,
-    config: PPOConfig,
+    actors: _Actors, value: Tensor, part: Rollout, scale: Scale, config: PPOConfig
 ) -> Sequence[Tensor]:
     from ppo_trainer.algorithms.loss_kernel import Facts  # needs Numba
 
@@ -138,11 +123,7 @@ def _in_kernel(
 
 
 def _in_torch(
-    actors: _Actors,
-    value: Tensor,
-    part: Rollout,
-    scale: Scale,
-    config: PPOConfig,
+    actors: _Actors, value: Tensor, part: Rollout, scale: Scale, config: PPOConfig
 ) -> Sequence[Tensor]:
     log_ratio, frame_of = actors.log_prob - actors.old, actors.frame_of
     advantages = part.advantages

@@ -14,14 +14,7 @@ from ppo_trainer.errors import NonFiniteError
 from ppo_trainer.machine.device import explained_memory, has_bfloat16
 from ragged_net import EntityBatch, NetOutput, RaggedNet
 
-__all__ = [
-    "MOST_FRAMES",
-    "act",
-    "autocast",
-    "check_output",
-    "check_sums",
-    "value",
-]
+__all__ = ["MOST_FRAMES", "act", "autocast", "check_output", "check_sums", "value"]
 
 MOST_FRAMES = 512
 """Maximum number of frames of a pass on the CPU. More are no faster and take more memory."""

@@ -17,13 +17,7 @@ import torch
 from torch import Tensor
 
 from ppo_trainer.machine.graphs import room_for
-from ragged_net import (
-    CategoricalActors,
-    ContinuousActors,
-    EntityBatch,
-    RaggedTensor,
-    SelectActors,
-)
+from ragged_net import CategoricalActors, ContinuousActors, EntityBatch, RaggedTensor, SelectActors
 from ragged_net.actors import Actors
 
 __all__ = [

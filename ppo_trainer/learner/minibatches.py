@@ -16,13 +16,7 @@ from ppo_trainer.machine.ranks import LONE, Ranks
 from ragged_net import EntityBatch
 from ragged_net.transfer import send
 
-__all__ = [
-    "Minibatch",
-    "facts_of",
-    "minibatch_numbers",
-    "minibatches",
-    "part_sizes",
-]
+__all__ = ["Minibatch", "facts_of", "minibatch_numbers", "minibatches", "part_sizes"]
 
 
 @dataclass(frozen=True)

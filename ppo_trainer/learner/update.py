@@ -13,12 +13,7 @@ from ppo_trainer.experience.acting import autocast
 from ppo_trainer.experience.rollout import Rollout
 from ppo_trainer.experience.stored_choices import evaluated
 from ppo_trainer.learner.minibatches import Minibatch, minibatches
-from ppo_trainer.learner.optimizers import (
-    Optimizers,
-    forget_gradients,
-    set_learning_rates,
-    step,
-)
+from ppo_trainer.learner.optimizers import Optimizers, forget_gradients, set_learning_rates, step
 from ppo_trainer.learner.shared_gradients import add_up, nothing_measured
 from ppo_trainer.learner.step_graph import StepGraphs
 from ppo_trainer.learner.step_metrics import StepMetrics, joined, means

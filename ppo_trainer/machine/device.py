@@ -20,14 +20,7 @@ from ragged_net import set_threads
 from ragged_net.compiled import autograd as compiled
 from ragged_net.compiled import kernels
 
-__all__ = [
-    "choose_device",
-    "compiling",
-    "cores",
-    "explained_memory",
-    "has_bfloat16",
-    "use_threads",
-]
+__all__ = ["choose_device", "compiling", "cores", "explained_memory", "has_bfloat16", "use_threads"]
 
 
 def choose_device(name: str) -> torch.device:

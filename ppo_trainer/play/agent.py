@@ -396,9 +396,7 @@ def _chosen(action: ActionOutput) -> list[npt.NDArray[Any]]:
     return np.split(action.chosen.values.cpu().numpy(), offsets[1:-1])
 
 
-def _normal(
-    action: ActionOutput,
-) -> list[tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]]:
+def _normal(action: ActionOutput) -> list[tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]]:
     """Return the means and deviations of each frame. Shape of each: (A, K)."""
     ends = action.chosen.offsets.cpu().numpy()[1:-1]
     assert action.mean is not None

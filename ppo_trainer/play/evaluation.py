@@ -11,13 +11,7 @@ from functools import partial
 from entity_env import VecEnv
 from entity_env.agent import RandomAgent, SpacedAgent
 from entity_env.errors import FAILURES
-from entity_env.player.episodes import (
-    Policy,
-    play_episodes,
-    play_lives,
-    play_rows,
-    play_scripted,
-)
+from entity_env.player.episodes import Policy, play_episodes, play_lives, play_rows, play_scripted
 from entity_env.player.play_budget import PlayBudget
 from entity_env.player.scripted_agent import ScriptedAgent, load_script
 from entity_env.rows.slow_calls import naming_slow_calls
@@ -167,12 +161,7 @@ def _player(greedy: bool, temperature: float) -> str:
 
 
 def _evaluate_script(
-    game: Game,
-    scripted: Policy,
-    config: TrainConfig,
-    episodes: int,
-    seed: int,
-    budget: PlayBudget,
+    game: Game, scripted: Policy, config: TrainConfig, episodes: int, seed: int, budget: PlayBudget
 ) -> Evaluation | None:
     """Evaluate the scripted player; return None if it fails."""
     # A script gets the whole observation, not the part that the network was trained on.

@@ -13,12 +13,7 @@ from entity_env import VecEnv, VecObs
 from entity_env.agent import Agent, RandomAgent
 from entity_env.batching.action_checks import check_actions
 from entity_env.batching.ragged import ActionBuffer
-from entity_env.errors import (
-    FAILURES,
-    EntityEnvError,
-    SeatError,
-    SettingError,
-)
+from entity_env.errors import FAILURES, EntityEnvError, SeatError, SettingError
 from entity_env.wrappers.vec_wrapper import act_checked
 from ppo_trainer.experience.frames import answers_in_order, asked_frames, frames_of
 from ppo_trainer.players.game_rows import GameRows

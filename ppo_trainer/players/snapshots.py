@@ -17,13 +17,7 @@ from ppo_trainer.runs.checkpoint_files import SavedFiles
 from ppo_trainer.runs.folder import RunFolder
 from ragged_net import RaggedNet
 
-__all__ = [
-    "frozen_copy",
-    "read_snapshot",
-    "remove_others",
-    "versions_named_in",
-    "write_snapshot",
-]
+__all__ = ["frozen_copy", "read_snapshot", "remove_others", "versions_named_in", "write_snapshot"]
 
 
 def frozen_copy(net: RaggedNet, config: TrainConfig) -> RaggedNet:

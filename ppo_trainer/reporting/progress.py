@@ -87,11 +87,7 @@ class RunProgress(_Bar):
     """
 
     def __init__(
-        self,
-        done: int,
-        total: int,
-        recent: RecentEpisodes,
-        shown: Sequence[str] | None = None,
+        self, done: int, total: int, recent: RecentEpisodes, shown: Sequence[str] | None = None
     ) -> None:
         self._recent, self._shown = recent, shown
         self._first = self._next_line = done

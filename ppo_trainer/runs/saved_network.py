@@ -25,10 +25,7 @@ _TENSORS_OF_BLOCK = 12  # weights and biases of four Linear layers and two Layer
 
 
 def network_for(
-    folder: Path,
-    obs_space: ObsSpace,
-    action_space: Mapping[str, ActionSpace],
-    config: TrainConfig,
+    folder: Path, obs_space: ObsSpace, action_space: Mapping[str, ActionSpace], config: TrainConfig
 ) -> RaggedNet:
     """Return a new network of these spaces and settings, if it fits the header of the weights.
 

@@ -87,11 +87,7 @@ def _named_env(target: str, named: Mapping[str, Any], refusal: _Refusal) -> Fact
 
 
 def _needing_consent(
-    saved: TrainConfig,
-    env: Factory | None,
-    named: Mapping[str, Any],
-    scripted: bool,
-    trains: bool,
+    saved: TrainConfig, env: Factory | None, named: Mapping[str, Any], scripted: bool, trains: bool
 ) -> Iterator[tuple[str, object, str]]:
     """Yield the settings that name code or act outside of the folder, and their effects."""
     for group, within in (("env", saved.env), ("eval.env", saved.eval.env)):

@@ -106,9 +106,7 @@ def make_others(
 
 
 def write_settings(
-    run: RunFolder,
-    config: TrainConfig,
-    spaces: tuple[ObsSpace, Mapping[str, ActionSpace]],
+    run: RunFolder, config: TrainConfig, spaces: tuple[ObsSpace, Mapping[str, ActionSpace]]
 ) -> None:
     """Write the settings of all policies, so that they can be watched, evaluated and loaded."""
     for number in range(1, config.selfplay.policies):
@@ -119,11 +117,7 @@ def write_settings(
 
 
 def save_others(
-    run: RunFolder,
-    others: Sequence[Learner],
-    first: TrainState,
-    keep: int,
-    name: str | None,
+    run: RunFolder, others: Sequence[Learner], first: TrainState, keep: int, name: str | None
 ) -> None:
     """Save all policies except the first, whose checkpoint is written after theirs.
 

@@ -44,13 +44,7 @@ from entity_env.player.episodes import random_policy
 from entity_env.recording import RecordEpisodes, Recording
 from entity_env.storage.space_json import spaces_from_json, spaces_to_json
 from entity_env.workers.obs_format import ObsFormat
-from entity_env.wrappers import (
-    ConcatVecEnv,
-    FrameSkip,
-    Validate,
-    VecFeatureFilter,
-    VecValidate,
-)
+from entity_env.wrappers import ConcatVecEnv, FrameSkip, Validate, VecFeatureFilter, VecValidate
 
 OBS_SPACE = ObsSpace(["wind", "shift"], {"Gun": Entity(["goal"]), "Rock": Entity(["size"])})
 ACTION_SPACE = {

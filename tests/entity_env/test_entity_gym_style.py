@@ -56,10 +56,7 @@ class Orchard(Environment):
     def obs_space(cls) -> ObsSpace:
         return ObsSpace(
             global_features=["step"],
-            entities={
-                "Picker": Entity(features=["x", "y"]),
-                "Tree": Entity(features=["x", "y"]),
-            },
+            entities={"Picker": Entity(features=["x", "y"]), "Tree": Entity(features=["x", "y"])},
         )
 
     def action_space(cls) -> Dict[ActionName, ActionSpace]:  # noqa: UP006

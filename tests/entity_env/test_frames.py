@@ -318,9 +318,7 @@ def test_selected_entities_arrive_by_id_in_the_order_of_the_actors():
         ids={"A": ["a0", "a1"], "B": ["b0"]},
         actions={
             "Grab": SelectEntityActionMask(
-                actor_ids=["b0", "a0"],
-                actee_ids=["a1", "b0"],
-                mask=[[True, False], [True, True]],
+                actor_ids=["b0", "a0"], actee_ids=["a1", "b0"], mask=[[True, False], [True, True]]
             )
         },
     )

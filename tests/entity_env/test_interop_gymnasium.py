@@ -227,10 +227,7 @@ def test_a_graph_without_edges_and_one_without_features_of_edges():
         (spaces.Box(0, 255, (210, 160, 3), np.uint8), ["100800 numbers", "picture"]),
         (
             spaces.Dict(
-                {
-                    "a": spaces.Dict({"b": spaces.Box(0, 1, ())}),
-                    "a/b": spaces.Box(0, 1, ()),
-                }
+                {"a": spaces.Dict({"b": spaces.Box(0, 1, ())}), "a/b": spaces.Box(0, 1, ())}
             ),
             ["'a/b' is given twice"],
         ),

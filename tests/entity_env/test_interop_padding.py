@@ -126,8 +126,7 @@ def test_the_end_of_an_episode():
 
 
 @pytest.mark.parametrize(
-    ("chosen", "played"),
-    [(0, [1, 2]), (1, [0, 1]), (2, [0, 1]), (3, [0, 1]), (4, [0, 2])],
+    ("chosen", "played"), [(0, [1, 2]), (1, [0, 1]), (2, [0, 1]), (3, [0, 1]), (4, [0, 2])]
 )
 def test_a_forbidden_choice_becomes_the_next_one(chosen, played):
     env = EntityGymnasiumEnv(Game(), SIZES, ACTORS)

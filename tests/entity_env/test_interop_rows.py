@@ -424,10 +424,7 @@ def test_a_table_that_is_ignored_is_none():
 
 @pytest.mark.parametrize(
     ("space", "ignore", "part"),
-    [
-        (spaces.Dict({"a": spaces.Dict({"b": TABLE}), "c": TABLE}), "a", "a/b"),
-        (TWO, "obs", "a"),
-    ],
+    [(spaces.Dict({"a": spaces.Dict({"b": TABLE}), "c": TABLE}), "a", "a/b"), (TWO, "obs", "a")],
 )
 def test_a_table_within_what_is_ignored_is_none_either(space, ignore, part):
     entities = {"Thing": Rows(part=part)}

@@ -13,16 +13,9 @@ sb3_contrib = pytest.importorskip("sb3_contrib")
 from ragged_envs.minesweeper import MineSweeper  # noqa: E402
 from ragged_envs.minesweeper_native import MineSweeperVec  # noqa: E402
 from sb3_contrib.common.maskable.evaluation import evaluate_policy  # noqa: E402
-from sb3_contrib.common.maskable.utils import (  # noqa: E402
-    get_action_masks,
-    is_masking_supported,
-)
+from sb3_contrib.common.maskable.utils import get_action_masks, is_masking_supported  # noqa: E402
 from stable_baselines3.common.monitor import Monitor  # noqa: E402
-from stable_baselines3.common.vec_env import (  # noqa: E402
-    VecCheckNan,
-    VecMonitor,
-    VecNormalize,
-)
+from stable_baselines3.common.vec_env import VecCheckNan, VecMonitor, VecNormalize  # noqa: E402
 from support.tiny_envs import Chain  # noqa: E402
 
 from entity_env import ListEnv  # noqa: E402

@@ -187,10 +187,7 @@ BROKEN_HEADERS = [
     (b"\x89EPS\n\x1a\n" + spaces(), "is not a recording"),  # went through a text mode
     (b"\x89PNG\r\n\x1a\n" + bytes(50), "is not a recording"),
     (header(spaces(), version=3), "written by a newer version"),
-    (
-        header(spaces(), version=1),
-        "(?s)by an older version .*received: *format 1",
-    ),
+    (header(spaces(), version=1), "(?s)by an older version .*received: *format 1"),
     (header(spaces(), crc=7), "header of .* is damaged"),
     (header(spaces())[:-1], "cut off in its header"),
     (header(spaces())[:-1] + b" ", "header of .* is damaged"),

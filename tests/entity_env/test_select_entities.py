@@ -241,9 +241,7 @@ def test_a_recording_gives_the_sets_back(tmp_path):
             count = len(chosen["Pick"].as_array())
             pairs = obs.action_masks["Pick"].logits_shape
             obs = env.act(
-                chosen,
-                log_probs={"Pick": np.zeros(count)},
-                logits={"Pick": np.arange(pairs[0])},
+                chosen, log_probs={"Pick": np.zeros(count)}, logits={"Pick": np.arange(pairs[0])}
             )
             given.append(chosen["Pick"].as_array().tolist())
     steps = list(Recording(path).steps())

@@ -77,10 +77,7 @@ def test_names_of_values_are_saved(vocabulary):
 
 def test_what_is_written_is_this():
     assert spaces_to_json(*EVERYTHING) == {
-        "global_features": [
-            {"kind": "continuous", "name": "hour", "mean": 12, "std": 3.5},
-            "day",
-        ],
+        "global_features": [{"kind": "continuous", "name": "hour", "mean": 12, "std": 3.5}, "day"],
         "entities": [
             {
                 "name": "Zebra",

@@ -102,11 +102,7 @@ def test_dropping_the_environment_ends_the_workers():
 
 @pytest.mark.parametrize(
     ("how", "cause", "step"),
-    [
-        ("exit", "exit status 7", 2),
-        ("kill", "signal 9", 2),
-        ("kill", "signal 9", 0),
-    ],
+    [("exit", "exit status 7", 2), ("kill", "signal 9", 2), ("kill", "signal 9", 0)],
 )
 def test_a_worker_that_dies_is_reported_with_row_step_and_cause(how, cause, step):
     env = ParallelEnv(lambda: Failing(how, row=2, at=step), 4, 2)

@@ -152,17 +152,9 @@ FEWER = subspace(Farm().obs_space(), drop=["Rock"])
 ONE = Farm()
 BROKEN = [
     (partial(FeatureFilter, obs_space=FEWER), SpaceError, "environment 0, step 0, wrapper"),
-    (
-        lambda _: None,
-        ObservationError,
-        "step 0: wrapper did not make an environment",
-    ),
+    (lambda _: None, ObservationError, "step 0: wrapper did not make an environment"),
     (7, ObservationError, "received: 7"),
-    (
-        lambda _: ONE,
-        ObservationError,
-        "environment 1, step 0: wrapper made environment 0",
-    ),
+    (lambda _: ONE, ObservationError, "environment 1, step 0: wrapper made environment 0"),
     (lambda _: 1 / 0, EnvironmentFailedError, "ZeroDivisionError in wrapper"),
     (
         partial(TimeLimit, max_steps=0),

@@ -424,11 +424,7 @@ MISTAKES = [
     ),
     (change_mask("Fire", actees=indices([2, 0, 0], [])), "ActorError", "names an actee twice"),
     (change_mask("Fire", actees=indices([2, 0, 4], [])), "ActorError", "from 0 to 3"),
-    (
-        change_mask("Fire", actees=indices([], []), mask=None),
-        "ActorError",
-        "nothing to select",
-    ),
+    (change_mask("Fire", actees=indices([], []), mask=None), "ActorError", "nothing to select"),
     (change_mask("Fire", mask=bools([1, 1], [])), "MaskShapeError", "received: 2"),
     (change_mask("Fire", mask=bools([0, 0, 0], [])), "ActorError", "nothing to select"),
     (change_mask("Fire", mask=indices([1, 1, 1], [])), "ObservationError", "RaggedBufferBool"),

@@ -10,13 +10,7 @@ import pytest
 from entity_env import CategoricalAction, SelectEntityAction
 from entity_env.errors import StateError
 
-__all__ = [
-    "assert_bad_states_are_refused",
-    "assert_same_observation",
-    "choose",
-    "plain",
-    "select",
-]
+__all__ = ["assert_bad_states_are_refused", "assert_same_observation", "choose", "plain", "select"]
 
 
 def select(name, actee):

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from ragged_envs.mmo.body import (
-    COLUMNS,
-    LEVEL,
-    XP,
-)
+from ragged_envs.mmo.body import COLUMNS, LEVEL, XP
 from ragged_envs.mmo.observation import MOVES
 from ragged_envs.mmo.world import MmoRows, _put_on_tiles
 from support.broken import ragged
@@ -87,10 +83,7 @@ class World:
                 others = len(self.obs.features["Agent"][frame].as_array())
                 one = (attacks or {}).get(seat)
                 strikes.append(0 if one is None else 1 + others + self.strike(seat, *one))
-        answers = {
-            "Move": ragged(chosen, [1] * len(chosen)),
-            "Attack": ragged(strikes, asked),
-        }
+        answers = {"Move": ragged(chosen, [1] * len(chosen)), "Attack": ragged(strikes, asked)}
         if "Attack" not in self.obs.action_masks:
             del answers["Attack"]
         self.obs = self.rows.act(answers)

@@ -1,9 +1,6 @@
 import numpy as np
 import pytest
-from game_support import (
-    assert_bad_states_are_refused,
-    choose,
-)
+from game_support import assert_bad_states_are_refused, choose
 from ragged_envs.count import NUMBERS, Count, count_beans
 from ragged_envs.errors import EnvConfigError
 

@@ -1,10 +1,6 @@
 import numpy as np
 import pytest
-from game_support import (
-    assert_bad_states_are_refused,
-    choose,
-    plain,
-)
+from game_support import assert_bad_states_are_refused, choose, plain
 from ragged_envs.errors import EnvConfigError
 from ragged_envs.floor_is_lava import DIRECTIONS, FloorIsLava, to_high_ground
 

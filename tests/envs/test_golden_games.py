@@ -52,12 +52,7 @@ SCENES = {
     "job_shop": ("job_shop", 3, 250, {}),
     "job_shop with arrivals": ("job_shop", 3, 60, {**SHOP, "arrivals": True, "load": 1.2}),
     "job_shop of one instance": ("job_shop", 1, 60, {"instance": "ta01"}),
-    "job_shop with due dates": (
-        "job_shop",
-        2,
-        20,
-        {"instance": {"file": "a.csv", "text": DATED}},
-    ),
+    "job_shop with due dates": ("job_shop", 2, 20, {"instance": {"file": "a.csv", "text": DATED}}),
     "job_shop of several machines": (
         "job_shop",
         3,

@@ -1,11 +1,7 @@
 import math
 
 import pytest
-from game_support import (
-    assert_bad_states_are_refused,
-    choose,
-    plain,
-)
+from game_support import assert_bad_states_are_refused, choose, plain
 from ragged_envs.errors import EnvConfigError
 from ragged_envs.minefield import MOVES, Minefield
 from ragged_envs.minefield_script import drive_around
@@ -29,11 +25,7 @@ def game(vehicle=(100.0, 100.0), direction=0, target=(0.0, 0.0), mines=(), steps
 def test_the_observation_holds_all_positions():
     _, observation = game((10.0, 20.0), 3, (40.0, 10.0), [(10.0, 50.0), (0.0, 0.0)])
     assert plain(observation) == {
-        "features": {
-            "Vehicle": [[10, 20, 3]],
-            "Target": [[40, 10]],
-            "Mine": [[10, 50], [0, 0]],
-        },
+        "features": {"Vehicle": [[10, 20, 3]], "Target": [[40, 10]], "Mine": [[10, 50], [0, 0]]},
         "global_features": [],
         "masks": {"Drive": None},
         "reward": 0.0,
@@ -182,14 +174,7 @@ def test_the_text_shows_the_field():
 
 
 @pytest.mark.parametrize(
-    "settings",
-    [
-        {"mines": -1},
-        {"mines": 101},
-        {"mines": (5, 4)},
-        {"mines": 2.0},
-        {"max_steps": 0},
-    ],
+    "settings", [{"mines": -1}, {"mines": 101}, {"mines": (5, 4)}, {"mines": 2.0}, {"max_steps": 0}]
 )
 def test_bad_settings_are_refused(settings):
     with pytest.raises(EnvConfigError, match=next(iter(settings))):

@@ -233,10 +233,7 @@ def test_the_last_mine_wins():
 
 
 def test_a_robot_may_step_on_a_mine_that_another_one_defuses_in_the_same_step():
-    for robots, moves in (
-        ([(2, 2), (4, 2)], [DEFUSE, LEFT]),
-        ([(4, 2), (2, 2)], [LEFT, DEFUSE]),
-    ):
+    for robots, moves in (([(2, 2), (4, 2)], [DEFUSE, LEFT]), ([(4, 2), (2, 2)], [LEFT, DEFUSE])):
         env = MineSweeper.from_state([(3, 2)], robots)
         observation = play(env, moves)
         assert sorted(env.robots) == [(2, 2), (3, 2)]

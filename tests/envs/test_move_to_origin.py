@@ -1,10 +1,7 @@
 import math
 
 import pytest
-from game_support import (
-    assert_bad_states_are_refused,
-    choose,
-)
+from game_support import assert_bad_states_are_refused, choose
 from ragged_envs.errors import EnvConfigError
 from ragged_envs.move_to_origin import THRUSTERS, MoveToOrigin, fly_and_brake
 

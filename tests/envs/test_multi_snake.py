@@ -1,11 +1,7 @@
 import functools
 
 import pytest
-from game_support import (
-    assert_bad_states_are_refused,
-    choose,
-    plain,
-)
+from game_support import assert_bad_states_are_refused, choose, plain
 from ragged_envs.errors import EnvConfigError
 from ragged_envs.multi_snake import MOVES, MultiSnake
 from ragged_envs.multi_snake_script import crawl_to_food

@@ -1,8 +1,5 @@
 import pytest
-from game_support import (
-    assert_bad_states_are_refused,
-    choose,
-)
+from game_support import assert_bad_states_are_refused, choose
 from ragged_envs.not_hotdog import ANSWERS, THINGS, NotHotdog, spot_hotdog
 
 from entity_env.player.episodes import play_episodes, play_scripted, random_policy

@@ -1,9 +1,5 @@
 import pytest
-from game_support import (
-    assert_bad_states_are_refused,
-    choose,
-    plain,
-)
+from game_support import assert_bad_states_are_refused, choose, plain
 from ragged_envs.errors import EnvConfigError
 from ragged_envs.repeat_after_k import RepeatAfterK
 

@@ -1,8 +1,5 @@
 import pytest
-from game_support import (
-    assert_bad_states_are_refused,
-    choose,
-)
+from game_support import assert_bad_states_are_refused, choose
 from ragged_envs.errors import EnvConfigError
 from ragged_envs.rock_paper_scissors import THROWS, RockPaperScissors, throw_best
 

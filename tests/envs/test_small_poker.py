@@ -7,12 +7,7 @@ import json
 
 import numpy as np
 import pytest
-from ragged_envs.exploitability import (
-    best_response_value,
-    exploitability,
-    info_states,
-    uniform,
-)
+from ragged_envs.exploitability import best_response_value, exploitability, info_states, uniform
 from ragged_envs.kuhn_poker import KUHN, BalancedPlayer, KuhnPoker, equilibrium
 from ragged_envs.leduc_poker import LEDUC, LeducPoker, play_by_strength
 from ragged_envs.poker import bets_seen

@@ -1,8 +1,5 @@
 import pytest
-from game_support import (
-    assert_bad_states_are_refused,
-    plain,
-)
+from game_support import assert_bad_states_are_refused, plain
 from ragged_envs.errors import EnvConfigError
 from ragged_envs.treasure_hunt import MOVES, TreasureHunt
 from ragged_envs.treasure_hunt_script import go_straight, go_to_nearest

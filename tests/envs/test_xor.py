@@ -1,9 +1,5 @@
 import pytest
-from game_support import (
-    assert_bad_states_are_refused,
-    choose,
-    plain,
-)
+from game_support import assert_bad_states_are_refused, choose, plain
 from ragged_envs.xor import OUTPUTS, Xor, output_xor
 
 from entity_env import make

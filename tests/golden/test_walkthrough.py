@@ -47,17 +47,10 @@ IDS = [
 ]
 # Right, Left, Up, Down, Defuse. (1, 1) is the centre of the board; (2, 0) is its bottom right
 # corner, so neither Right nor Down; (0, 0) is its bottom left corner, so neither Left nor Down.
-MOVES = [
-    [[T, T, T, T, T]],
-    [[F, T, T, F, T]],
-    [[T, F, T, F, T], [F, T, T, F, T]],
-]
+MOVES = [[[T, T, T, T, T]], [[F, T, T, F, T]], [[T, F, T, F, T], [F, T, T, F, T]]]
 SHOOTERS = [[], ["Orbital Cannon"], []]
 
-CHOSEN = {
-    "Move": ([4, 1, 4, 2], [1, 1, 2]),
-    "Fire Orbital Cannon": ([0], [0, 1, 0]),
-}
+CHOSEN = {"Move": ([4, 1, 4, 2], [1, 1, 2]), "Fire Orbital Cannon": ([0], [0, 1, 0])}
 
 
 def games():
@@ -244,10 +237,7 @@ def test_the_chosen_indices_come_back_as_actions_with_ids(i):
     shots = [[], [0], []]
     actions = typed_actions(
         reader.read(observations()[i]),
-        {
-            "Move": np.array(moves[i], np.int64),
-            "Fire Orbital Cannon": np.array(shots[i], np.int64),
-        },
+        {"Move": np.array(moves[i], np.int64), "Fire Orbital Cannon": np.array(shots[i], np.int64)},
         action_space,
     )
     assert actions == EXPECTED_ACTIONS[i]

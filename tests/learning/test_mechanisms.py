@@ -130,11 +130,7 @@ def test_the_value_knows_the_hidden_coin_and_the_policy_does_not(tmp_path, value
 
 @pytest.mark.parametrize(
     "ppo",
-    [
-        {"ratio": "per_frame"},
-        {"actor_weight": "actor"},
-        {"microbatch_size": 48},
-    ],
+    [{"ratio": "per_frame"}, {"actor_weight": "actor"}, {"microbatch_size": 48}],
     ids=["per_frame", "by_actor", "microbatches"],
 )
 def test_several_actors_are_learned_with(tmp_path, ppo):

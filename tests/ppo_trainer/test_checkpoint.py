@@ -82,8 +82,7 @@ def run(tmp_path):
 @pytest.mark.parametrize("value_net", [None, SMALL_NET])
 def test_everything_comes_back(run, value_net):
     config = small_config(
-        value_net=value_net,
-        value_optim=value_net and OptimConfig(lr=0.02, weight_decay=0.5),
+        value_net=value_net, value_optim=value_net and OptimConfig(lr=0.02, weight_decay=0.5)
     )
     state = trained_state(config)
     envs = [{"x": 1.5, "list": [1, 2]}, None]

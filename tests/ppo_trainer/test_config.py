@@ -15,11 +15,7 @@ from support.trainer_envs import Foraging, SavedForaging
 from support.trainer_runs import SMALL_NET, small_config
 
 import ppo_trainer
-from entity_env.errors import (
-    EnvironmentFailedError,
-    SettingError,
-    UnknownEnvironmentError,
-)
+from entity_env.errors import EnvironmentFailedError, SettingError, UnknownEnvironmentError
 from ppo_trainer import (
     CheckpointConfig,
     EvalConfig,
@@ -364,10 +360,7 @@ def test_resume_takes_the_settings_of_the_run_and_what_the_command_line_changes(
     run = RunFolder.draft(saved).publish(saved)
     config = from_command_line(f"resume={run.path}", "total_timesteps=500", "optim.lr=0.125")
     assert config == replace(
-        saved,
-        resume=str(run.path),
-        total_timesteps=500,
-        optim=OptimConfig(lr=0.125, eps=0.25),
+        saved, resume=str(run.path), total_timesteps=500, optim=OptimConfig(lr=0.125, eps=0.25)
     )
 
 
@@ -532,12 +525,7 @@ def test_settings_in_python_are_as_free_as_on_the_command_line():
     )
     home = Path.home()
     expected = {
-        "env": {
-            "_target_": "xor",
-            "sizes": (3, [0.5]),
-            "file": "a/b",
-            "rules": {"fast": True},
-        },
+        "env": {"_target_": "xor", "sizes": (3, [0.5]), "file": "a/b", "rules": {"fast": True}},
         "total_timesteps": 100_000,
         "seed": 3,
         "threads": 2,

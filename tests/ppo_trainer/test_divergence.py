@@ -19,12 +19,7 @@ from support.trainer_runs import (
     small_config,
 )
 
-from ppo_trainer import (
-    CheckpointConfig,
-    EvalConfig,
-    OptimConfig,
-    train,
-)
+from ppo_trainer import CheckpointConfig, EvalConfig, OptimConfig, train
 from ppo_trainer.environments import Game
 from ppo_trainer.errors import NonFiniteError
 from ppo_trainer.play.evaluation import evaluate

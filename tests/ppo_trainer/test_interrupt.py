@@ -255,11 +255,7 @@ def test_in_the_first_compilation_it_ends_within_seconds(tmp_path):
     process = subprocess.Popen(
         [sys.executable, "-m", "ppo_trainer", *COMPILING],
         cwd=tmp_path,
-        env={
-            **os.environ,
-            "PYTHONPATH": str(ROOT),
-            "NUMBA_CACHE_DIR": str(tmp_path / "cache"),
-        },
+        env={**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_CACHE_DIR": str(tmp_path / "cache")},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

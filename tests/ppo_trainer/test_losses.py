@@ -10,12 +10,7 @@ from torch.testing import assert_close
 
 from ppo_trainer import PPOConfig
 from ppo_trainer.algorithms.algorithm import Scale
-from ppo_trainer.algorithms.losses import (
-    NAMES,
-    minibatch_scale,
-    normalized,
-    ppo_losses,
-)
+from ppo_trainer.algorithms.losses import NAMES, minibatch_scale, normalized, ppo_losses
 from ppo_trainer.algorithms.ppo import PPO
 from ppo_trainer.experience.rollout import Rollout
 from ragged_net import ActionOutput, EntityBatch, NetOutput, RaggedTensor
@@ -292,15 +287,7 @@ def test_a_single_frame_in_which_somebody_acted_keeps_its_advantage():
 @pytest.mark.parametrize("advantage", [1.0, -1.0])
 def test_the_gradient_stops_where_clipping_bites_and_only_there(advantage):
     """Beyond the clip the gradient is 0 on the side that would go further, not on the other."""
-    minibatch = frames(
-        ["Move"],
-        [
-            [1],
-        ],
-        [0.0],
-        [0.0],
-        [advantage],
-    )
+    minibatch = frames(["Move"], [[1]], [0.0], [0.0], [advantage])
     for ratio in (0.7, 0.9, 1.1, 1.3):
         log_prob = torch.tensor([OLD + LN(ratio)], requires_grad=True)
         action = ActionOutput(minibatch.chosen["Move"], log_prob, torch.zeros(1), torch.zeros(1, 2))

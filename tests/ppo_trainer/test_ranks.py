@@ -113,15 +113,7 @@ def learn(net, rows, config, updates, ranks):
         progress, own = number / updates, share.generators.minibatches
         numbers.append(
             update(
-                algorithm,
-                net,
-                optimizers,
-                rollout,
-                config,
-                progress,
-                own,
-                Stopwatch(),
-                ranks=ranks,
+                algorithm, net, optimizers, rollout, config, progress, own, Stopwatch(), ranks=ranks
             )
         )
         net.update_statistics(rollout.batch, ranks.gathered)
@@ -231,8 +223,7 @@ def test_processes_learn_what_one_with_all_rows_learns(case):
     net = network(make_rows()[0], config)
     nets = [deepcopy(net) for _ in make_rows()]
     found = together(
-        len(nets),
-        lambda ranks: learn(nets[ranks.rank], make_rows()[ranks.rank], config, 5, ranks),
+        len(nets), lambda ranks: learn(nets[ranks.rank], make_rows()[ranks.rank], config, 5, ranks)
     )
     first = deepcopy(net.state_dict())
     expected, stops = learn_alone(net, make_rows(), config, 5)

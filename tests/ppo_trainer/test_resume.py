@@ -451,10 +451,7 @@ def test_another_seed_gives_another_run(config):
 
 @pytest.mark.parametrize("env", ["foraging", "minesweeper"])
 def test_any_number_of_worker_processes_gives_the_same_run(config, env):
-    target = {
-        "foraging": "support.trainer_envs.Foraging",
-        "minesweeper": "minesweeper",
-    }[env]
+    target = {"foraging": "support.trainer_envs.Foraging", "minesweeper": "minesweeper"}[env]
     config = replace(config, env={"_target_": target}, total_timesteps=72)
     alone = train(config)
     for processes in (1, 2, 3):

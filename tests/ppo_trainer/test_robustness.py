@@ -48,11 +48,7 @@ from entity_env.errors import (
     StateError,
     WorkerDiedError,
 )
-from ppo_trainer import (
-    EvalConfig,
-    PPOConfig,
-    train,
-)
+from ppo_trainer import EvalConfig, PPOConfig, train
 from ppo_trainer.config import SelfPlayConfig
 from ppo_trainer.errors import CheckpointError, ConfigError, NonFiniteError, RunFolderError
 from ppo_trainer.learner.optimizers import make_optimizers
@@ -699,11 +695,7 @@ def test_an_environment_that_never_ends_is_trained_and_evaluated(config):
         config,
         total_timesteps=24,
         eval=EvalConfig(
-            episodes=10,
-            max_steps=7,
-            every=1,
-            every_episodes=3,
-            scripted="test_robustness.nothing",
+            episodes=10, max_steps=7, every=1, every_episodes=3, scripted="test_robustness.nothing"
         ),
     )
     Counted.made = 0

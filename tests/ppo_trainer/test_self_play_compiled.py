@@ -140,12 +140,7 @@ def test_each_side_of_a_compiled_game_plays_as_many_games():
             return super().act_rows(obs)
 
     played = play_sides(
-        Noting(*spaces, seed=0),
-        game,
-        small_config(),
-        12,
-        RandomAgent(*spaces, seed=1),
-        seed=0,
+        Noting(*spaces, seed=0), game, small_config(), 12, RandomAgent(*spaces, seed=1), seed=0
     )
     assert len(played["win"]) == 12
     # 6 games of each side are played at once: all begin together, and some begin again.

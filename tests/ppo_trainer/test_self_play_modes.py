@@ -254,8 +254,7 @@ def test_another_mode_starts_fresh_games_and_goes_on(tmp_path, capsys):
 
 def test_games_of_more_than_two_and_of_secrets(tmp_path):
     run = train(
-        config(tmp_path, MODES["fixed"], rollout=RolloutConfig(num_envs=15, steps=8)),
-        env=Secrets,
+        config(tmp_path, MODES["fixed"], rollout=RolloutConfig(num_envs=15, steps=8)), env=Secrets
     ).run
     wins = [line["win_vs_random"] for line in metrics(run) if "win_vs_random" in line]
     assert np.mean(wins) == pytest.approx(0.5, abs=0.1)  # about 500 games: 4 deviations

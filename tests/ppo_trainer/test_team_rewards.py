@@ -71,11 +71,7 @@ def played(settings, progress=0.0):
             "c": told(6.0, True),
             "d": asked(reward=2.0),
         },
-        {
-            "a": told(4.0, True),
-            "b": told(0.0, True),
-            "d": told(2.0, True),
-        },
+        {"a": told(4.0, True), "b": told(0.0, True), "d": told(2.0, True)},
         seats=tuple(seats),
         teams={"ab": ["a", "b"], "cd": ["c", "d"]},
     )

@@ -35,10 +35,7 @@ OBS = ObsSpace(
     }
 )
 GLOBAL_OBS = ObsSpace(global_features=["time", Discrete("phase", 2)], entities=OBS.entities)
-ACTIONS = {
-    "Move": CategoricalActionSpace(["a", "b", "c", "d"]),
-    "Fire": SelectEntityActionSpace(),
-}
+ACTIONS = {"Move": CategoricalActionSpace(["a", "b", "c", "d"]), "Fire": SelectEntityActionSpace()}
 GLOBAL_ACTIONS = {**ACTIONS, "Speak": GlobalCategoricalActionSpace(["yes", "no", "maybe"])}
 
 SMALL = NetConfig(dim=16, layers=2, heads=2, value_norm="none")

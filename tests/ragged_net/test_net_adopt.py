@@ -33,10 +33,7 @@ NEW = ObsSpace(
         "A": Entity(["y", Discrete("way", 3), "x", Discrete("team", 2)]),
     }
 )
-MORE = {
-    "Jump": SelectEntityActionSpace(),
-    "Move": CategoricalActionSpace(["right", "up", "left"]),
-}
+MORE = {"Jump": SelectEntityActionSpace(), "Move": CategoricalActionSpace(["right", "up", "left"])}
 
 
 def rows(lengths, width):
@@ -182,10 +179,7 @@ def test_memory_and_normalised_values_are_taken_over(settings):
     [
         (lambda: RaggedNet(NEW, MORE, replace(SMALL, dim=32)), "config.dim"),
         (lambda: RaggedNet(NEW, MORE, SMALL, SMALL), "separate value network"),
-        (
-            lambda: RaggedNet(NEW, {"Move": SelectEntityActionSpace()}, SMALL),
-            "'Move' has another",
-        ),
+        (lambda: RaggedNet(NEW, {"Move": SelectEntityActionSpace()}, SMALL), "'Move' has another"),
         (
             lambda: RaggedNet(ObsSpace(entities={"B": Entity([Discrete("x", 4)])}), MOVES, SMALL),
             "feature 'x' of 'B' has another kind",

@@ -3,13 +3,7 @@ import torch
 from net_support import make_batch, ragged, rows
 
 from ragged_net import CategoricalActors, EntityBatch, RaggedTensor, SelectActors
-from ragged_net.errors import (
-    DeviceError,
-    DtypeError,
-    EmptyBatchError,
-    ShapeError,
-    UnknownNameError,
-)
+from ragged_net.errors import DeviceError, DtypeError, EmptyBatchError, ShapeError, UnknownNameError
 
 
 def tensors(batch):

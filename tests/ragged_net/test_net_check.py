@@ -6,13 +6,7 @@ import pytest
 import torch
 from net_support import ACTIONS, OBS, choices, make_batch, make_net, ragged
 
-from ragged_net import (
-    CategoricalActors,
-    NetConfig,
-    RaggedNet,
-    RaggedTensor,
-    SelectActors,
-)
+from ragged_net import CategoricalActors, NetConfig, RaggedNet, RaggedTensor, SelectActors
 from ragged_net.errors import (
     ActionChoiceError,
     DeviceError,

@@ -190,12 +190,7 @@ def test_parts_that_do_not_fit_are_left_to_torch(ran, change):
 
 @pytest.mark.parametrize(
     "change",
-    [
-        {"padding_idx": 2},
-        {"max_norm": 1.0},
-        {"scale_grad_by_freq": True},
-        {"sparse": True},
-    ],
+    [{"padding_idx": 2}, {"max_norm": 1.0}, {"scale_grad_by_freq": True}, {"sparse": True}],
 )
 def test_a_table_that_does_more_than_look_up_is_left_to_torch(ran, change):
     embed, batch = by_hand(), robots([3.0, 2.0, 4.0], [1.0, 2.0, 0.0])

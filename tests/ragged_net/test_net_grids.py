@@ -226,8 +226,7 @@ def test_robots_may_come_in_any_order():
     order = torch.tensor([2, 0, 1])
     robots = batch.entities["Robot"]
     turned = replace(
-        batch,
-        entities={**batch.entities, "Robot": robots.with_values(robots.values[order])},
+        batch, entities={**batch.entities, "Robot": robots.with_values(robots.values[order])}
     )
     other = net(turned, greedy=True)
     assert_close(other.value, output.value, **TOLERANCE)

@@ -173,8 +173,7 @@ def test_actions_of_the_player_tell_all_entities():
     none = torch.zeros(0, dtype=torch.int64)
     said = [
         net(
-            frames,
-            given={"Move": torch.zeros(2, dtype=torch.int64), "Fire": none, "Speak": words},
+            frames, given={"Move": torch.zeros(2, dtype=torch.int64), "Fire": none, "Speak": words}
         ).actions["Move"]
         for words in (torch.tensor([0]), torch.tensor([1]))
     ]

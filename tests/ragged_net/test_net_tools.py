@@ -12,12 +12,7 @@ from torch.optim.swa_utils import AveragedModel
 from torch.testing import assert_close
 from torch.utils.flop_counter import FlopCounterMode
 
-from ragged_net import (
-    NetConfig,
-    RaggedNet,
-    RaggedTensor,
-    plain_torch,
-)
+from ragged_net import NetConfig, RaggedNet, RaggedTensor, plain_torch
 from ragged_net.batch import GrowingBatch
 from ragged_net.compiled.chain import NO_ROWS
 from ragged_net.errors import BatchedGradientError, DtypeError, ShapeError

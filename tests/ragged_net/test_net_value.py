@@ -42,11 +42,7 @@ def test_by_hand():
 
 
 @settings(deadline=None, max_examples=30)
-@given(
-    frames=st.integers(1, 150),
-    dim=st.sampled_from([32, 64, 96]),
-    seed=st.integers(0, 99),
-)
+@given(frames=st.integers(1, 150), dim=st.sampled_from([32, 64, 96]), seed=st.integers(0, 99))
 def test_values_and_gradients_are_those_of_torch(frames, dim, seed):
     torch.manual_seed(seed)
     head = ValueHead(dim)

@@ -13,10 +13,7 @@ __all__ = ["LIVES", "SCRIPTS", "Medley", "Tricky", "all_seats"]
 
 SCRIPTS = {
     # b is out before it has had a turn.
-    "over before a turn": [
-        {"a": asked(1.0)},
-        {"a": told(1.0, True), "b": told(-1.0, True)},
-    ],
+    "over before a turn": [{"a": asked(1.0)}, {"a": told(1.0, True), "b": told(-1.0, True)}],
     # c is paid while it waits, is cut off, and comes back.
     "dies and comes back": [
         {"a": asked(1.0)},
@@ -62,11 +59,7 @@ SCRIPTS = {
 }
 
 LIVES = {
-    "over before a turn": {
-        "a": [(0.0, [(1, 1.0)])],
-        "b": [(-1.0, [])],
-        "c": [],
-    },
+    "over before a turn": {"a": [(0.0, [(1, 1.0)])], "b": [(-1.0, [])], "c": []},
     "dies and comes back": {
         # a: -1 and 2 before it is asked again with card 4, nothing for that one, 4 for the last.
         "a": [(0.0, [(1, 1.0), (4, 0.0), (5, 4.0)])],

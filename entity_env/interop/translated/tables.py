@@ -69,10 +69,7 @@ def is_table(space: spaces.Space[Any]) -> bool:
 
 
 def table_of(
-    space: spaces.Space[Any],
-    entity: EntityName,
-    asked: Rows,
-    columns: Sequence[str] | None,
+    space: spaces.Space[Any], entity: EntityName, asked: Rows, columns: Sequence[str] | None
 ) -> RowTable:
     """Return the table for an entity type.
 

@@ -113,9 +113,7 @@ class _Operands:
         self.undefined = ir.Constant(self.vector, ir.Undefined)
         self.splat = ir.Constant(ir.VectorType(_INT32, lanes), [0] * lanes)
         self.fma = cgutils.get_or_insert_function(
-            builder.module,
-            ir.FunctionType(self.vector, [self.vector] * 3),
-            f"llvm.fma.v{lanes}f32",
+            builder.module, ir.FunctionType(self.vector, [self.vector] * 3), f"llvm.fma.v{lanes}f32"
         )
 
     def tiles(self, first_row: Any, rows: int) -> None:
