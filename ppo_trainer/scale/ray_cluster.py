@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -39,13 +41,14 @@ def open_ray(scale: ScaleConfig, processes: int, address: str | None = None) -> 
     cluster: Any = ray
     begun = not cluster.is_initialized()
     if begun:
-        # Its processes must find the modules that this process finds, such as environments.
-        cluster.init(
-            address or scale.address,
-            runtime_env={"env_vars": {"PYTHONPATH": python_path()}},
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-        )
+        with _same_handler(signal.SIGTERM):
+            # Its processes must find the modules that this process finds, such as environments.
+            cluster.init(
+                address or scale.address,
+                runtime_env={"env_vars": {"PYTHONPATH": python_path()}},
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+            )
     try:
         there = cluster.cluster_resources().get("CPU", 0.0)
         if processes * scale.cpus > there:
@@ -59,6 +62,15 @@ def open_ray(scale: ScaleConfig, processes: int, address: str | None = None) -> 
     finally:
         if begun:
             cluster.shutdown()
+
+
+@contextmanager
+def _same_handler(number: int) -> Iterator[None]:
+    """Restore the handler of a signal, because Ray installs one that ends a run without saving."""
+    handler = signal.getsignal(number)
+    yield
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(number, handler)
 
 
 def why_lost(ray: Any, error: Exception) -> str:
