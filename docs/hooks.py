@@ -36,11 +36,12 @@ _INTRODUCTION = """\
 
 All settings of a run. `python -m ppo_trainer --help ppo` shows those of a group in the terminal,
 `--help ppo.gamma` one of them. On the command line a setting is `name=value`; in Python it is a
-field of `TrainConfig`, or `recipe("xor", "ppo.gamma=0.9")`. [Recipes](recipes.md) says which to
-change for what.
+field of `TrainConfig`, or `recipe("xor", "ppo.gamma=0.9")`. Each entry gives the default and the
+valid values, the meaning with its unit, and what another value trades. [Recipes](recipes.md) lists
+settings by task.
 
-A *recipe* is what `python -m ppo_trainer env=<name>` trains with. Where recipes differ from the
-default, the value and their names are given: that is what has been found to matter.
+A *recipe* is what `python -m ppo_trainer env=<name>` trains with. Recipes that differ from the
+default are named with their values: in these games another value has been found to be better.
 """
 
 
@@ -97,7 +98,7 @@ def settings_page() -> str:
 def _described(own: SettingHelp) -> str:
     default = "to be given" if own.default is None else f"default `{own.default}`"
     lines = [f"### {own.name} {{ #{own.name} }}", "", f"*{default}; {own.values}*", ""]
-    lines.append(own.meaning.replace("``", "`"))
+    lines.append(own.meaning)
     if own.recipes:
         text = "; ".join(f"`{value}` in {', '.join(names)}" for value, names in own.recipes.items())
         lines += ["", f"Recipes: {text}."]

@@ -106,7 +106,7 @@ def _described(
             value = _written(values[path]) if path in values else default
             if value is not None and value != default:
                 changed[value] = (*changed.get(value, ()), recipe)
-        meaning = " ".join(texts.get(field.name, "").split())
+        meaning = " ".join(texts.get(field.name, "").split()).replace("``", "`")
         allowed = _allowed(hints[field.name], field.metadata)
         yield SettingHelp(path, default, allowed, meaning, changed)
 
