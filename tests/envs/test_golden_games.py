@@ -48,8 +48,8 @@ SCENES = {
         {"curriculum": 1500, "max_tick": 2000, "frame_skip": 10, "opponent_skip": 50},
     ),
     "capture_the_flag of two": ("capture_the_flag_duel", 1, 25, {"max_tick": 1000}),
-    "connect_four": ("connect_four", 15, 60, {}),
-    "job_shop": ("job_shop", 3, 250, {}),
+    "connect_four": ("connect_four", 8, 60, {}),
+    "job_shop": ("job_shop", 2, 250, {}),
     "job_shop with arrivals": ("job_shop", 3, 60, {**SHOP, "arrivals": True, "load": 1.2}),
     "job_shop of one instance": ("job_shop", 1, 60, {"instance": "ta01"}),
     "job_shop with due dates": ("job_shop", 2, 20, {"instance": {"file": "a.csv", "text": DATED}}),
@@ -64,14 +64,14 @@ SCENES = {
     "job_shop with breakdowns": ("job_shop", 3, 60, {**SHOP, "breakdowns": 0.2, "repair": 2}),
     "job_shop with everything": (
         "job_shop",
-        4,
+        3,
         60,
         {
             **{**SHOP, "arrivals": True, "flexible": 3, "setups": 1},
             **{"breakdowns": 0.1, "load": 1.2},
         },
     ),
-    "job_shop without waiting": ("job_shop", 3, 250, {"waiting": False}),
+    "job_shop without waiting": ("job_shop", 1, 250, {"waiting": False}),
     "job_shop with everything but waiting": (
         "job_shop",
         4,
@@ -81,7 +81,7 @@ SCENES = {
             **{"breakdowns": 0.1, "load": 1.2, "waiting": False},
         },
     ),
-    "minesweeper": ("minesweeper", 40, 50, {}),
+    "minesweeper": ("minesweeper", 20, 50, {}),
     "minirts": ("minirts", 1, 10, {}),
     "minirts by units": (
         "minirts",
@@ -126,8 +126,8 @@ SCENES = {
     "photosynthesis of two, first": ("photosynthesis", 2, 80, {"players": 2, "reward": "first"}),
     "tower_defence": ("tower_defence", 1, 14, {}),
     "tower_defence by ticks": ("tower_defence", 1, 60, {"frame_skip": 20}),
-    "vehicle_routing": ("vehicle_routing", 10, 100, {}),
-    "warehouse": ("warehouse", 2, 400, {}),
+    "vehicle_routing": ("vehicle_routing", 4, 100, {}),
+    "warehouse": ("warehouse", 1, 400, {}),
     "warehouse, small and full": (
         "warehouse",
         2,

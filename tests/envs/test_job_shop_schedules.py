@@ -5,10 +5,10 @@ from collections import defaultdict
 import numpy as np
 import pytest
 from ragged_envs.errors import EnvConfigError
-from ragged_envs.industry import job_shop_schedules
 from ragged_envs.industry.job_shop import JobShop, JobShopRows
 from ragged_envs.industry.job_shop_instances import Instance, read_table
 from ragged_envs.industry.job_shop_schedules import best_schedule, best_tries
+from support.rows import interpret_all
 
 from entity_env import SelectEntityAction
 from entity_env.batching.ragged import frame
@@ -31,14 +31,7 @@ AGAIN = Instance.of(
 
 @pytest.fixture(autouse=True)
 def _in_python(monkeypatch):
-    """Play in Python: to compile the game would take longer than all of these schedules."""
-
-    class Interpreted(JobShopRows):
-        def __init__(self, *args, **kwargs):
-            super().__init__(*args, **kwargs)
-            self.interpret(resets=True)
-
-    monkeypatch.setattr(job_shop_schedules, "JobShopRows", Interpreted)
+    interpret_all(monkeypatch, JobShopRows, resets=True)
 
 
 class First:

@@ -15,6 +15,7 @@ from PIL import Image
 from ragged_envs.mmo.terrain import GRASS
 from ragged_envs.mmo.world import Mmo, MmoRows
 from support.broken import ragged
+from support.rows import interpret_all
 from support.trainer_runs import assert_same_checkpoint, metrics, saved, small_config
 
 import ppo_trainer
@@ -42,14 +43,7 @@ CONF = Path(ppo_trainer.__file__).parent / "conf"
 
 @pytest.fixture(autouse=True)
 def _in_python(monkeypatch):
-    """Let Python run the worlds, without compiling."""
-    begin = MmoRows.__init__
-
-    def interpreted(self, *values, **settings):
-        begin(self, *values, **settings)
-        self.interpret()
-
-    monkeypatch.setattr(MmoRows, "__init__", interpreted)
+    interpret_all(monkeypatch, MmoRows)
 
 
 def config(tmp_path, name, **changes):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from ragged_envs.industry.job_shop import JobShopRows
+from support.rows import interpret_all
 
 from ppo_trainer import recipe, train
 from ppo_trainer.environments import Game, make_factory
@@ -61,6 +63,7 @@ def test_scripts_of_compiled_games_are_rehearsed_in_a_row(scripts, monkeypatch):
         raise AssertionError("the single game is slow")
 
     monkeypatch.setattr(Game, "__call__", alone)
+    interpret_all(monkeypatch, JobShopRows)
     game = make_factory(recipe("job_shop"))
     rehearse_script("ragged_envs.industry.job_shop_scripts.flow_due_date", game)
     with pytest.raises(ConfigError, match=r"first step: KeyError: 'north'") as caught:

@@ -1,12 +1,25 @@
-"""One row of a ``VecObs`` as plain Python values, whatever the other rows are."""
+"""Single rows of a ``VecObs`` as plain Python values, and compiled games that Python runs."""
 
 from __future__ import annotations
 
+import functools
 import math
 
 from support.tiny_envs import lists
 
 from entity_env import VecSelectEntityActionMask
+
+
+def interpret_all(monkeypatch, kind, resets=False):
+    """Let Python run all games of a class of rows: to compile them would take most of a test."""
+    begin = kind.__init__
+
+    @functools.wraps(begin)
+    def interpreted(self, *values, **settings):
+        begin(self, *values, **settings)
+        self.interpret(resets)
+
+    monkeypatch.setattr(kind, "__init__", interpreted)
 
 
 def rows_of(obs):
