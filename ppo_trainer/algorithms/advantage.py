@@ -13,7 +13,7 @@ from ppo_trainer.experience.rollout import Rollout
 from ppo_trainer.experience.sequences import Sequences
 from ppo_trainer.experience.trajectories import Trajectories
 
-__all__ = ["estimate", "explained_variance", "gae", "vtrace"]
+__all__ = ["estimate", "explained_variance", "vtrace"]
 
 Floats = npt.NDArray[np.float32] | npt.NDArray[np.float64]
 
@@ -59,39 +59,6 @@ def estimate(
     )
 
 
-def gae(
-    rewards: Floats,
-    values: Floats,
-    ends: npt.NDArray[np.bool_],
-    rows: npt.NDArray[np.int64],
-    next_values: Floats,
-    gamma: float,
-    gae_lambda: float,
-) -> npt.NDArray[np.float64]:
-    """Generalised advantage estimation (Schulman et al. 2015, arXiv:1506.02438, eq. 16).
-
-    delta_k = r_k + gamma * V(s_k+1) * (1 - end_k) - V(s_k)
-    A_k = delta_k + gamma * lambda * (1 - end_k) * A_k+1
-
-    where k + 1 is the next decision of the same row: time is counted in decisions of a row. Where a
-    limit ended an episode, the reward must already contain gamma * V(final observation), because
-    ``ends`` cuts off what follows.
-
-    Args:
-        rewards: Rewards of K decisions in order of time. Shape: (K,).
-        values: V(s_k). Shape: (K,).
-        ends: True if the episode ended after decision k. Shape: (K,), bool.
-        rows: Row of each decision, 0 to R - 1. Shape: (K,), int64.
-        next_values: Value of the frame after the last decision of each row. Shape: (R,).
-        gamma: Discount factor for each decision.
-        gae_lambda: Lambda; 0 gives one-step advantages, 1 Monte Carlo ones.
-
-    Returns:
-        The advantages. Shape: (K,), float64.
-    """
-    return vtrace(rewards, values, ends, rows, next_values, gamma, gae_lambda)[0]
-
-
 def vtrace(
     rewards: Floats,
     values: Floats,
@@ -102,23 +69,28 @@ def vtrace(
     gae_lambda: float,
     weights: tuple[Floats, Floats] | None = None,
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Estimate returns and advantages of decisions of earlier networks with V-trace.
+    """Estimate returns and advantages, also of decisions of earlier networks.
 
     delta_k = r_k + gamma * V(s_k+1) * (1 - end_k) - V(s_k)
     v_k - V(s_k) = rho_k * delta_k + c_k * gamma * lambda * (1 - end_k) * (v_k+1 - V(s_k+1))
     A_k = rho_k * (delta_k + gamma * lambda * (1 - end_k) * (v_k+1 - V(s_k+1)))
 
-    Espeholt et al. 2018, arXiv:1802.01561, equation 1, remarks 1 and 2, and section 4.2, here for
-    any lambda. With weights of 1 the results equal those of ``gae``.
+    where k + 1 is the next decision of the same row: time is counted in decisions of a row. Where a
+    limit ended an episode, the reward must already contain gamma * V(final observation), because
+    ``ends`` cuts off what follows.
+
+    V-trace (Espeholt et al. 2018, arXiv:1802.01561, equation 1, remarks 1 and 2, and section 4.2),
+    here for any lambda. With weights of 1 both results are those of generalised advantage
+    estimation (Schulman et al. 2015, arXiv:1506.02438, equation 16).
 
     Args:
-        rewards: See ``gae``.
-        values: V(s_k) of the present network.
-        ends: See ``gae``.
-        rows: See ``gae``.
-        next_values: See ``gae``.
-        gamma: See ``gae``.
-        gae_lambda: See ``gae``.
+        rewards: Rewards of K decisions in order of time. Shape: (K,).
+        values: V(s_k) of the present network. Shape: (K,).
+        ends: True if the episode ended after decision k. Shape: (K,), bool.
+        rows: Row of each decision, 0 to R - 1. Shape: (K,), int64.
+        next_values: Value of the frame after the last decision of each row. Shape: (R,).
+        gamma: Discount factor for each decision.
+        gae_lambda: Lambda; 0 gives one-step advantages, 1 Monte Carlo ones.
         weights: rho and c, the clipped ratios of the probability of each decision with the present
             network to its probability with the network that made it. Shape of both: (K,). None
             stands for 1.

@@ -23,7 +23,7 @@ from entity_env.errors import SettingError
 from entity_env.interop import EntityVectorEnv
 from entity_env.wrappers import ConcatVecEnv, VecRewardScale, VecValidate
 from ppo_trainer import PPOConfig, RolloutConfig, train
-from ppo_trainer.algorithms.advantage import estimate, gae
+from ppo_trainer.algorithms.advantage import estimate, vtrace
 from ppo_trainer.errors import CheckpointError
 from ppo_trainer.experience.ledger import Ledger
 from ppo_trainer.experience.pending import pending_from_tensors, pending_to_tensors
@@ -105,11 +105,11 @@ def slow_reference(events, gamma, lam):
     return advantages
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("seed", range(20))
 def test_random_patterns_of_asking_paying_and_ending(seed):
-    """A thousand rows at once, each with a pattern of its own: 100,000 in all."""
+    """300 rows at once, each with a pattern of its own: 6,000 in all."""
     rng = np.random.default_rng(seed)
-    rows, gamma, lam = 1000, rng.uniform(0.5, 1), rng.uniform(0, 1)
+    rows, gamma, lam = 300, rng.uniform(0.5, 1), rng.uniform(0, 1)
     asks, ends, cuts = rng.uniform(0.1, 1), rng.uniform(0, 0.4), rng.uniform(0, 0.4)
     ledger, events = Ledger(rows), [[] for _ in range(rows)]
     values, final = [], {}
@@ -147,7 +147,7 @@ def test_random_patterns_of_asking_paying_and_ending(seed):
     kept = np.delete(np.arange(len(ledger)), waiting)
     own_rows = ledger.rows[kept]
     rewards = (ledger.rewards + gamma * of_finals)[kept]
-    result = gae(
+    _, result = vtrace(
         rewards, np.array(values)[kept], ledger.ends[kept], own_rows, next_values, gamma, lam
     )
     order = np.argsort(own_rows, kind="stable")
@@ -182,10 +182,10 @@ def played(env, net, decisions, rollouts):
 
 def test_any_interleaving_gives_each_row_what_it_would_get_alone():
     net = network(TurnRows(1), small_config())
-    together, carried = played(TurnRows(6, seed=3, slow=0.4), net, 60, 4)
+    together, carried = played(TurnRows(4, seed=3, slow=0.4), net, 40, 5)
     assert carried > 4, "no decision was carried from one rollout into the next"
-    for stream in range(6):
-        alone, _ = played(TurnRows(1, seed=3, streams=[stream]), net, 80, 2)
+    for stream in range(4):
+        alone, _ = played(TurnRows(1, seed=3, streams=[stream]), net, 60, 1)
         shared = min(len(alone[stream]), len(together[stream]))
         assert shared > 20
         a, b = np.array(alone[stream][:shared]), np.array(together[stream][:shared])
@@ -275,7 +275,7 @@ def turns(tmp_path):
     return small_config(
         run_dir=str(tmp_path),
         rollout=RolloutConfig(num_envs=6, steps=8),
-        total_timesteps=480,
+        total_timesteps=240,
         ppo=PPOConfig(minibatch_size=16, epochs=1),
     )
 

@@ -19,7 +19,7 @@ from support.turn_rows import TurnRows
 
 from entity_env import ListEnv
 from ppo_trainer import PPOConfig, RolloutConfig, VTraceConfig, train
-from ppo_trainer.algorithms.advantage import estimate, gae, vtrace
+from ppo_trainer.algorithms.advantage import estimate, vtrace
 from ppo_trainer.algorithms.ppo import PPO
 from ppo_trainer.algorithms.vtrace import VTrace
 from ppo_trainer.errors import ConfigError
@@ -92,13 +92,14 @@ def test_the_formulas_of_the_paper(clips):
         np.testing.assert_allclose([part[own] for part in found], expected, atol=1e-12)
 
 
-def test_with_equal_networks_it_is_generalised_advantage_estimation():
+def test_weights_of_1_are_no_weights():
     rng, rows = np.random.default_rng(1), np.repeat([0, 1, 0], 4)
     rewards, values = rng.normal(size=(2, 12))
     arguments = rewards, values, rng.random(12) < 0.3, rows, rng.normal(size=2), 0.95, 0.8
-    for weights in (None, (np.ones(12), np.ones(12))):
-        errors, advantages = vtrace(*arguments, weights)
-        assert errors.tolist() == advantages.tolist() == gae(*arguments).tolist()
+    errors, advantages = vtrace(*arguments)
+    assert errors.tolist() == advantages.tolist()
+    for own in vtrace(*arguments, (np.ones(12), np.ones(12))):
+        assert own.tolist() == advantages.tolist()
 
 
 # --------------------------------------------------------------------------------- in a run
