@@ -568,7 +568,7 @@ def games(env, count, act):
 def test_the_script_wins_every_game_in_about_8_6_steps():
     env = MineSweeper()
     env.seed(0)
-    won, length = games(env, 300, walk_and_defuse)
+    won, length = games(env, 100, walk_and_defuse)
     assert won == 1.0
     assert 8.0 < length < 9.2
 
@@ -577,7 +577,7 @@ def test_the_script_wins_every_game_in_about_8_6_steps():
 def test_the_script_wins_with_cannons_and_sooner(cannons):
     env = MineSweeper(orbital_cannon=cannons)
     env.seed(0)
-    won, length = games(env, 200, walk_and_defuse)
+    won, length = games(env, 60, walk_and_defuse)
     assert won == 1.0
     assert length < 8.0
 
@@ -599,15 +599,6 @@ def test_the_script_answers_frames_without_mines_or_robots():
     assert list(actions["Fire Orbital Cannon"].actors) == []
     frame = Observation(features={"Robot": [[0, 0]]}, ids={"Robot": ["a"]}, actions=last.actions)
     assert walk_and_defuse(frame)["Move"].labels == ["Defuse Mines"]
-
-
-def test_random_play_wins_about_one_game_in_twenty():
-    # 2,000 games at 5 %: standard deviation 0.5 %
-    env = MineSweeper()
-    env.seed(0)
-    rng = np.random.default_rng(0)
-    won, _ = games(env, 2000, lambda observation: random_actions(observation, rng))
-    assert 0.02 < won < 0.09
 
 
 @st.composite

@@ -177,84 +177,6 @@ def anything(rng, settings):
     }
 
 
-# ---- by hand ------------------------------------------------------------------------------------
-
-
-def one_row(mines, robots, cooldowns=(), steps=0, **settings):
-    """A row at a position of one's own."""
-    env = MineSweeperVec(
-        1, nmines=len(mines), nrobots=len(robots), orbital_cannon=len(cooldowns), **settings
-    )
-    env.reset()
-    (saved,) = env.get_state()
-    own = {"mines": mines, "robots": robots, "cooldowns": list(cooldowns), "steps": steps}
-    return env, env.set_state([{**saved, "env": own}])
-
-
-def play(env, moves, shots=()):
-    return env.act(
-        {"Move": ragged(moves, [len(moves)]), "Fire Orbital Cannon": ragged(shots, [len(shots)])}
-    )
-
-
-def position(env):
-    (saved,) = env.get_state()
-    return saved["env"]["mines"], saved["env"]["robots"], saved["env"]["cooldowns"]
-
-
-def test_a_frame_by_hand():
-    _, obs = one_row([[2, 1], [0, 0]], [[2, 0], [1, 2]], [0, 3], width=3, height=3)
-    assert lists(obs.features["Mine"]) == [[[2, 1], [0, 0]]]
-    assert lists(obs.features["Robot"]) == [[[2, 0], [1, 2]]]
-    assert lists(obs.features["Orbital Cannon"]) == [[[0], [3]]]
-    move, fire = obs.action_masks["Move"], obs.action_masks["Fire Orbital Cannon"]
-    # Entities: mines 0 and 1, robots 2 and 3, cannons 4 and 5. Right, left, up, down, defuse.
-    assert lists(move.actors) == [[[2], [3]]]
-    assert lists(move.mask) == [[[False, True, True, False, True], [True, True, False, True, True]]]
-    assert lists(fire.actors) == [[[4]]]
-    assert lists(fire.actees) == [[[0], [1], [2], [3]]]
-    assert fire.mask is None
-
-
-def test_a_shot_comes_before_moves_and_a_robot_that_is_shot_does_nothing():
-    # The cannon selects robot 0 (entity 2), which would have defused mine 0; robot 1 goes right,
-    # to where mine 1 is.
-    env, _ = one_row([[1, 0], [3, 4]], [[0, 0], [2, 4], [5, 0]], [0, 2])
-    obs = play(env, [4, 0, 2], [2])
-    assert position(env) == ([[1, 0], [3, 4]], [[5, 1]], [5, 1])
-    assert (obs.reward.tolist(), obs.done.tolist(), dict(obs.metrics)) == ([0], [False], {})
-
-
-def test_a_win_with_metrics_by_hand():
-    env, _ = one_row([[1, 0], [5, 5]], [[0, 0], [5, 3]], steps=7)
-    assert not play(env, [4, 2]).done.any()
-    obs = play(env, [1 + 3, 4])
-    assert (obs.reward.tolist(), obs.done.tolist(), obs.truncated.tolist()) == (
-        [1],
-        [True],
-        [False],
-    )
-    # Two steps since set_state, whatever the step of the game.
-    assert {name: column.tolist() for name, column in obs.metrics.items()} == {
-        "episodic_length": [2.0],
-        "episodic_reward": [1.0],
-        "win": [1.0],
-    }
-    assert lists(obs.features["Mine"])[0] != [[5, 5]], "the next episode's first observation"
-
-
-def test_a_limit_by_hand():
-    env, _ = one_row([[5, 5]], [[0, 0]], [4], steps=6, max_steps=8)
-    assert not play(env, [0]).done.any()
-    obs = play(env, [2])
-    assert (obs.done.tolist(), obs.truncated.tolist(), obs.reward.tolist()) == ([True], [True], [0])
-    assert lists(obs.final.features["Robot"]) == [[[1, 1]]]
-    assert lists(obs.final.features["Orbital Cannon"]) == [[[2]]]
-    assert (obs.final.done.tolist(), obs.final.truncated.tolist()) == ([True], [True])
-    assert obs.metrics["win"].tolist() == [0.0]
-    assert lists(obs.features["Orbital Cannon"]) == [[[5]]]
-
-
 # ---- random numbers -----------------------------------------------------------------------------
 
 
@@ -346,7 +268,6 @@ def test_a_small_board_has_at_most_as_many_mines_as_fit(shapes):
     assert any(mines == 15 for mines, _ in room)
 
 
-@pytest.mark.parametrize("make", [MineSweeper, lambda **s: MineSweeperVec(2, **s)])
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
@@ -385,10 +306,13 @@ def test_a_small_board_has_at_most_as_many_mines_as_fit(shapes):
         ({"orbital_cannon": 2**70}, "orbital_cannon"),
     ],
 )
-def test_settings_that_do_not_fit_are_refused(make, settings, text):
+def test_settings_that_do_not_fit_are_refused(settings, text):
     with pytest.raises(EnvConfigError, match=text) as caught:
-        make(**settings)
+        MineSweeper(**settings)
     assert isinstance(caught.value, ValueError)
+    with pytest.raises(EnvConfigError) as again:
+        MineSweeperVec(2, **settings)
+    assert str(again.value) == str(caught.value)
 
 
 def test_the_largest_settings_can_be_played():

@@ -103,7 +103,6 @@ DOORS = {
         [str(run), "games.episodes", "--episodes=1", *(["--trust"] if trust else [])]
     ),
 }
-doors = pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
 
 
 def without_spaces(run):
@@ -123,31 +122,35 @@ HOSTILE = [
 ]
 
 
-@doors
-@pytest.mark.parametrize("env", HOSTILE, ids=lambda env: env["_target_"])
-@pytest.mark.parametrize("signed", [True, False])
+ENTRIES = [(door, HOSTILE[2], signed) for door in DOORS for signed in (True, False)]
+ENTRIES += [("evaluate", env, True) for env in HOSTILE] + [("resume", e, False) for e in HOSTILE]
+
+
+@pytest.mark.parametrize(("door", "env", "signed"), ENTRIES)
 def test_a_downloaded_run_runs_nothing(own, stranger, door, env, signed):
     run = download(own, stranger, signed=signed, **env)
     with pytest.raises(RunFolderError) as caught:
-        door(run)
+        DOORS[door](run)
     assert "trust" in str(caught.value)
     assert not harm(stranger)
     assert "stranger" not in sys.modules
 
 
-@doors
-@pytest.mark.parametrize("env", [*HOSTILE[:2], HOSTILE[4]], ids=lambda env: env["_target_"])
+CALLED = [*((door, HOSTILE[4]) for door in DOORS), *(("watch", env) for env in HOSTILE[:2])]
+
+
+@pytest.mark.parametrize(("door", "env"), CALLED)
 def test_consent_calls_nothing_that_makes_no_environments(own, stranger, door, env):
     run = download(own, stranger, **env)
     with pytest.raises(UnknownEnvironmentError, match="is not an environment"):
-        door(run, trust=True)
+        DOORS[door](run, trust=True)
     assert not {"called", "pwned"} & set(harm(stranger))
 
 
-@doors
-@pytest.mark.parametrize("target", ["stranger.Env", "stranger.annotated"])
-def test_consent_opens_a_run(own, stranger, door, target):
-    door(download(own, stranger, _target_=target), trust=True)
+@pytest.mark.parametrize("door", DOORS)
+def test_consent_opens_a_run(own, stranger, door):
+    target = "stranger.annotated" if door == "watch" else "stranger.Env"
+    DOORS[door](download(own, stranger, _target_=target), trust=True)
     assert harm(stranger) == ["imported"]
 
 
