@@ -61,29 +61,6 @@ def test_maskable_ppo_learns_tic_tac_toe():
     assert returns(tic_tac_toe, model, 200).mean() > 0.4
 
 
-def secrets(sees=False):
-    return EntityGymnasiumEnv(MaskedEnvironment(lambda: (Open if sees else Secrets)(3)), 1)
-
-
-class Open(Secrets):
-    """The same game with the secrets on the table: each sees the bit that it has to guess."""
-
-    def reset(self):
-        shown = super().reset()
-        for seat, observation in shown.items():
-            observation.features = {"Card": [[float(self.bits[(seat + 1) % self.count])]]}
-        return shown
-
-
-def test_without_the_secret_nobody_wins_and_with_it_everybody():
-    """Each guess is right with probability 1/2: the known return is 0, and 1 for who sees it."""
-    for sees, known in ((False, 0.0), (True, 1.0)):
-        model = learned(lambda sees=sees: secrets(sees), 1_000)
-        mean = returns(lambda sees=sees: secrets(sees), model, 400).mean()
-        # The mean of 400 games of 1 or -1 deviates by 1 / 20: this is four times as much.
-        assert abs(mean - known) < 0.2, (sees, mean)
-
-
 def test_no_number_that_the_learner_is_shown_depends_on_the_secrets_of_others():
     """All games in which the learner's own bit is the same look the same to it."""
     for seat in range(3):

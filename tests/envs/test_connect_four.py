@@ -153,7 +153,7 @@ def brute(discs, depth):
 def test_minimax_finds_what_a_search_without_pruning_finds():
     assert len(LINES) == 69
     rng = np.random.default_rng(0)
-    for _ in range(6):
+    for _ in range(3):
         discs = np.zeros((7, 6), np.int64)
         for turn in range(14):
             x = rng.choice(np.flatnonzero((discs == 0).any(axis=1)))
@@ -184,7 +184,7 @@ def test_minimax_counts_open_lines():
 
 
 def test_minimax_beats_random_players():
-    wins = play_scripted(lambda: MaskedEnvironment(ConnectFour), Minimax(4), 60, 0)["win"]
+    wins = play_scripted(lambda: MaskedEnvironment(ConnectFour), Minimax(4), 20, 0)["win"]
     assert wins.mean() > 0.9
 
 

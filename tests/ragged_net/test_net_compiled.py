@@ -59,20 +59,20 @@ def product(columns, a, b, c, a_row, a_column):
 
 
 @pytest.mark.parametrize("columns", [8, 16, 32])
-@pytest.mark.parametrize("rows", [*range(17), 23])
 @pytest.mark.parametrize("depth", [0, 1, 5])
-def test_products_of_any_size(rows, depth, columns):
-    rng = np.random.default_rng(rows)
-    # Whole numbers: the products are exact. B starts one column in, C has two columns to spare.
-    a = rng.integers(-9, 9, (rows, depth)).astype(np.float32)
-    b = rng.integers(-9, 9, (depth, columns + 3)).astype(np.float32)
-    before = rng.integers(-9, 9, (rows, columns + 2)).astype(np.float32)
-    expected = before.copy()
-    expected[:, :columns] += a @ b[:, 1 : columns + 1]
-    for flat, strides in ((a.ravel(), (depth, 1)), (a.T.ravel(), (1, rows))):
-        c = before.copy()
-        product(columns, flat, b, c, *strides)
-        np.testing.assert_array_equal(c, expected)
+def test_products_of_any_size(depth, columns):
+    rng = np.random.default_rng(depth)
+    for rows in (*range(17), 23):
+        # Whole numbers: the products are exact. B starts one column in, C has two to spare.
+        a = rng.integers(-9, 9, (rows, depth)).astype(np.float32)
+        b = rng.integers(-9, 9, (depth, columns + 3)).astype(np.float32)
+        before = rng.integers(-9, 9, (rows, columns + 2)).astype(np.float32)
+        expected = before.copy()
+        expected[:, :columns] += a @ b[:, 1 : columns + 1]
+        for flat, strides in ((a.ravel(), (depth, 1)), (a.T.ravel(), (1, rows))):
+            c = before.copy()
+            product(columns, flat, b, c, *strides)
+            np.testing.assert_array_equal(c, expected, err_msg=f"{rows} rows")
 
 
 @njit
@@ -192,17 +192,17 @@ def add_gradients(d_y, x, weight, bias):
     linear.add_bias_gradient(d_y.ravel(), zero, rows, columns, bias)
 
 
-@pytest.mark.parametrize("rows", [1, 7, 8, 64, 65, 141])
 @pytest.mark.parametrize(("columns", "depth"), [(32, 64), (96, 256), (1024, 32), (1056, 288)])
-def test_gradients_of_a_layer_of_any_width(columns, depth, rows):
-    rng = np.random.default_rng(rows)
-    # Whole numbers: the sums are exact. Both gradients have something in them already.
-    d_y, x = (rng.integers(-9, 9, (rows, k)).astype(np.float32) for k in (columns, depth))
-    before = rng.integers(-9, 9, (columns, depth + 1)).astype(np.float32)
-    weight, bias = before[:, 1:].copy(), before[:, 0].copy()
-    add_gradients(d_y, x, weight, bias)
-    np.testing.assert_array_equal(weight, before[:, 1:] + d_y.T @ x)
-    np.testing.assert_array_equal(bias, before[:, 0] + d_y.sum(axis=0))
+def test_gradients_of_a_layer_of_any_width(columns, depth):
+    rng = np.random.default_rng(columns)
+    for rows in (1, 7, 8, 64, 65, 141):
+        # Whole numbers: the sums are exact. Both gradients have something in them already.
+        d_y, x = (rng.integers(-9, 9, (rows, k)).astype(np.float32) for k in (columns, depth))
+        before = rng.integers(-9, 9, (columns, depth + 1)).astype(np.float32)
+        weight, bias = before[:, 1:].copy(), before[:, 0].copy()
+        add_gradients(d_y, x, weight, bias)
+        np.testing.assert_array_equal(weight, before[:, 1:] + d_y.T @ x, err_msg=f"{rows} rows")
+        np.testing.assert_array_equal(bias, before[:, 0] + d_y.sum(axis=0), err_msg=f"{rows} rows")
 
 
 def both(lengths, heads, width, hidden=None, draw=torch.randn):
