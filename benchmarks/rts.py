@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.minirts_search import MiniRtsSearch
 from benchmarks.work.play import first_episodes
 from entity_env.batching.ragged import RaggedBufferI64
 from entity_env.play import random_policy
@@ -28,7 +29,6 @@ from envs.rts import minirts
 from envs.rts.capture_the_flag import CaptureTheFlagRows
 from envs.rts.minirts import MINI_RTS
 from envs.rts.minirts_rows import MiniRtsDuelRows, MiniRtsRows
-from envs.rts.minirts_search import MiniRtsSearch
 from envs.rts.scripts import bring_the_flag_home
 from envs.rts.strategic import RANDOM
 from envs.rts.tower_defence import TowerDefenceRows

@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 from rts_support import Table, minirts_table, plain, table_of
 
+from benchmarks import minirts_search
+from benchmarks.minirts_search import MiniRtsSearch
 from entity_env import GlobalCategoricalAction
 from entity_env.player.runner import main as play
 from entity_env.recording import Replay
 from entity_env.replay import main as play_again
 from envs.errors import EnvConfigError
-from envs.rts import minirts, minirts_search
+from envs.rts import minirts
 from envs.rts.minirts_rows import MiniRts, MiniRtsDuel, MiniRtsRows
-from envs.rts.minirts_search import MiniRtsSearch
 from envs.rts.rules import ATTACK
 from envs.rts.view import MapView, draw_map, write_map
 

@@ -24,21 +24,16 @@ import numpy.typing as npt
 
 from entity_env.batching.ragged import ActionBuffer, RaggedBufferI64
 from entity_env.batching.vec_obs import VecObs
-from entity_env.errors import shorten
 from entity_env.rows.compiled import random_int
 from entity_env.rows.jit import kernel
 from entity_env.rows.random_numbers import seeded_streams
-
-from ..errors import EnvConfigError, check_whole
-from .arrays import OVER, TICK, WINNER, World, called, world_of
-from .minirts import ACTIONS, act, advantage, is_possible, order, tick
-from .minirts_rows import MiniRtsMatch, MiniRtsRows
-from .strategic import check_name
+from envs.rts.arrays import OVER, TICK, WINNER, World, called, world_of
+from envs.rts.minirts import ACTIONS, act, advantage, is_possible, order, tick
+from envs.rts.minirts_rows import MiniRtsMatch, MiniRtsRows
 
 __all__ = ["MiniRtsSearch"]
 
 _ACTIONS = len(ACTIONS)
-_PLAYERS = ("random", *MiniRtsMatch.scripts)
 
 
 @called
@@ -205,9 +200,6 @@ class MiniRtsSearch:
         seconds: Time of all decisions so far, in seconds.
         decisions: Number of decisions so far.
 
-    Raises:
-        EnvConfigError: A number or a player is not valid.
-
     Source:
         Chaslot, Winands and van den Herik, "Parallel Monte-Carlo tree search", 2008, for several
         trees; Auer, Cesa-Bianchi and Fischer, "Finite-time analysis of the multiarmed bandit
@@ -226,24 +218,12 @@ class MiniRtsSearch:
         exploration: float = 1.0,
         seed: int = 0,
     ) -> None:
-        if not isinstance(rows, MiniRtsRows):
-            raise EnvConfigError(
-                "the search looks into compiled rows of Mini-RTS",
-                expected="a MiniRtsRows",
-                received=shorten(rows),
-            )
-        self._rows = rows
-        self._visits = check_whole("visits", visits, 1, 100_000)
-        self._trees = check_whole("trees", trees, 1, 10_000)
-        threads = min(check_whole("threads", threads, 1, 1024), trees)
-        self._opponent = None if opponent is None else _player("opponent", opponent)
-        self._playout = _player("playout", playout)
-        self._horizon = 2**30 if horizon is None else check_whole("horizon", horizon, 0, 2**30)
-        self._exploration = float(exploration)
-        if not (math.isfinite(self._exploration) and self._exploration >= 0):
-            raise EnvConfigError(
-                "invalid exploration", expected="a number >= 0", received=shorten(exploration)
-            )
+        players, threads = MiniRtsMatch.opponents(), min(threads, trees)
+        self._rows, self._visits = rows, visits
+        self._opponent = None if opponent is None else players.index(opponent)
+        self._playout = players.index(playout)
+        self._horizon = 2**30 if horizon is None else horizon
+        self._exploration = exploration
         fields = rows.world_arrays()
         made = (np.zeros((trees, *own.shape[1:]), own.dtype) for own in fields)
         self._scratch = World(*made)
@@ -288,8 +268,3 @@ class MiniRtsSearch:
         chosen = [int(np.argmax(self.counts(row))) for row in obs.rows.tolist()]
         flat = np.array(chosen, np.int64).reshape(-1, 1)
         return {"Order": RaggedBufferI64.from_flattened(flat, np.ones(len(flat), np.int64))}
-
-
-def _player(what: str, name: Any) -> int:
-    check_name(f"{what} of the search", name, _PLAYERS)
-    return MiniRtsMatch.opponents().index(name)
