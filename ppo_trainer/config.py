@@ -416,6 +416,11 @@ class TrainConfig:
         viewer: Print the address of a page for the browser that shows the curves of the run, and
             games of its newest network, while it trains. Games on an open page take time from the
             training.
+        find_positions: Let a new run set ``net.relative_position``, if it is null: for the
+            positions that the space declares, or else for features named x and y (and z), or row
+            and column, which stay features, too. ``unit`` and ``extent`` fit the first observations
+            of some episodes. Offsets between entities make places easier to learn; a training step
+            takes a seventh longer.
         value_net: Settings of a separate network for the value function; null shares the network of
             the policy.
         value_optim: Optimizer of the separate value network; null takes ``optim``.
@@ -441,6 +446,7 @@ class TrainConfig:
     shown_metrics: Sequence[str] | None = None
     viewer: bool = False
     rollout: RolloutConfig = field(default_factory=RolloutConfig)
+    find_positions: bool = True
     net: NetConfig = field(default_factory=NetConfig)
     value_net: NetConfig | None = None
     ppo: PPOConfig = field(default_factory=PPOConfig)

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Iterable
-from contextlib import nullcontext, redirect_stdout
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 
 import torch
 
-from entity_env import VecObs
+from entity_env import VecEnv, VecObs
 from entity_env.errors import shorten
 from entity_env.registry import Factory
 from entity_env.rows.slow_calls import naming_slow_calls
@@ -34,6 +34,7 @@ from ppo_trainer.machine.ranks import Ranks, open_ranks
 from ppo_trainer.machine.screen import complain
 from ppo_trainer.machine.stopwatch import Stopwatch
 from ppo_trainer.machine.torch_state import usual_torch
+from ppo_trainer.play.positions import with_positions
 from ppo_trainer.play.rehearsal import rehearse
 from ppo_trainer.reporting.evaluation import Evaluation
 from ppo_trainer.runs.checkpoint import saved_at
@@ -128,9 +129,9 @@ def _train(
     with (
         naming_slow_calls(config.rollout.slow_after, complain),
         Interrupt() as interrupt,
-        open_rows(config, game, ranks) as vec_env,
+        _open_rows(config, game, ranks) as (config, vec_env, begun),
         compiling(config, vec_env, device),
-        open_session(config, game, vec_env, device, ranks) as (session, obs),
+        open_session(config, game, vec_env, device, ranks, begun) as (session, obs),
         session.explained_errors(),
         open_gather(session) as gather,
         open_telling(
@@ -173,6 +174,16 @@ def _train(
     return TrainResult(
         session.run.path, state.steps, interrupted, state.acting, state.evaluations, means
     )
+
+
+@contextmanager
+def _open_rows(
+    config: TrainConfig, game: Game, ranks: Ranks
+) -> Iterator[tuple[TrainConfig, VecEnv, VecObs | None]]:
+    """Open the rows; give settings that fit them, and their first observation if it is known."""
+    with open_rows(config, game, ranks) as vec_env:
+        config, begun = with_positions(config, vec_env, ranks)
+        yield config, vec_env, begun
 
 
 def _prepared(

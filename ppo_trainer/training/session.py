@@ -267,11 +267,17 @@ class Session:
 
 @contextmanager
 def open_session(
-    config: TrainConfig, game: Game, vec_env: VecEnv, device: torch.device, ranks: Ranks = LONE
+    config: TrainConfig,
+    game: Game,
+    vec_env: VecEnv,
+    device: torch.device,
+    ranks: Ranks = LONE,
+    begun: VecObs | None = None,
 ) -> Iterator[tuple[Session, VecObs]]:
     """Begin a run, or resume ``config.resume``; give the session and the first observation.
 
     Within the block no other process can train the run, except those of the same training.
+    ``begun`` is the first observation of ``vec_env`` if it has been reset.
     """
     if not ranks.is_alone or config.scale.mode != "local":
         _check_alone(config, ranks)
@@ -315,7 +321,9 @@ def open_session(
         session = Session(
             config, game, vec_env, device, state, run, recent, buffer, best, players, others, ranks
         )
-        yield _resume(session) if config.resume is not None else _begin(session)
+        # Players choose their seats when rows are reset through them.
+        obs = begun if players is None else None
+        yield _resume(session) if config.resume is not None else _begin(session, obs)
 
 
 def _check_alone(config: TrainConfig, ranks: Ranks) -> None:
@@ -351,9 +359,9 @@ def _groups(config: TrainConfig, vec_env: VecEnv, players: SelfPlay | None) -> G
     return GroupReturns.of(config.ppo, len(vec_env), config.env.get("copies", 1))
 
 
-def _begin(session: Session) -> tuple[Session, VecObs]:
+def _begin(session: Session, begun: VecObs | None) -> tuple[Session, VecObs]:
     """Begin a run: save its first checkpoint, and give its folder its name."""
-    obs = session.vec_env.reset()
+    obs = session.vec_env.reset() if begun is None else begun
     # Features in the thousands would saturate the network in the first rollouts.
     for learner in session.learners:
         batch = to_batch(obs, session.device)
