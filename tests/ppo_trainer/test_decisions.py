@@ -6,17 +6,7 @@ import numpy as np
 import pytest
 import torch
 from support.trainer_envs import SavedForaging
-from support.trainer_runs import (
-    assert_same,
-    assert_same_checkpoint,
-    collect_with,
-    metrics,
-    network,
-    parameters,
-    resuming,
-    run_named,
-    small_config,
-)
+from support.trainer_runs import assert_same, collect_with, network, parameters, small_config
 from support.turn_rows import TurnRows
 
 from entity_env.errors import SettingError
@@ -28,8 +18,6 @@ from ppo_trainer.errors import CheckpointError
 from ppo_trainer.experience.ledger import Ledger
 from ppo_trainer.experience.pending import pending_from_tensors, pending_to_tensors
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer
-from ppo_trainer.runs.checkpoint import latest_checkpoint
-from ppo_trainer.runs.folder import RunFolder
 
 # ------------------------------------------------------------------------------- by hand
 
@@ -268,32 +256,6 @@ def left(obs):
 
 
 # ------------------------------------------------------------------------------- whole runs
-
-
-@pytest.fixture
-def turns(tmp_path):
-    return small_config(
-        run_dir=str(tmp_path),
-        rollout=RolloutConfig(num_envs=6, steps=8),
-        total_timesteps=240,
-        ppo=PPOConfig(minibatch_size=16, epochs=1),
-    )
-
-
-def slow_turns(num_envs, seed) -> TurnRows:
-    return TurnRows(num_envs, seed, slow=0.3)
-
-
-def test_a_run_that_was_stopped_goes_on_bit_for_bit_with_what_was_pending(turns):
-    whole, whole_run = run_named(turns, "whole")
-    train(whole, env=slow_turns)
-    half, half_run = run_named(turns, "half")
-    stopped = train(half, env=slow_turns, stop=lambda update: update == 3)
-    assert stopped.interrupted
-    assert (latest_checkpoint(RunFolder.open(half_run)) / "pending.safetensors").exists()
-    train(resuming(half, half_run), env=slow_turns)
-    assert_same_checkpoint(whole_run, half_run)
-    assert metrics(whole_run) == metrics(half_run)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from ragged_envs.minesweeper import MineSweeper
 from support.trainer_envs import Broken, Foraging, SavedForaging
 from support.trainer_runs import (
     SMALL_NET,
@@ -35,7 +34,7 @@ from ppo_trainer.runs.checkpoint import TrainState, load_state
 from ppo_trainer.runs.folder import RunFolder
 from ppo_trainer.runs.logger import RunLogger
 from ppo_trainer.training import session
-from ragged_net import RelativePosition, Translation
+from ragged_net import RelativePosition
 
 PLACES = {"Robot": ["x"], "Food": ["x"]}
 TRAIN = importlib.import_module("ppo_trainer.train")  # the package has a function of that name
@@ -61,30 +60,14 @@ def resume(config, run, **changes):
     ("at", "changes"),
     [
         (0, {}),
-        (1, {}),
         (3, {}),
-        (5, {}),
         (3, {"value_net": SMALL_NET, "value_optim": OptimConfig(lr=1e-2, schedule="cosine")}),
         (1, {"ppo": PPOConfig(minibatch_size=10, ratio="per_frame", target_kl=1e-3)}),
         (3, {"precision": "bfloat16"}),
         (2, {"eval": EvalConfig(episodes=0, every=2, every_episodes=3)}),
         (3, {"net": replace(SMALL_NET, relative_position=RelativePosition(PLACES))}),
-        (3, {"net": replace(SMALL_NET, relative_position=RelativePosition(PLACES, kind="mlp"))}),
-        (3, {"net": replace(SMALL_NET, translation=Translation("Robot", PLACES, each_actor=True))}),
     ],
-    ids=[
-        "at 0",
-        "at 1",
-        "at 3",
-        "at 5",
-        "value_net",
-        "per_frame",
-        "bfloat16",
-        "eval",
-        "waves",
-        "bias",
-        "each_actor",
-    ],
+    ids=["at 0", "at 3", "value_net", "per_frame", "bfloat16", "eval", "waves"],
 )
 def test_a_resumed_run_equals_one_never_stopped(config, at, changes, capsys):
     config = replace(config, **changes)
@@ -121,18 +104,6 @@ def test_workers_make_no_difference_to_a_resume(config, first, second):
     before, after = with_processes(config, first), with_processes(config, second)
     stopped = train(before, env=SavedForaging, stop=lambda update: update == 3)
     resumed = train(resume(after, stopped.run), env=SavedForaging)
-    assert_same_checkpoint(resumed.run, whole.run)
-    assert metrics(resumed.run) == metrics(whole.run)
-
-
-def test_minesweeper_resumes_bit_for_bit(config):
-    config = replace(
-        config, env={"_target_": "minesweeper", "orbital_cannon": True, "max_steps": 7}
-    )
-    whole = train(config)
-    stopped = train(config, stop=lambda update: update == 3)
-    resumed = train(resume(config, stopped.run))
-    assert MineSweeper().has_state()
     assert_same_checkpoint(resumed.run, whole.run)
     assert metrics(resumed.run) == metrics(whole.run)
 
