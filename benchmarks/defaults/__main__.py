@@ -38,6 +38,7 @@ GAMES: dict[str, tuple[str, dict[str, Any]]] = {
     "lifts": ("lifts.Lifts", {}),
     "lifts, 16 floors": ("lifts.Lifts", {"floors": 16, "lifts": 5, "rate": 0.5}),
     "bins": ("bins.Bins", {}),
+    "boats": ("boats.Boats", {}),
     "cards": ("cards.Cards", {}),
     "cluster": ("cluster.Cluster", {}),
     "drones": ("drones.Drones", {}),
