@@ -129,7 +129,7 @@ def _train(
     with (
         naming_slow_calls(config.rollout.slow_after, complain),
         Interrupt() as interrupt,
-        _open_rows(config, game, ranks) as (config, vec_env, begun),
+        _begin_rows(config, game, ranks) as (config, vec_env, begun),
         compiling(config, vec_env, device),
         open_session(config, game, vec_env, device, ranks, begun) as (session, obs),
         session.explained_errors(),
@@ -177,10 +177,10 @@ def _train(
 
 
 @contextmanager
-def _open_rows(
+def _begin_rows(
     config: TrainConfig, game: Game, ranks: Ranks
 ) -> Iterator[tuple[TrainConfig, VecEnv, VecObs | None]]:
-    """Open the rows; give settings that fit them, and their first observation if it is known."""
+    """Open the rows; give settings that fit them, and their first observation if it was needed."""
     with open_rows(config, game, ranks) as vec_env:
         config, begun = with_positions(config, vec_env, ranks)
         yield config, vec_env, begun

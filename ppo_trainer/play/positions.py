@@ -53,26 +53,18 @@ def with_positions(
         return _with(config, found), None
     if not config.find_positions or config.init is not None or not _is_open(config.net):
         return config, None
-    declared = declared_coordinates(rows.obs_space())
-    names = declared or named_coordinates(rows.obs_space())
-    if len(set(map(len, names.values()))) != 1:
+    space = rows.obs_space()
+    declared = {name: own.names for name, own in config.net.positions(space).items()}
+    names = declared or named_coordinates(space)
+    if not names:
         return config, None
     obs = rows.reset()
-    unit, extent = ranks.of_first(_sizes(_coordinates(rows.obs_space(), obs, names)))
+    unit, extent = ranks.of_first(_sizes(_coordinates(space, obs, names)))
     if not declared:
         axes = ", ".join(next(iter(names.values())))
         say(f"positions: {axes} of {', '.join(names)} (find_positions=false ignores them)")
     found = RelativePosition(names, unit=unit, extent=extent, absolute=not declared)
     return _with(config, found), obs
-
-
-def declared_coordinates(obs_space: ObsSpace) -> dict[str, tuple[str, ...]]:
-    """Return the names of the coordinates of each entity type that declares a ``Position``."""
-    return {
-        name: entity.position.names
-        for name, entity in obs_space.entities.items()
-        if entity.position is not None
-    }
 
 
 def named_coordinates(obs_space: ObsSpace) -> dict[str, tuple[str, ...]]:

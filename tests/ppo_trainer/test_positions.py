@@ -1,5 +1,7 @@
 """Positions that a new run finds by the names of coordinates."""
 
+from dataclasses import replace
+
 import pytest
 from support.trainer_runs import small_config
 
@@ -126,6 +128,26 @@ def test_declared_positions_get_waves_of_the_right_lengths(tmp_path, capsys):
     expected = RelativePosition({"Sheep": ("y", "x")}, unit=10.0, extent=320.0)
     assert done.net.config.relative_position == expected
     assert "positions:" not in capsys.readouterr().out
+
+
+def test_rows_are_reset_once(tmp_path):
+    class Counted(Meadow):
+        resets = 0
+
+        def reset(self):
+            Counted.resets += 1
+            return super().reset()
+
+        def act(self, actions):
+            return Meadow.act(self, actions)
+
+    config = settings(run_dir=str(tmp_path), find_positions=True)
+    counts = []
+    for found in (True, False):
+        Counted.resets = 0
+        train(replace(config, find_positions=found), Counted)
+        counts.append(Counted.resets)
+    assert counts[0] == counts[1]
 
 
 def test_positions_of_different_sizes_stay_an_error(tmp_path):
