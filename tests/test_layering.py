@@ -262,17 +262,6 @@ def assigned(source):
 
 # Public classes of one name, and why there are several.
 SEVERAL = {
-    # ``compat`` offers the classes of Entity Gym by their own names, beside ours.
-    "Agent": ("entity_env/agent.py", "entity_env/compat/cli_runner.py"),
-    "Environment": ("entity_env/compat/environment.py", "entity_env/environment.py"),
-    "Metric": ("entity_env/compat/vec_obs.py", "entity_env/metrics.py"),
-    "VecCategoricalActionMask": ("entity_env/compat/vec_obs.py", "entity_env/kinds/categorical.py"),
-    "VecEnv": ("entity_env/compat/rows.py", "entity_env/rows/vec_env.py"),
-    "VecObs": ("entity_env/batching/vec_obs.py", "entity_env/compat/vec_obs.py"),
-    "VecSelectEntityActionMask": (
-        "entity_env/compat/vec_obs.py",
-        "entity_env/kinds/select_entity.py",
-    ),
     # The same mistake, found by packages that do not import each other's errors.
     "DeviceError": ("ragged_net/errors.py", "ppo_trainer/errors.py"),
     "FeatureValueError": ("entity_env/errors.py", "ragged_net/errors.py"),

@@ -11,8 +11,11 @@ import numpy as np
 import pytest
 from support.tiny_envs import lists, row_seed
 
-from entity_env import *  # noqa: F403  (as they were written then)
-from entity_env import (
+import entity_env
+from entity_env import ListEnv, ParallelEnv, check_env, compat
+from entity_env.checking.check_state import check_state
+from entity_env.compat import *  # noqa: F403  (as they were written then)
+from entity_env.compat import (
     Action,
     ActionName,
     ActionSpace,
@@ -24,16 +27,12 @@ from entity_env import (
     GlobalCategoricalAction,
     GlobalCategoricalActionMask,
     GlobalCategoricalActionSpace,
-    ListEnv,
     Observation,
     ObsSpace,
-    ParallelEnv,
     SelectEntityAction,
     SelectEntityActionMask,
     SelectEntityActionSpace,
-    check_env,
 )
-from entity_env.checking.check_state import check_state
 from entity_env.environment import seed_environment
 from entity_env.errors import EntityEnvError, ObservationError
 from entity_env.own_methods import OwnMethodWarning
@@ -127,6 +126,28 @@ def test_an_environment_in_the_old_style_runs_in_a_list_and_in_processes():
                 assert lists(obs.features["Picker"])[0][0][0] == 0.0
             assert obs.metrics["trees"].tolist() == [0.0] * 3
             assert obs.metrics["episodic_reward"].tolist() == [3.0] * 3
+
+
+def test_the_names_are_those_of_the_library():
+    for name in compat.__all__:
+        assert getattr(compat, name) is getattr(entity_env, name)
+
+
+def test_observations_count_and_number_their_entities():
+    space = ObsSpace(entities={"A": Entity(["x"]), "B": Entity(["x", "y"]), "C": Entity([])})
+    observation = Observation(
+        features={"A": [[1.0], [2.0]], "B": np.zeros((1, 2))}, ids={"B": ["b"]}
+    )
+    assert [observation.num_entities(name) for name in "ABC"] == [2, 1, 0]
+    assert observation.index_to_id(space) == [None, None, "b"]
+    assert observation.id_to_index(space) == {"b": 2}
+    empty = Observation.empty()
+    assert (empty.actions, empty.done, empty.reward, empty.index_to_id(space)) == (
+        {},
+        False,
+        0.0,
+        [],
+    )
 
 
 def test_an_environment_in_the_old_style_can_be_played_and_has_no_state():

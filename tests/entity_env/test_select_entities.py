@@ -301,15 +301,11 @@ def test_a_filter_gives_the_environment_its_own_indices(rows):
 
 
 def test_what_has_no_place_for_sets_says_so():
-    from entity_env.compat import EnvList
-
     pytest.importorskip("gymnasium")
     from entity_env.interop.padded_spaces import PaddedSpaces
 
     with pytest.raises(SettingError, match="is a SelectEntitiesActionSpace"):
         PaddedSpaces(SPACE, PICK, 4, 4)
-    with pytest.raises(SpaceError, match="selects several entities"):
-        EnvList(Cards, 1).reset(SPACE)
 
 
 def test_fill_order_pays_for_one_item_of_each_colour():
