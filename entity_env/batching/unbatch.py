@@ -232,18 +232,36 @@ def _answers(
         return np.asarray(values)
     if kind.selects:
         values = kind.selected(space, values, lambda actee: _index(actee, indices, name))
-    if list(action.actors) == list(actors) and len(values) == len(actors):
-        return np.asarray(values)  # also of actors without ids, which are None
-    given = [_index(actor, indices, name) for actor in action.actors]
-    place = {actor: i for i, actor in enumerate(given)}
-    wanted = [_index(actor, indices, name) for actor in actors]
-    if sorted(place) != sorted(wanted) or len(place) != len(given):
+    places = _places(name, action.actors, actors, indices)
+    if len(places) != len(values) or sorted(places) != list(range(len(actors))):
         raise ActorError(
             f"action {name!r} has other actors than those that can act",
             expected=shorten(list(actors)),
             received=shorten(list(action.actors)),
         )
-    return np.asarray(values)[[place[actor] for actor in wanted]]
+    return np.asarray(values)[np.argsort(places)]
+
+
+def _places(
+    name: ActionName,
+    given: Sequence[EntityID],
+    actors: Sequence[EntityID],
+    indices: Mapping[Any, int],
+) -> list[int]:
+    """Return the place of each given actor among the actors that must act; -1 for another entity.
+
+    An environment may leave out ids, and a script that names none gives None for an actor. In their
+    order, such actors are those that no id names.
+    """
+    if list(given) == list(actors):
+        return list(range(len(actors)))
+    for actor in given:
+        if actor is not None:
+            _index(actor, indices, name)  # raises for an entity that is not in the frame
+    place = {actor: number for number, actor in enumerate(actors) if actor is not None}
+    others = [actor is None or actor not in given for actor in actors]
+    free = iter(np.flatnonzero(others).tolist())
+    return [next(free, -1) if actor is None else place.get(actor, -1) for actor in given]
 
 
 def _index(entity: Any, indices: Mapping[Any, int], name: ActionName) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -107,18 +108,51 @@ def test_answers_come_in_the_order_of_the_mask_whatever_order_a_script_has():
             ScriptedAgent(3, *spaces(rows))
 
 
-def test_a_script_names_actors_without_ids_as_none():
+@pytest.mark.parametrize(
+    ("ids", "actors", "indices"),
+    [
+        ([None, None, None], [None, None, None], [1, 0, 2]),
+        (["a", "b", "c"], [None, None, None], [1, 0, 2]),
+        ([None, "b", None], [None, "b", None], [1, 0, 2]),
+        ([None, "b", None], ["b", None, None], [0, 1, 2]),
+        (["a", "b", "c"], ["c", "b", "a"], [2, 0, 1]),
+    ],
+)
+def test_actors_that_a_script_does_not_name_are_none(ids, actors, indices):
+    space = {"Move": CategoricalActionSpace(["left", "stay", "right"])}
+    spaces = ObsSpace(entities={"Robot": Entity(["x"])}), space
+    observation = Observation(
+        features={"Robot": [[0.0], [5.0], [7.0]]},
+        actions={"Move": CategoricalActionMask()},
+        reward=0.0,
+        done=False,
+    )
+    frame = replace(FrameReader(*spaces).read(observation), ids=ids)
+    given = {"Move": CategoricalAction(actors, indices, space["Move"].index_to_label)}
+    assert answers_in_frame(given, frame, space)["Move"].tolist() == [1, 0, 2]
+    # A batch has no ids, so that a script sees other ones there.
+    obs = batch_obs([observation], *spaces)
+    named = {"a": ("Robot", 0), "b": ("Robot", 1), "c": ("Robot", 2)}
+    given["Move"].actors = [named.get(actor) for actor in actors]
+    chosen = ScriptedAgent(lambda _: given, *spaces).act_rows(obs)
+    assert chosen["Move"].as_array()[:, 0].tolist() == [1, 0, 2]
+
+
+@pytest.mark.parametrize("actors", [[None] * 2, [None] * 4, ["a", "a", None], ["a", "b", "b"]])
+def test_as_many_actors_as_must_act_are_needed(actors):
     space = {"Move": CategoricalActionSpace(["left", "right"])}
     frame = FrameReader(ObsSpace(entities={"Robot": Entity(["x"])}), space).read(
         Observation(
-            features={"Robot": [[0.0], [5.0]]},
+            features={"Robot": [[0.0], [5.0], [7.0]]},
+            ids={"Robot": ["a", "b", "c"]},
             actions={"Move": CategoricalActionMask()},
             reward=0.0,
             done=False,
         )
     )
-    given = {"Move": CategoricalAction([None, None], [1, 0], ["left", "right"])}
-    assert answers_in_frame(given, frame, space)["Move"].tolist() == [1, 0]
+    given = {"Move": CategoricalAction(actors, [1] * len(actors), ["left", "right"])}
+    with pytest.raises(errors.ActorError, match="other actors than those that can act"):
+        answers_in_frame(given, frame, space)
 
 
 def test_a_random_agent_goes_on_drawing_where_its_state_was_saved():

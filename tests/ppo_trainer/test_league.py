@@ -1,19 +1,24 @@
 """Leagues: who plays whom how often, and what ratings come of it."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.seat_games import Played, asked, told
+from support.seat_games import Played, Secrets, asked, told
 from support.trainer_runs import small_config
 
+from entity_env import CategoricalAction, MaskedEnvironment
 from entity_env.agent import RandomAgent
+from entity_env.player.scripted_agent import ScriptedAgent
 from ppo_trainer import train
 from ppo_trainer.environments import Game
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.league import League, draw, main, play_league
+from ppo_trainer.play.playing import play_agent
 from ppo_trainer.play.sides import count_results, play_pair
 from ppo_trainer.players.paired_comparison import SCALE, rate
+from ppo_trainer.players.search import SearchAgent
 from ppo_trainer.runs.load_run import load_policy
 
 PERFECT = "ragged_envs.tic_tac_toe_script.play_perfectly"
@@ -125,6 +130,46 @@ def test_equal_players_are_even_in_games_of_more_than_two_and_of_teams():
     payoff, games = np.full((2, 2), 0.5), np.full((2, 2), 4)
     table = League(("a", "b"), payoff, games, np.zeros(2), np.ones(2), sides=3).table()
     assert "Of the 3 sides one player of a pair plays one, the other player all others" in table
+
+
+class Nameless(Secrets):
+    """A game of two without ids of entities, so that ``act`` receives None for an actor."""
+
+    def __init__(self):
+        super().__init__(2)
+
+    def reset(self):
+        return {seat: replace(own, ids={}) for seat, own in super().reset().items()}
+
+    def act(self, actions):
+        assert all(own["Go"].actors == [None] for own in actions.values())
+        return super().act(actions)
+
+    def get_state(self):
+        return self.bits
+
+    def set_state(self, state):
+        self.bits = state
+        return {seat: replace(asked(float(bit)), ids={}) for seat, bit in enumerate(state)}
+
+
+def test_scripts_and_searches_play_games_without_ids():
+    game, spaces = Game(Nameless, {}), (Nameless().obs_space(), Nameless().action_space())
+
+    def guess(observation):
+        return {"Go": CategoricalAction([None], [int(observation.features["Card"][0][0])], [])}
+
+    script, chance = ScriptedAgent(guess, *spaces), RandomAgent(*spaces, seed=0)
+    assert len(play_pair(script, chance, game, small_config(), 8, seed=0)) == 8
+    env = MaskedEnvironment(Nameless, script)
+    env.seed(0)
+    shown = env.reset()
+    assert env.act(guess(shown)).reward in (-1.0, 1.0)
+    searching = MaskedEnvironment(Nameless, SearchAgent(Nameless, visits=8), shuffle_seats=False)
+    searching.seed(0)
+    assert searching.act(guess(searching.reset())).done
+    moved = list(play_agent(game(), script, episodes=1, seed=0))
+    assert [len(step.chosen) for step in moved] == [1, 0]
 
 
 def test_everybody_plays_everybody_from_both_sides(run):

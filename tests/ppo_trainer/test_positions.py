@@ -13,12 +13,14 @@ from entity_env import (
     Entity,
     Environment,
     Grid,
+    ListEnv,
     Observation,
     ObsSpace,
     Position,
 )
 from ppo_trainer import recipe, resume, train
-from ppo_trainer.play.positions import named_coordinates
+from ppo_trainer.machine.ranks import LONE
+from ppo_trainer.play.positions import named_coordinates, with_positions
 from ragged_net.errors import NetConfigError
 from ragged_net.position_config import RelativePosition, Translation
 
@@ -106,6 +108,21 @@ def test_a_new_run_uses_them_and_saves_that(tmp_path, capsys, env, unit, extent)
     again = resume(done.run, env, total_timesteps=40)
     assert again.net.config.relative_position == expected
     assert again.steps == 48
+
+
+def test_coordinates_that_begin_elsewhere_have_the_range_of_their_axis():
+    class Far(Meadow):
+        def reset(self):
+            seen = super().reset()
+            seen.features["Dog"] = [[1005.0, 1.0]]
+            seen.features["Sheep"] = [[90.0, 0.0, 1000.0], [70.0, 0.0, 1010.0]]
+            return seen
+
+    config = settings(find_positions=True)
+    with ListEnv(Far, 2) as rows:
+        found, _ = with_positions(config, rows, LONE)
+    position = found.net.relative_position
+    assert (position.unit, position.extent) == (1.0, 10.0)
 
 
 @pytest.mark.parametrize(

@@ -272,6 +272,15 @@ def test_each_seat_has_its_own_value_in_any_unit(sign, best, unit, guide):
     assert agent.act(game.reset()["a"])["Go"].indices.tolist() == [best]
 
 
+def test_the_visits_of_all_trees_count():
+    """Two trees of three visit choice 0, the last one choice 1."""
+    game, agent = Number(), SearchAgent(Number, visits=2, trees=3)
+    picks = iter([0, 0, 0, 0, 1, 1])
+    agent._pick = lambda seat, asked, seen: next(picks) if seat == 0 else 0
+    agent.attach(game)
+    assert agent.act(game.reset()["a"])["Go"].indices.tolist() == [0]
+
+
 class Advance(Dilemma):
     """The first seat is paid 2 after its choice; then the second one is asked, and loses 1."""
 

@@ -357,6 +357,20 @@ def test_the_middle_of_a_single_entity_is_where_it_stands():
         assert seen.entities["Mine"].values[:, :2].tolist() == [[0.0, 0.0]]
 
 
+def test_hidden_entities_do_not_move_the_centre():
+    """The mines at (2, 0) and (4, 2) have the centre (3, 1); the one at (90, 90) is hidden."""
+    batch = make_batch([(3, 0, 0)])
+    mines = torch.tensor([[2.0, 0.0], [90.0, 90.0], [4.0, 2.0]])
+    batch = replace(
+        batch,
+        entities=batch.entities | {"Mine": batch.entities["Mine"].with_values(mines)},
+        visible={"Mine": torch.tensor([True, False, True])},
+    )
+    net = RaggedNet(SPACE, ACTIONS, seen_by_robots())
+    for use in (net.translation, net.translation.middle):
+        assert use(batch).entities["Mine"].values.tolist() == [[-1, -1], [87, 89], [1, 1]]
+
+
 def test_positions_have_the_scale_that_was_asked_for():
     batch = make_batch([(3, 1, 0)])
     alone = RelativePosition(kind="none")  # pairs know nothing of offsets
