@@ -10,9 +10,14 @@ python -m entity_env.viewer runs/minesweeper
 from __future__ import annotations
 
 import argparse
+import contextlib
+import os
 import sys
+import tempfile
 import threading
 import webbrowser
+from collections.abc import Iterator
+from pathlib import Path
 
 from entity_env.command_line import run_program, version_text
 from entity_env.viewer.server import Viewer
@@ -68,13 +73,33 @@ def main(arguments: list[str] | None = None) -> int:
             y_axis=given.y_axis,
             trust=given.trust,
         )
-        with Viewer(source, given.port) as viewer:
+        with Viewer(source, given.port) as viewer, contextlib.ExitStack() as stack:
             print(f"{viewer.address}\nCtrl-C ends it", flush=True)
             if not given.no_browser:
-                webbrowser.open(viewer.address)
+                stack.enter_context(open_browser(viewer.address))
             threading.Event().wait()
 
     return run_program(view)
+
+
+@contextlib.contextmanager
+def open_browser(address: str) -> Iterator[None]:
+    """Open a browser at an address that other users of this computer must not see.
+
+    They can read the command line of the browser, which is therefore given a file that only this
+    user can read, and that leads to the address. The file is removed at the end.
+    """
+    with tempfile.TemporaryDirectory(prefix="viewer-") as folder:
+        path = Path(folder, "open.html")
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(
+                f'<!doctype html><meta charset="utf-8"><title>Viewer</title>'
+                f'<meta name="referrer" content="no-referrer">'
+                f'<meta http-equiv="refresh" content="0; url={address}">'
+                f'<a href="{address}">Open the viewer</a>\n'
+            )
+        webbrowser.open(path.as_uri())
+        yield
 
 
 if __name__ == "__main__":

@@ -30,6 +30,8 @@ __all__ = ["LiveSource", "hints_of"]
 
 _MOST_BYTES = 256 << 20
 """The largest number of bytes of stored frames; the oldest are dropped."""
+_LARGEST = 1 << 31
+"""The largest index that is compared with the choices; larger ones would not fit an integer."""
 
 
 @dataclass
@@ -325,8 +327,10 @@ class LiveSource(Source):
             try:
                 values = np.array(given.get(name, []), np.float64)
                 values = values.reshape(count, form.width)
-                fits = form.is_real or bool((values == np.floor(values)).all())
-            except (TypeError, ValueError):
+                fits = form.is_real or bool(
+                    ((values == np.floor(values)) & (abs(values) <= _LARGEST)).all()
+                )
+            except (TypeError, ValueError, OverflowError):
                 fits = False
             if not fits or not np.isfinite(values).all():
                 raise ActionShapeError(

@@ -23,6 +23,8 @@ __all__ = ["Viewer"]
 _HERE = "127.0.0.1"
 _MOST_BYTES = 1 << 20
 """The largest number of bytes in a request of the page."""
+_LARGEST = 1 << 31
+"""The largest number in a request."""
 _TYPES = {
     "html": "text/html; charset=utf-8",
     "css": "text/css; charset=utf-8",
@@ -114,15 +116,37 @@ class Viewer:
 def _whole(given: Mapping[str, Any], name: str) -> int:
     """Return a number of the request."""
     try:
-        return int(given.get(name, 0))
+        found = int(given.get(name, 0))
     except (TypeError, ValueError, OverflowError):
-        raise SettingError(f"{name} is not a number", received=shorten(given[name])) from None
+        found = _LARGEST + 1
+    if abs(found) > _LARGEST:
+        raise SettingError(
+            f"{name} is not a number",
+            expected=f"a whole number up to {_LARGEST:,}",
+            received=shorten(given[name]),
+        )
+    return found
+
+
+def _seat(source: Source, given: Mapping[str, Any]) -> int:
+    """Return the number of a seat that exists."""
+    seat, count = _whole(given, "seat"), max(len(source.about()["seats"]), 1)
+    if not 0 <= seat < count:
+        raise SettingError("the seat does not exist", expected=f"0 to {count - 1}", received=seat)
+    return seat
 
 
 def _advance(source: Source, given: Mapping[str, Any]) -> dict[str, Any]:
     """Play a step, and return beside the episode the frame that a seat sees then."""
-    episode = source.advance(given.get("chosen") or {})
-    frame = source.frame(episode["number"], episode["length"] - 1, _whole(given, "seat"))
+    seat, chosen = _seat(source, given), given.get("chosen", {})
+    if not isinstance(chosen, Mapping):
+        raise SettingError(
+            "the choices are not valid",
+            expected="for each seat a JSON object of its actions",
+            received=shorten(chosen),
+        )
+    episode = source.advance(chosen)
+    frame = source.frame(episode["number"], episode["length"] - 1, seat)
     return {**episode, "frame": frame}
 
 
@@ -130,17 +154,17 @@ _READS: dict[str, Callable[[Source, Mapping[str, Any]], Any]] = {
     "about": lambda source, given: source.about(),
     "episode": lambda source, given: source.episode(_whole(given, "episode")),
     "frame": lambda source, given: source.frame(
-        _whole(given, "episode"), _whole(given, "step"), _whole(given, "seat")
+        _whole(given, "episode"), _whole(given, "step"), _seat(source, given)
     ),
     "picture": lambda source, given: source.picture(
         _whole(given, "episode"),
         _whole(given, "step"),
         str(given.get("layer", "")),
-        _whole(given, "seat"),
+        _seat(source, given),
     ),
-    "visits": lambda source, given: source.visits(_whole(given, "episode"), _whole(given, "seat")),
+    "visits": lambda source, given: source.visits(_whole(given, "episode"), _seat(source, given)),
     "training": lambda source, given: source.training(),
-    "curve": lambda source, given: source.curve(_whole(given, "episode"), _whole(given, "seat")),
+    "curve": lambda source, given: source.curve(_whole(given, "episode"), _seat(source, given)),
 }
 _CHANGES: dict[str, Callable[[Source, Mapping[str, Any]], Any]] = {
     "advance": _advance,
@@ -179,10 +203,9 @@ class _Handler(BaseHTTPRequestHandler):
         """Play."""
         if not self._is_known():
             return
-        try:
-            length = int(self.headers.get("Content-Length", ""))
-        except ValueError:
-            length = -1
+        text = self.headers.get("Content-Length", "")
+        is_number = text.isascii() and text.isdecimal() and len(text) < 20
+        length = int(text) if is_number else -1
         if not 0 <= length <= _MOST_BYTES:
             self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
             return

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import http.client
+import json
+import stat
 import subprocess
 import sys
+from pathlib import Path
+from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
@@ -28,6 +32,7 @@ from entity_env.recording import RecordEpisodes, Recording, RecordReplay, Replay
 from entity_env.recording.replays import make_rows
 from entity_env.registry import resolve
 from entity_env.viewer import Viewer, open_source
+from entity_env.viewer.__main__ import open_browser
 from entity_env.viewer.messages import from_message, to_message
 from entity_env.viewer.recorded import RecordedSource
 from entity_env.viewer.sources import live_source
@@ -495,6 +500,12 @@ def test_nothing_else_is_sent(viewer, path):
         ("api/frame?episode=99", 400),
         ("api/frame?seat=-1", 400),
         (f"api/frame?step={'9' * 5000}", 400),
+        (f"api/frame?step={'9' * 4200}", 400),
+        (f"api/episode?episode=-{'9' * 4200}", 400),
+        ("api/episode?episode=4294967296", 400),
+        *((f"api/{name}?seat=7", 400) for name in ("frame", "curve", "visits", "picture")),
+        *((f"api/{name}?seat=-1", 400) for name in ("curve", "visits", "picture")),
+        ("api/picture?seat=0&layer=%ff", 400),
     ],
 )
 def test_wrong_questions_are_answered_with_what_is_wrong(viewer, path, status):
@@ -520,6 +531,67 @@ def test_playing_takes_json_of_a_sensible_size(viewer):
     assert post("", Content_Length=str(1 << 40)) == 413
     assert from_message(send(viewer, "api/episode?episode=-1")[1])["length"] == before + 2
     assert send(viewer, "api/advance")[0].status == 404  # reading changes nothing
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"chosen": "abc"},
+        {"chosen": ["abc"]},
+        {"chosen": 3},
+        {"chosen": None},
+        {"seat": 7},
+        {"seat": int("9" * 4200)},
+        {"seat": 1e300},
+        {"seat": [0]},
+        {"seat": {}},
+        *({"chosen": {"0": own}} for own in ("Go", [0], 7, None)),
+        *(
+            {"chosen": {"0": {"Go": own, "Look": [3]}}}
+            for own in (
+                "abc",
+                {"a": 1},
+                None,
+                [[0, 0], [0]],
+                [int("9" * 4200), 0],
+                [1e300, 0],
+                [-1, 0],
+                [2**31, 0],
+                [2**63, 0],
+                [0.5, 0],
+                [float("nan"), 0],
+                [float("inf"), 0],
+            )
+        ),
+    ],
+    ids=lambda given: str(given)[:40],
+)
+def test_wrong_choices_are_answered_with_what_is_wrong(played, given):
+    body = json.dumps(given)
+    response, data = send(played, "api/advance", "POST", body, Content_Type="application/json")
+    assert response.status == 400
+    assert from_message(data)["error"]
+    assert from_message(send(played, "api/episode?episode=-1")[1])["length"] == 1
+
+
+@pytest.fixture(scope="module")
+def played():
+    with Viewer(live_source(Walkers(), "walkers", people="you", seed=1)) as viewer:
+        yield viewer
+
+
+def test_other_users_cannot_read_the_address_from_the_browsers_command_line(monkeypatch):
+    opened = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    address = "http://127.0.0.1:1/secret/"
+    with open_browser(address):
+        (url,) = opened
+        assert "secret" not in url
+        path = Path(urlsplit(url).path)
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+        assert f"url={address}" in path.read_text()
+    assert not path.parent.exists()
 
 
 def test_the_command_says_what_is_wrong_in_a_line():

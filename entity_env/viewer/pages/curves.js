@@ -94,6 +94,7 @@ function drawCurve(canvas, steps, values) {
   c.fillStyle = color("soft");
   c.font = "10.5px system-ui, sans-serif";
   c.textBaseline = "bottom";
+  c.textAlign = "left"; // a canvas keeps the last one
   c.fillText(short(low, 3), 2, height);
   c.textAlign = "right";
   c.fillText(high === low ? "" : short(high, 3), width - 2, height);
