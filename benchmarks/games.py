@@ -49,13 +49,12 @@ from entity_env.errors import EntityEnvError
 from entity_env.player.episodes import play_episodes, play_scripted, random_policy
 from ppo_trainer import recipe, train
 from ppo_trainer.config import TrainConfig
-from ppo_trainer.experience.tensors import to_batch
 from ppo_trainer.play.agent import RunAgent
 from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.players.search import SearchAgent
 from ppo_trainer.reporting.evaluation import Evaluation
 from ppo_trainer.runs.load_run import LoadedRun, load_policy
-from ragged_net import RaggedNet
+from ragged_net import EntityBatch, RaggedNet
 
 CPU = torch.device("cpu")
 Opponent = Callable[[], Any]
@@ -88,7 +87,7 @@ def table_policy(game: PokerGame, net: RaggedNet) -> Callable[[InfoState], npt.N
         [game.observe_state(state) for state in states], game.obs_space(), game.action_space()
     )
     with torch.no_grad():
-        probs = net(to_batch(batch, CPU)).actions["Bet"].probs
+        probs = net(EntityBatch.from_obs(batch)).actions["Bet"].probs
     assert isinstance(probs, torch.Tensor)
     table = dict(zip(states, probs.double().numpy(), strict=True))
     return table.__getitem__

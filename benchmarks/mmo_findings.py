@@ -49,9 +49,9 @@ from entity_env import VecObs
 from entity_env.storage.files import write_file
 from ppo_trainer import recipe, resume, train
 from ppo_trainer.agent import load_agent
-from ppo_trainer.experience.tensors import to_batch
 from ppo_trainer.runs.checkpoint import latest_checkpoint, steps_of
 from ppo_trainer.runs.folder import RunFolder
+from ragged_net import EntityBatch
 
 Ints = npt.NDArray[np.int64]
 SQUARE = 4
@@ -284,7 +284,7 @@ def pictures(run: Path, policy: Policy, folder: Path, watched: int) -> None:
     many = MmoRows(256 * few["agents"], 0, **few)
 
     def value(obs: Any) -> Any:
-        return agent.loaded.net.value(to_batch(obs, agent.loaded.device)).detach()
+        return agent.loaded.net.value(EntityBatch.from_obs(obs, agent.loaded.device)).detach()
 
     worth = with_heat(draw_map(tiles), values_over_map(many, value))
     matplotlib.image.imsave(f"{folder / run.name}_values.png", worth)

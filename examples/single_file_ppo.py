@@ -14,16 +14,8 @@ import torch
 from ragged_envs.minesweeper_native import MineSweeperVec
 from torch import Tensor
 
-from entity_env import RaggedBufferI64, VecEnv, VecObs, VecSelectEntityActionMask
-from ragged_net import (
-    CategoricalActors,
-    EntityBatch,
-    NetConfig,
-    NetOutput,
-    RaggedNet,
-    RaggedTensor,
-    SelectActors,
-)
+from entity_env import VecEnv
+from ragged_net import EntityBatch, NetConfig, NetOutput, RaggedNet
 
 
 @dataclass
@@ -39,38 +31,6 @@ class Settings:
     entropy_coef: float = 0.01
     value_coef: float = 1.0
     seed: int = 0
-
-
-def to_batch(obs: VecObs) -> EntityBatch:
-    """Return the observation of the rows as flat tensors."""
-
-    def flat(buffer) -> RaggedTensor:
-        return RaggedTensor.from_lengths(torch.from_numpy(buffer.as_array()), buffer.size1())
-
-    def indices(buffer) -> RaggedTensor:
-        column = flat(buffer)
-        return column.with_values(column.values[:, 0])
-
-    actions = {}
-    for name, mask in obs.action_masks.items():
-        if isinstance(mask, VecSelectEntityActionMask):
-            pairs = None if mask.mask is None else indices(mask.mask)
-            actions[name] = SelectActors(indices(mask.actors), indices(mask.actees), pairs)
-        else:
-            allowed = torch.from_numpy(mask.mask.as_array())
-            actions[name] = CategoricalActors(indices(mask.actors), allowed)
-    entities = {name: flat(buffer) for name, buffer in obs.features.items()}
-    return EntityBatch(entities, torch.from_numpy(obs.global_features), {}, actions)
-
-
-def to_actions(output: NetOutput) -> dict[str, RaggedBufferI64]:
-    """Return the choices of the network as input of the rows."""
-    return {
-        name: RaggedBufferI64.from_flattened(
-            own.chosen.values.numpy()[:, None], own.chosen.lengths.numpy()
-        )
-        for name, own in output.actions.items()
-    }
 
 
 def per_frame(batch: EntityBatch, output: NetOutput, what: str) -> Tensor:
@@ -95,10 +55,10 @@ def train(rows: VecEnv, settings: Settings) -> tuple[RaggedNet, list[float]]:
         # Act.
         batches, outputs, rewards, dones = [], [], [], []
         for _ in range(settings.rollout_steps):
-            batch = to_batch(obs)
+            batch = EntityBatch.from_obs(obs)
             with torch.no_grad():
                 output = net(batch)
-            obs = rows.act(to_actions(output))
+            obs = rows.act(output.actions_for(obs))
             batches.append(batch)
             outputs.append(output)
             rewards.append(torch.from_numpy(obs.reward.copy()))
@@ -108,7 +68,7 @@ def train(rows: VecEnv, settings: Settings) -> tuple[RaggedNet, list[float]]:
             running[obs.done] = 0.0
         # Estimate, backwards: A_t = delta_t + gamma * lambda * A_{t + 1} within an episode.
         with torch.no_grad():
-            values = [out.value for out in outputs] + [net.value(to_batch(obs))]
+            values = [out.value for out in outputs] + [net.value(EntityBatch.from_obs(obs))]
         advantages, following = [], torch.zeros(count)
         for t in reversed(range(settings.rollout_steps)):
             goes_on = (~dones[t]).float()
@@ -128,9 +88,8 @@ def train(rows: VecEnv, settings: Settings) -> tuple[RaggedNet, list[float]]:
                 out = net(here, given=given)
                 ratio = (per_frame(here, out, "log_prob") - old[part]).exp()
                 gain = advantage[part]
-                gain = (gain - gain.mean()) / gain.std().clamp_min(
-                    0.15
-                )  # rewards are rare at first
+                deviation = gain.std().clamp_min(0.15)  # rewards are rare at first
+                gain = (gain - gain.mean()) / deviation
                 clipped = ratio.clamp(1 - settings.clip, 1 + settings.clip)
                 policy_loss = -torch.minimum(ratio * gain, clipped * gain).mean()
                 value_loss = (out.value - target[part]).square().mean()

@@ -37,7 +37,6 @@ from ppo_trainer.command_line.overrides import config_of
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import make_factory, with_env
 from ppo_trainer.errors import ConfigError
-from ppo_trainer.experience.tensors import to_actions, to_batch
 from ppo_trainer.machine.commands import command_parser, run_main
 from ppo_trainer.machine.device import use_threads
 from ppo_trainer.machine.screen import say
@@ -47,7 +46,7 @@ from ppo_trainer.play.searched import search_of
 from ppo_trainer.players.opponents import make_opponent
 from ppo_trainer.players.population_agent import agent_of
 from ppo_trainer.runs.load_run import load_policy
-from ragged_net import ActionOutput, ContinuousActors, NetOutput, RaggedTensor
+from ragged_net import ActionOutput, ContinuousActors, EntityBatch, NetOutput, RaggedTensor
 from ragged_net.actors import Actors
 
 __all__ = ["Recorded", "main", "record_agent", "record_replay", "record_run"]
@@ -133,8 +132,9 @@ def record_run(
     def decide(obs: VecObs) -> _Decided:
         output = agent.output(obs)
         log_probs = {name: _array(own.log_prob) for name, own in output.actions.items()}
-        known = _logits(output, to_batch(obs, loaded.device).actions) if logits else None
-        return to_actions(output), {"log_probs": log_probs, "logits": known}
+        batch = EntityBatch.from_obs(obs, loaded.device)
+        known = _logits(output, batch.actions) if logits else None
+        return output.actions_for(obs), {"log_probs": log_probs, "logits": known}
 
     def plays(inner: VecEnv) -> Callable[[VecObs], _Decided]:
         if search is None:

@@ -22,6 +22,7 @@ from ragged_net.errors import (
     whole,
 )
 from ragged_net.growing import GrowingActors, GrowingRagged, GrowingTensor
+from ragged_net.observed import Observed, actors_of, column_of, rows_of
 from ragged_net.packing import by_type, from_lists, from_nested, from_padded
 from ragged_net.ragged import FrameNumbers, RaggedTensor, check_memory
 from ragged_net.transfer import device_named, send
@@ -124,6 +125,30 @@ class EntityBatch:
     def device(self) -> torch.device:
         """The device of the tensors."""
         return self.global_features.device
+
+    @staticmethod
+    def from_obs(obs: Observed, device: torch.device | str = "cpu") -> EntityBatch:
+        """Return the frames of an observation of many rows, such as ``VecEnv.reset`` returns.
+
+        ``NetOutput.actions_for`` is the way back::
+
+            output = net(EntityBatch.from_obs(obs))
+            obs = rows.act(output.actions_for(obs))
+
+        Args:
+            obs: A ``VecObs``, or another object with these attributes. The batch shares its memory.
+            device: Device of the tensors.
+        """
+        return EntityBatch(
+            {name: rows_of(buffer) for name, buffer in obs.features.items()},
+            torch.from_numpy(obs.global_features),
+            {name: column_of(buffer).values for name, buffer in obs.visible.items()},
+            {name: actors_of(mask) for name, mask in obs.action_masks.items()},
+        ).to(device)
+
+    def without_actions(self) -> EntityBatch:
+        """Return the same entities without actors, to compute values."""
+        return EntityBatch(self.entities, self.global_features, self.visible)
 
     @staticmethod
     def from_lists(

@@ -38,6 +38,7 @@ from ragged_net.model.memory import Memory, Recalled, join, shown_means
 from ragged_net.model.read_rows import Encoded
 from ragged_net.model.translation import Translator, frames_of
 from ragged_net.model.trunk import OwnTrunk
+from ragged_net.observed import Observed, choices_for
 from ragged_net.precision import full_precision
 from ragged_net.ragged import RaggedTensor
 from ragged_net.transfer import send
@@ -74,6 +75,14 @@ class NetOutput:
             torch.cat(states) if states else None,
             _cat([part.frames for part in parts]),
         )
+
+    def actions_for(self, obs: Observed) -> Mapping[str, Any]:
+        """Return the choices as ``rows.act`` takes them, where ``rows`` have returned ``obs``.
+
+        Args:
+            obs: The observation whose batch was passed to the network.
+        """
+        return choices_for(obs, {name: action.chosen for name, action in self.actions.items()})
 
     def select(self, frames: Tensor) -> NetOutput:
         """Return the outputs for the given frames (K,) int64, in that order, without a memory."""

@@ -47,8 +47,8 @@ LAYERS = {
     "registry onnx_inputs workers wrappers fitting recording command_line player checking check "
     "play replay runner viewer interop __init__ compat __main__",
     "ragged_net": "errors transfer precision setting_checks position_config relation_config ragged "
-    "actors growing packing compiled gpu batch config model heads check network adopt export "
-    "__init__",
+    "actors growing packing observed compiled gpu batch config model heads check network adopt "
+    "export __init__",
     "ppo_trainer": "errors settings config machine environments experience algorithms learner "
     "reporting runs players play training scale train command_line agent evaluate export league "
     "record imitate watch tuning tune stable_baselines __init__ __main__",

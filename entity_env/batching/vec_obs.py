@@ -15,8 +15,20 @@ from entity_env.arguments import unknown_argument
 from entity_env.batching.features import is_listed
 from entity_env.batching.frame import Frame
 from entity_env.batching.frame_reader import FrameReader
-from entity_env.batching.ragged import RaggedBufferBool, RaggedBufferF32
-from entity_env.errors import ObservationError, SettingError, counted, shorten
+from entity_env.batching.ragged import (
+    ActionBuffer,
+    RaggedBufferBool,
+    RaggedBufferF32,
+    RaggedBufferI64,
+)
+from entity_env.errors import (
+    ActionShapeError,
+    ObservationError,
+    SettingError,
+    counted,
+    shorten,
+    unknown_name,
+)
 from entity_env.kinds.categorical import VecCategoricalActionMask
 from entity_env.kinds.continuous import VecContinuousActionMask
 from entity_env.kinds.select_entity import VecSelectEntityActionMask
@@ -128,6 +140,35 @@ class VecObs:
     def num_frames(self) -> int:
         """The number of frames B, one for each row that must act."""
         return len(self.rows)
+
+    def ragged_actions(
+        self, choices: Mapping[ActionName, npt.NDArray[Any]]
+    ) -> dict[ActionName, ActionBuffer]:
+        """Return choices as ``VecEnv.act`` takes them, one frame after the other.
+
+        Args:
+            choices: For each action, the choice of each of its A actors: (A,) int64; numbers (A, K)
+                float32 of a continuous action; sets (A, at_most) int64.
+
+        Raises:
+            ActionShapeError: There is no action of that name, or it has another number of actors.
+        """
+        buffers = dict[ActionName, ActionBuffer]()
+        for name, values in choices.items():
+            if name not in self.action_masks:
+                what = f"the observation has no action {name!r}"
+                raise unknown_name(ActionShapeError, what, name, self.action_masks)
+            lengths = self.action_masks[name].actors.size1()
+            if len(values) != lengths.sum():
+                raise ActionShapeError(
+                    f"action {name!r} has choices of other actors than those of the observation",
+                    expected=f"{counted(int(lengths.sum()), 'choice')}, one for each actor",
+                    received=len(values),
+                )
+            kind = RaggedBufferI64 if values.dtype == np.int64 else RaggedBufferF32
+            flat = values if values.ndim == 2 else values[:, None]
+            buffers[name] = kind.from_flattened(flat, lengths)
+        return buffers
 
 
 @lru_cache(maxsize=64)

@@ -21,10 +21,10 @@ from ppo_trainer.experience.acting_graph import ActingGraphs
 from ppo_trainer.experience.frames import answers_in_order, asked_frames
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer
 from ppo_trainer.experience.row_memory import RowMemory
-from ppo_trainer.experience.tensors import answers_of, to_actions, to_batch, to_value_batch
 from ppo_trainer.experience.trajectories import Decisions, Trajectories
 from ppo_trainer.machine.stopwatch import Stopwatch
-from ragged_net import RaggedNet
+from ragged_net import EntityBatch, RaggedNet
+from ragged_net.observed import choices_for
 
 __all__ = ["Collected", "Collector", "autocast", "check_output", "collect"]
 
@@ -187,7 +187,7 @@ def _decide(
     device = own.generator.device
     looked_at = device.type != "cpu"
     with clock("batch"):
-        batch = to_batch(obs, CPU)
+        batch = EntityBatch.from_obs(obs)
         if looked_at:  # checked on the CPU; a check on the GPU would wait for it
             own.net.check(batch)
     if own.graphs is not None:
@@ -196,13 +196,13 @@ def _decide(
         if acted is not None:
             with clock("batch"):
                 own.buffer.decide(obs.rows, acted.batch, acted.output)
-            return answers_of(acted.chosen)
+            return choices_for(obs, acted.chosen)
     with clock("batch"):
         batch = batch.to(device)
     with clock("inference"), autocast(device, config):
         state = own.memory.of(obs.rows)
         output = check_output(act(own.net, batch, own.generator, state, looked_at))
-        actions = to_actions(output)
+        actions = output.actions_for(obs)
     with clock("batch"):
         own.buffer.decide(obs.rows, batch, output, state)
         own.memory.keep(obs.rows, output.memory)
@@ -216,7 +216,8 @@ def _outcome(
     device, shown = own.generator.device, _part(obs, places)
     # One pass for all values, because most steps cut off only one or two episodes.
     with clock("batch"):
-        batch = to_value_batch([*own.buffer.finals, shown], device)
+        seen = [EntityBatch.from_obs(one).without_actions() for one in [*own.buffer.finals, shown]]
+        batch = EntityBatch.cat(seen).to(device)
     with clock("inference"), autocast(device, config):
         state = own.memory.of(shown.rows)
         states = None if state is None else torch.cat([*own.buffer.final_states, state])

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ppo_trainer.errors import CheckpointError
-from ppo_trainer.experience.tensors import values_of
+from ppo_trainer.experience.stored_choices import values_of
 from ppo_trainer.experience.trajectories import Decisions
 from ragged_net import (
     CategoricalActors,

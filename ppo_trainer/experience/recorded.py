@@ -19,7 +19,6 @@ from ppo_trainer.experience.acting import MOST_FRAMES, value
 from ppo_trainer.experience.rollout import Rollout
 from ppo_trainer.experience.sequences import Sequences
 from ppo_trainer.experience.stored_choices import evaluated
-from ppo_trainer.experience.tensors import to_batch, to_value_batch
 from ragged_net import EntityBatch, RaggedNet, RaggedTensor
 from ragged_net.heads.table import head_kind
 
@@ -135,7 +134,7 @@ def _examples(
     }
     states = net.initial_state(len(episodes)) if net.memory is not None else None
     rollout = Rollout(
-        batch=to_batch(steps.obs, device),
+        batch=EntityBatch.from_obs(steps.obs, device),
         chosen=chosen,
         log_probs={name: own.with_values(_zeros(own)) for name, own in chosen.items()},
         values=torch.zeros(len(steps), device=device),
@@ -152,10 +151,15 @@ def _examples(
             evaluated(net, part, trusted=False)
     return Examples(
         rollout,
-        to_value_batch(finals, device) if finals else None,
+        _without_actions(finals, device) if finals else None,
         _tensor(discounts, device),
         torch.from_numpy(np.concatenate(final_of)).to(device),
     )
+
+
+def _without_actions(observations: Sequence[VecObs], device: torch.device) -> EntityBatch:
+    parts = [EntityBatch.from_obs(obs).without_actions() for obs in observations]
+    return EntityBatch.cat(parts).to(device)
 
 
 def _discounted(rewards: npt.NDArray[np.float64], gamma: float) -> npt.NDArray[np.float64]:

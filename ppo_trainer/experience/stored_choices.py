@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import torch
 from torch import Tensor
 
 from ppo_trainer.experience.acting import MOST_FRAMES
 from ppo_trainer.experience.rollout import Rollout
-from ppo_trainer.experience.tensors import values_of
-from ragged_net import NetOutput, RaggedNet
+from ragged_net import NetOutput, RaggedNet, RaggedTensor
 
-__all__ = ["evaluated", "evaluations"]
+__all__ = ["evaluated", "evaluations", "values_of"]
+
+
+def values_of(ragged: Mapping[str, RaggedTensor]) -> dict[str, Tensor]:
+    """Return the values of several ragged tensors."""
+    return {name: tensor.values for name, tensor in ragged.items()}
 
 
 def evaluated(

@@ -35,14 +35,13 @@ from entity_env.errors import EntityEnvError, ObservationError, SettingError, co
 from entity_env.registry import Factory
 from entity_env.wrappers.feature_filter import ObservationFilter
 from ppo_trainer.experience.acting import autocast, check_output
-from ppo_trainer.experience.tensors import to_batch
 from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.machine.torch_state import usual_torch
 from ppo_trainer.play.game_memory import GameMemory
 from ppo_trainer.players.network_agent import NetworkAgent, copy_beside
 from ppo_trainer.runs.checkpoint import latest_checkpoint
 from ppo_trainer.runs.load_run import LoadedNet, find_net, game_of, load_net, load_policy
-from ragged_net import ActionOutput
+from ragged_net import ActionOutput, EntityBatch
 from ragged_net.config import check_sharpness
 
 __all__ = ["RunAgent", "load", "load_agent"]
@@ -289,7 +288,7 @@ class RunAgent:
     def value(self, observation: Observation, *, game: Hashable = 0) -> float:
         """Return the network's value of an observation of ``game``."""
         obs = batch_frames([self._frame(observation)], self.obs_space, self.action_space)
-        batch = to_batch(obs, self.loaded.device)
+        batch = EntityBatch.from_obs(obs, self.loaded.device)
         with autocast(self.loaded.device, self.loaded.config):
             return float(self.loaded.net.value(batch, memory=self._memory.of([game]))[0])
 
@@ -355,7 +354,7 @@ class RunAgent:
     ) -> list[Decision]:
         memory = self._memory.of(games)
         with autocast(self.loaded.device, self.loaded.config):
-            batch = to_batch(obs, self.loaded.device)
+            batch = EntityBatch.from_obs(obs, self.loaded.device)
             output = self.loaded.net(
                 batch,
                 memory=memory,

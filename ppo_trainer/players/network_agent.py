@@ -16,10 +16,9 @@ from entity_env.batching.ragged import ActionBuffer
 from entity_env.errors import DAMAGES, StateError
 from ppo_trainer.experience.acting import autocast, check_output
 from ppo_trainer.experience.row_memory import RowMemory
-from ppo_trainer.experience.tensors import to_actions, to_batch
 from ppo_trainer.machine.torch_state import usual_torch
 from ppo_trainer.runs.load_run import load_net
-from ragged_net import NetOutput, RaggedNet
+from ragged_net import EntityBatch, NetOutput, RaggedNet
 from ragged_net.config import check_sharpness
 
 __all__ = ["NetworkAgent", "copy_beside"]
@@ -85,7 +84,7 @@ class NetworkAgent(SpacedAgent):
 
     def act_rows(self, obs: VecObs) -> Mapping[str, ActionBuffer]:
         """Return the actions of the rows that must act; each row has its own memory state."""
-        return to_actions(self.output(obs))
+        return self.output(obs).actions_for(obs)
 
     @torch.no_grad()
     def output(self, obs: VecObs) -> NetOutput:
@@ -96,7 +95,7 @@ class NetworkAgent(SpacedAgent):
         memory.cut(obs.done)
         with autocast(self._device, self.precision):
             output = self.net(
-                to_batch(obs, self._device),
+                EntityBatch.from_obs(obs, self._device),
                 memory=memory.of(obs.rows),
                 generator=self._generator,
                 greedy=self.greedy,

@@ -15,7 +15,6 @@ from entity_env.batching.ragged import ActionBuffer
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import Game
 from ppo_trainer.experience.frames import asked_frames
-from ppo_trainer.experience.tensors import to_actions
 from ppo_trainer.players.network_agent import NetworkAgent
 from ragged_net import NetOutput, RaggedNet
 
@@ -83,7 +82,7 @@ class PopulationAgent(SpacedAgent):
 
     def act_rows(self, obs: VecObs) -> Mapping[str, ActionBuffer]:
         """Return the actions of the rows that must act."""
-        return to_actions(self.output(obs))
+        return self.output(obs).actions_for(obs)
 
     def output(self, obs: VecObs) -> NetOutput:
         """Return the output of each row's network for the rows that must act."""

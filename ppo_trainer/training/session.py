@@ -28,7 +28,6 @@ from ppo_trainer.errors import (
 )
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer
 from ppo_trainer.experience.row_memory import RowMemory
-from ppo_trainer.experience.tensors import to_batch
 from ppo_trainer.learner.average import average_of
 from ppo_trainer.learner.optimizers import make_optimizers
 from ppo_trainer.machine.commands import python_command
@@ -66,7 +65,7 @@ from ppo_trainer.training.population import (
     save_others,
     write_settings,
 )
-from ragged_net import NetConfig, RaggedNet, adopt
+from ragged_net import EntityBatch, NetConfig, RaggedNet, adopt
 
 __all__ = ["Session", "open_session"]
 
@@ -364,7 +363,7 @@ def _begin(session: Session, begun: VecObs | None) -> tuple[Session, VecObs]:
     obs = session.vec_env.reset() if begun is None else begun
     # Features in the thousands would saturate the network in the first rollouts.
     for learner in session.learners:
-        batch = to_batch(obs, session.device)
+        batch = EntityBatch.from_obs(obs, session.device)
         learner.state.net.update_statistics(batch, session.ranks.gathered)
     if not session.ranks.is_first:
         session.save_together()

@@ -117,10 +117,9 @@ def test_a_missing_action_of_the_player_is_an_error():
 
 
 def test_they_are_those_that_the_exporter_takes():
-    torch = pytest.importorskip("torch")
+    pytest.importorskip("torch")
     from entity_env import batch_obs
-    from ppo_trainer.experience.tensors import to_batch
-    from ragged_net import NetConfig, RaggedNet
+    from ragged_net import EntityBatch, NetConfig, RaggedNet
     from ragged_net.export import ActingGraph
 
     game = MineSweeper(nrobots=3, orbital_cannon=True, cooldown_period=1)
@@ -128,7 +127,7 @@ def test_they_are_those_that_the_exporter_takes():
     spaces = game.obs_space(), game.action_space()
     observations = [game.reset() for _ in range(3)]
     graph = ActingGraph(RaggedNet(*spaces, NetConfig(dim=8, layers=1, heads=1)))
-    expected = graph.inputs_of(to_batch(batch_obs(observations, *spaces), torch.device("cpu")))
+    expected = graph.inputs_of(EntityBatch.from_obs(batch_obs(observations, *spaces)))
     found = onnx_inputs(observations, *spaces)
     assert set(found) == set(expected)
     for name, own in found.items():

@@ -30,13 +30,12 @@ from ppo_trainer.config import EvalConfig, PPOConfig, RolloutConfig, SelfPlayCon
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.evaluate import evaluate_run
 from ppo_trainer.experience.frames import asked_frames
-from ppo_trainer.experience.tensors import to_batch
 from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.players.population_rows import SeatPopulationRows
 from ppo_trainer.record import record_run
 from ppo_trainer.runs.load_run import load_policy
 from ppo_trainer.watch import film, watch
-from ragged_net import NetConfig, RaggedNet
+from ragged_net import EntityBatch, NetConfig, RaggedNet
 
 CONF = Path(ppo_trainer.__file__).parent / "conf"
 
@@ -155,7 +154,7 @@ def test_each_policy_is_recorded_at_its_own_seats(tmp_path):
     decided = set()
     for step in Recording(tmp_path / "a.episodes").steps():
         for place, row in enumerate(step.obs.rows.tolist()):
-            seen = to_batch(asked_frames(step.obs, np.array([place])), cpu)
+            seen = EntityBatch.from_obs(asked_frames(step.obs, np.array([place])), cpu)
             chosen = {
                 name: torch.from_numpy(frame(own, place)[:, 0])
                 for name, own in step.actions.items()
@@ -199,7 +198,7 @@ def test_the_network_of_the_paper():
     torch.manual_seed(0)
     net = RaggedNet(rows.obs_space(), rows.action_space(), NetConfig(**settings))
     assert sum(own.numel() for own in net.parameters()) == 98_662
-    out = net(to_batch(obs, torch.device("cpu")))
+    out = net(EntityBatch.from_obs(obs))
     assert out.value.shape == (obs.num_frames,)
     assert [len(out.actions[name].log_prob) for name in ("Move", "Attack")] == [
         int(obs.action_masks[name].actors.size1().sum()) for name in ("Move", "Attack")

@@ -24,7 +24,7 @@ from entity_env import (
 )
 from entity_env.batching.frame_reader import FrameReader
 from entity_env.kinds.table import typed_actions
-from ppo_trainer.experience.tensors import to_batch
+from ragged_net import EntityBatch
 from ragged_net.model.layout import Layout
 
 T, F = True, False
@@ -172,7 +172,7 @@ def test_batch_obs_names_actors_and_actees_by_their_index():
 
 def test_the_flat_order_is_environment_first_then_entity_index():
     obs = batch()
-    flat = to_batch(obs, torch.device("cpu"))
+    flat = EntityBatch.from_obs(obs)
     layout = Layout.of(flat, names=list(spaces()[0].entities))
     # 6, 3 and 5 entities.
     assert layout.offsets.tolist() == [0, 6, 9, 14]
@@ -183,7 +183,7 @@ def test_the_flat_order_is_environment_first_then_entity_index():
 
 
 def test_scattering_the_types_puts_every_entity_in_its_row():
-    flat = to_batch(batch(), torch.device("cpu"))
+    flat = EntityBatch.from_obs(batch())
     layout = Layout.of(flat, names=list(spaces()[0].entities))
     # Each row: number of its type, then its features, padded with -1.
     parts = {
@@ -216,7 +216,7 @@ def test_scattering_the_types_puts_every_entity_in_its_row():
 
 
 def test_the_actors_of_move_gather_rows_5_7_12_13():
-    flat = to_batch(batch(), torch.device("cpu"))
+    flat = EntityBatch.from_obs(batch())
     layout = Layout.of(flat, names=list(spaces()[0].entities))
     move, fire = flat.actions["Move"], flat.actions["Fire Orbital Cannon"]
     assert layout.offsets[:-1].tolist() == [0, 6, 9]

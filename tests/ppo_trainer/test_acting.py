@@ -9,8 +9,7 @@ from support.random_obs import ACTION_SPACE, OBS_SPACE, random_observation
 
 from entity_env import batch_obs
 from ppo_trainer.experience import acting
-from ppo_trainer.experience.tensors import to_batch
-from ragged_net import NetConfig, RaggedNet, RaggedTensor
+from ragged_net import EntityBatch, NetConfig, RaggedNet, RaggedTensor
 
 CPU = torch.device("cpu")
 
@@ -28,7 +27,7 @@ def test_parts_are_the_whole(monkeypatch, frames):
     monkeypatch.setattr(acting, "MOST_FRAMES", 4)
     rng = np.random.default_rng(frames)
     observations = [random_observation(rng) for _ in range(frames)]
-    batch = to_batch(batch_obs(observations, OBS_SPACE, ACTION_SPACE), CPU)
+    batch = EntityBatch.from_obs(batch_obs(observations, OBS_SPACE, ACTION_SPACE))
     torch.manual_seed(1)
     net = RaggedNet(OBS_SPACE, ACTION_SPACE, NetConfig(dim=32, layers=1))
     with torch.no_grad():
@@ -49,7 +48,7 @@ def test_a_cpu_acts_in_parts_and_a_gpu_a_step_at_once(monkeypatch):
     monkeypatch.setattr(acting, "MOST_FRAMES", 2)
     rng = np.random.default_rng(0)
     observations = [random_observation(rng) for _ in range(5)]
-    batch = to_batch(batch_obs(observations, OBS_SPACE, ACTION_SPACE), CPU)
+    batch = EntityBatch.from_obs(batch_obs(observations, OBS_SPACE, ACTION_SPACE))
     assert [part.num_frames for part, _ in acting._parts(batch, 2, None)] == [2, 2, 1]
     assert [acting._at_once(CPU, rows) for rows in (1, 2, 5)] == [2, 2, 2]
     assert [acting._at_once(torch.device("cuda"), rows) for rows in (1, 2, 5)] == [2, 2, 5]

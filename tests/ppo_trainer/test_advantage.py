@@ -15,7 +15,7 @@ from entity_env.errors import ObservationError
 from entity_env.wrappers import VecWrapper
 from ppo_trainer import PPOConfig, RolloutConfig
 from ppo_trainer.algorithms.advantage import estimate, explained_variance, vtrace
-from ppo_trainer.experience.tensors import to_batch
+from ragged_net import EntityBatch
 
 
 def one_row(rewards, values, ends, last, gamma, gae_lambda):
@@ -105,7 +105,7 @@ def test_explained_variance_of_constant_returns_is_nan():
 def value_of(net, env, step):
     """V of the observation at ``step`` of an episode, from the observation itself."""
     obs = batch_obs([env.observe(step)], env.obs_space(), env.action_space())
-    return float(net.value(to_batch(obs, torch.device("cpu"))).detach())
+    return float(net.value(EntityBatch.from_obs(obs)).detach())
 
 
 @pytest.mark.parametrize("truncated", [True, False])

@@ -18,8 +18,8 @@ from entity_env import batch_obs, errors
 from entity_env.player.runner import main
 from ppo_trainer import train
 from ppo_trainer.errors import CheckpointError, RunFolderError
-from ppo_trainer.experience.tensors import to_batch
 from ppo_trainer.play.agent import load, load_agent
+from ragged_net import EntityBatch
 from ragged_net.errors import NetConfigError
 
 
@@ -49,7 +49,7 @@ def expected(agent, observation):
     """Return the output of the network itself."""
     obs = batch_obs([observation], agent.obs_space, agent.action_space)
     with torch.no_grad():
-        return agent.loaded.net(to_batch(obs, torch.device("cpu")), greedy=True)
+        return agent.loaded.net(EntityBatch.from_obs(obs), greedy=True)
 
 
 def test_actions_are_typed_and_allowed_and_sure_of_themselves(agent):

@@ -24,9 +24,9 @@ from ppo_trainer.agent import load_agent
 from ppo_trainer.errors import CheckpointError
 from ppo_trainer.experience.pending import pending_from_tensors, pending_to_tensors
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer
-from ppo_trainer.experience.tensors import to_batch, values_of
+from ppo_trainer.experience.stored_choices import values_of
 from ppo_trainer.experience.trajectories import Decisions
-from ragged_net import NetConfig, RaggedNet
+from ragged_net import EntityBatch, NetConfig, RaggedNet
 
 SMALL = NetConfig(dim=32, layers=1, heads=2)
 
@@ -70,7 +70,7 @@ def test_a_rollout_holds_the_numbers_and_the_first_ratios_are_1(tmp_path):
 
 def pending(net: RaggedNet) -> Decisions:
     with ListEnv(Aim, 3) as rows, torch.no_grad():
-        batch = to_batch(rows.reset(), torch.device("cpu"))
+        batch = EntityBatch.from_obs(rows.reset())
         output = net(batch)
     buffer = RolloutBuffer(3, 1)
     buffer.begin()

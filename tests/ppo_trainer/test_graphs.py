@@ -23,7 +23,6 @@ from ppo_trainer.experience.collect import Collector, collect
 from ppo_trainer.experience.padding import carve, fill, padded_offsets, slack_frames
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer
 from ppo_trainer.experience.row_memory import RowMemory
-from ppo_trainer.experience.tensors import answers_of, to_batch
 from ppo_trainer.learner.optimizers import make_optimizers
 from ppo_trainer.learner.step_graph import StepGraphs
 from ppo_trainer.learner.update import update
@@ -31,7 +30,8 @@ from ppo_trainer.machine import graphs as module
 from ppo_trainer.machine.device import has_bfloat16
 from ppo_trainer.machine.graphs import MOST_LIVE, Graphs, Rooms, room_for
 from ppo_trainer.machine.stopwatch import Stopwatch
-from ragged_net import NetConfig, RaggedNet, RelativePosition, plain_torch
+from ragged_net import EntityBatch, NetConfig, RaggedNet, RelativePosition, plain_torch
+from ragged_net.observed import choices_for
 
 CPU = torch.device("cpu")
 GAMES = [Foraging, Farm, Aim, FillOrder]
@@ -156,7 +156,7 @@ def test_a_padded_pass_says_the_same_of_the_frames_that_count(game):
             env.reset(),
         )
         for _ in range(6):
-            batch = to_batch(obs, CPU)
+            batch = EntityBatch.from_obs(obs)
             acted = graphs.act(batch, generator)
             given = {name: own.values for name, own in acted.chosen.items()}
             with torch.no_grad():
@@ -169,7 +169,7 @@ def test_a_padded_pass_says_the_same_of_the_frames_that_count(game):
                 assert torch.equal(found.chosen.values, own.chosen.values)
                 assert torch.equal(found.chosen.offsets, own.chosen.offsets)
             same_frames(acted.batch, batch)
-            obs = env.act(answers_of(acted.chosen))
+            obs = env.act(choices_for(obs, acted.chosen))
     assert graphs.graphs.refused is None
     assert 0 < capture.made <= 6
 
@@ -194,7 +194,7 @@ def test_choices_are_drawn_and_differ():
     with ListEnv(Foraging, 64, seed=2) as env:
         net = network(Foraging(), small_config())
         graphs, generator = acting(net, 64), torch.Generator().manual_seed(3)
-        batch = to_batch(env.reset(), CPU)
+        batch = EntityBatch.from_obs(env.reset())
         first, second, third = (
             graphs.act(batch, generator).chosen["Move"].values for _ in range(3)
         )
@@ -231,7 +231,7 @@ def test_a_network_that_has_diverged_is_noticed():
     net = network(Foraging(), small_config())
     next(net.heads[0].parameters()).data.fill_(float("nan"))
     with ListEnv(Foraging, 4, seed=2) as env, pytest.raises(NonFiniteError, match="Move"):
-        acting(net, 4).act(to_batch(env.reset(), CPU), torch.Generator())
+        acting(net, 4).act(EntityBatch.from_obs(env.reset()), torch.Generator())
 
 
 # ---------------------------------------------------------------------------------- learning
@@ -359,7 +359,7 @@ def test_a_capture_that_fails_changes_nothing_but_the_speed(capsys, error, reaso
 def test_other_weights_need_another_graph():
     capture, net = Plain(), network(Foraging(), small_config())
     with ListEnv(Foraging, 4, seed=2) as env:
-        batch = to_batch(env.reset(), CPU)
+        batch = EntityBatch.from_obs(env.reset())
         graphs = acting(net, 4, capture)
         for _ in range(2):
             graphs.act(batch, torch.Generator())

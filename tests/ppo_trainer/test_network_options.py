@@ -15,9 +15,9 @@ from ppo_trainer import PPOConfig, train
 from ppo_trainer.agent import load_agent
 from ppo_trainer.algorithms.losses import minibatch_scale, ppo_losses
 from ppo_trainer.experience.rollout import Rollout
-from ppo_trainer.experience.tensors import to_batch, values_of
+from ppo_trainer.experience.stored_choices import values_of
 from ppo_trainer.runs.load_run import load_net
-from ragged_net import NetConfig, RaggedNet
+from ragged_net import EntityBatch, NetConfig, RaggedNet
 
 NET = NetConfig(dim=32, layers=1, heads=2, action_order=["Call", "Touch"], value_norm="popart")
 
@@ -43,7 +43,7 @@ def test_a_value_loss_in_units_of_the_deviation(clip_value):
     env.seed(0)
     net = RaggedNet(env.obs_space(), env.action_space(), NET)
     shown = batch_obs([env.reset() for _ in range(6)], env.obs_space(), env.action_space())
-    batch = to_batch(shown, torch.device("cpu"))
+    batch = EntityBatch.from_obs(shown)
     first = net(batch)
     part = Rollout(
         batch=batch,
@@ -77,5 +77,5 @@ def test_values_of_the_agent_are_in_the_unit_of_the_rewards(tmp_path):
     env.seed(0)
     shown = batch_obs([env.reset()], env.obs_space(), env.action_space())
     # 500 at least at each of 8 steps, discounted a little.
-    assert float(net.value(to_batch(shown, torch.device("cpu")))) > 500
+    assert float(net.value(EntityBatch.from_obs(shown))) > 500
     assert np.isfinite(float(net.value_std))

@@ -27,7 +27,6 @@ from ppo_trainer.algorithms.ppo import PPO
 from ppo_trainer.errors import NonFiniteError
 from ppo_trainer.experience.rollout import Rollout
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer
-from ppo_trainer.experience.tensors import to_batch
 from ppo_trainer.learner.optimizers import Optimizers, make_optimizers
 from ppo_trainer.learner.step_metrics import StepMetrics
 from ppo_trainer.learner.update import update
@@ -191,7 +190,7 @@ def test_what_the_cpu_knew_grows_with_the_rollout():
         net = RaggedNet(env.obs_space(), env.action_space(), SMALL_NET)
         obs = env.reset()
         for _ in range(4):
-            batch = to_batch(obs, torch.device("cpu"))
+            batch = EntityBatch.from_obs(obs)
             here.decide(obs.rows, batch, net(batch))
             net.to("meta")
             with NoWaiting():

@@ -42,7 +42,6 @@ from ppo_trainer.experience.rollout import Rollout
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer
 from ppo_trainer.experience.row_memory import RowMemory
 from ppo_trainer.experience.sequences import Sequences
-from ppo_trainer.experience.tensors import to_batch
 from ppo_trainer.learner.minibatches import minibatch_numbers, part_sizes
 from ppo_trainer.learner.optimizers import forget_gradients, make_optimizers, step
 from ppo_trainer.learner.shared_gradients import add_up
@@ -106,7 +105,7 @@ def learn(net, rows, config, updates, ranks):
     """Learn as one of several processes."""
     algorithm, share = PPO(config.ppo), Share(net, rows, config, ranks.rank)
     optimizers = make_optimizers(net, config)
-    net.update_statistics(to_batch(share.obs, CPU), ranks.gathered)
+    net.update_statistics(EntityBatch.from_obs(share.obs), ranks.gathered)
     numbers = []
     for number in range(updates):
         rollout = share.rollout(algorithm)
@@ -127,7 +126,7 @@ def learn_alone(net, every, config, updates):
     optimizers = make_optimizers(net, config)
     for group in (*optimizers.policy.param_groups, *getattr(optimizers.value, "param_groups", ())):
         group["lr"] = config.optim.lr
-    net.update_statistics(EntityBatch.cat([to_batch(share.obs, CPU) for share in shares]))
+    net.update_statistics(EntityBatch.cat([EntityBatch.from_obs(share.obs) for share in shares]))
     stops, step_metrics = [], StepMetrics(CPU)
     for _ in range(updates):
         rollouts = [share.rollout(algorithm) for share in shares]

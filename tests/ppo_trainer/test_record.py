@@ -18,11 +18,10 @@ from entity_env.recording.replays import make_rows
 from entity_env.registry import resolve
 from ppo_trainer import EvalConfig, recipe, train
 from ppo_trainer.errors import ConfigError, RunFolderError
-from ppo_trainer.experience.tensors import to_batch
 from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.record import main, record_agent, record_replay, record_run
 from ppo_trainer.runs.load_run import load_policy
-from ragged_net import NetConfig, RaggedNet
+from ragged_net import EntityBatch, NetConfig, RaggedNet
 
 CPU = torch.device("cpu")
 
@@ -48,7 +47,7 @@ def given(batch):
 def log_probs_of(net, batch):
     """Return the network's log-probabilities of recorded choices, and of all choices."""
     with torch.no_grad():
-        output = net(to_batch(batch.obs, CPU), given=given(batch))
+        output = net(EntityBatch.from_obs(batch.obs), given=given(batch))
     return output.actions
 
 
@@ -195,7 +194,7 @@ def test_a_network_learns_from_a_recorded_teacher(kind, name, tmp_path):
     )
     optimizer = torch.optim.Adam(net.parameters(), lr=3e-3)
     for batch in recording.minibatches(64, seed=1, epochs=10):
-        output = net(to_batch(batch.obs, CPU), given=given(batch))
+        output = net(EntityBatch.from_obs(batch.obs), given=given(batch))
         optimizer.zero_grad()
         (-output.actions[name].log_prob.mean()).backward()
         optimizer.step()

@@ -36,7 +36,7 @@ from ppo_trainer.experience.pending import pending_from_tensors, pending_to_tens
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer
 from ppo_trainer.experience.row_memory import RowMemory
 from ppo_trainer.experience.sequences import Sequences
-from ppo_trainer.experience.tensors import to_batch, to_value_batch, values_of
+from ppo_trainer.experience.stored_choices import values_of
 from ppo_trainer.experience.trajectories import Decisions, Trajectories
 from ppo_trainer.learner.average import average_of
 from ppo_trainer.learner.minibatches import minibatch_numbers
@@ -49,7 +49,7 @@ from ppo_trainer.play.playing import play
 from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.record import record_run
 from ppo_trainer.runs.load_run import load_policy
-from ragged_net import NetConfig, RaggedTensor
+from ragged_net import EntityBatch, NetConfig, RaggedTensor
 
 CPU = torch.device("cpu")
 LSTM = replace(SMALL_NET, memory="lstm", memory_size=8)
@@ -78,7 +78,7 @@ class Player:
         self.env, self.config, self.shaken = rows, config, shaken
         self.net = network(rows, config)
         self.obs = rows.reset()
-        self.net.update_statistics(to_batch(self.obs, CPU))
+        self.net.update_statistics(EntityBatch.from_obs(self.obs))
         self.memory, self.pending = RowMemory(self.net, len(rows)), None
         self.generator = torch.Generator().manual_seed(0)
         self.buffer = RolloutBuffer(len(rows), 4)
@@ -209,7 +209,7 @@ def test_values_of_what_follows_know_what_the_row_remembers():
     player = Player(rows, config_for(rows, "lstm"))
     trajectories = player.rollout()
     with torch.no_grad():
-        expected = player.net.value(to_batch(player.obs, CPU), memory=player.memory.states)
+        expected = player.net.value(EntityBatch.from_obs(player.obs), memory=player.memory.states)
     np.testing.assert_allclose(trajectories.next_values, expected.numpy(), rtol=1e-5)
     assert player.memory.states.abs().max() > 0
     # A final observation is seen with the state after the last decision, before it is cut.
@@ -223,7 +223,7 @@ def test_values_of_what_follows_know_what_the_row_remembers():
             known = player.net(frames, memory=state[None], sequences=[len(part)]).memory
         after[int(part[-1])] = known
     cut = np.flatnonzero(trajectories.final_values)
-    finals = to_value_batch(player.buffer.finals, CPU)
+    finals = EntityBatch.cat([EntityBatch.from_obs(obs) for obs in player.buffer.finals])
     assert len(cut) == finals.num_frames > 2
     with torch.no_grad():
         # In order of time, and within a step of rows: as the decisions before them.

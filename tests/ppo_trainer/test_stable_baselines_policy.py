@@ -14,9 +14,8 @@ from torch.testing import assert_close  # noqa: E402
 from entity_env.errors import SettingError  # noqa: E402
 from entity_env.interop import StableBaselinesVecEnv  # noqa: E402
 from entity_env.interop.padding import choose, pad  # noqa: E402
-from ppo_trainer.experience.tensors import to_batch  # noqa: E402
 from ppo_trainer.stable_baselines import RaggedPolicy, _Frames, policy_settings  # noqa: E402
-from ragged_net import NetConfig  # noqa: E402
+from ragged_net import EntityBatch, NetConfig  # noqa: E402
 
 SMALL = NetConfig(dim=16, layers=1, heads=2)
 
@@ -65,7 +64,7 @@ def test_what_was_padded_is_packed_as_it_was_and_choices_find_their_way_back():
     for _ in range(20):
         frames = pad(obs, spaces)
         tensors = {name: torch.as_tensor(part) for name, part in frames.arrays.items()}
-        batch = to_batch(obs, torch.device("cpu"))
+        batch = EntityBatch.from_obs(obs)
         own = _Frames(tensors, spaces).batch
         for name, entities in batch.entities.items():
             assert_close(own.entities[name].values, entities.values)

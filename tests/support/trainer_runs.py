@@ -26,10 +26,9 @@ from ppo_trainer.experience.collect import Collected, Collector, collect
 from ppo_trainer.experience.rollout import Rollout
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer
 from ppo_trainer.experience.row_memory import RowMemory
-from ppo_trainer.experience.tensors import to_batch
 from ppo_trainer.experience.trajectories import Decisions
 from ppo_trainer.machine.stopwatch import Stopwatch
-from ragged_net import NetConfig, RaggedNet
+from ragged_net import EntityBatch, NetConfig, RaggedNet
 
 SMALL_NET = NetConfig(dim=16, layers=1, heads=2, value_norm="none")
 
@@ -87,7 +86,7 @@ def rollout_of(create_env: Any, config: TrainConfig, net: RaggedNet, seed: int =
     """One rollout on ``ListEnv``, from a network that has seen the first observation."""
     with ListEnv(create_env, config.rollout.num_envs, seed=seed) as env:
         obs = env.reset()
-        net.update_statistics(to_batch(obs, torch.device("cpu")))
+        net.update_statistics(EntityBatch.from_obs(obs))
         generator = torch.Generator().manual_seed(seed)
         collected = collect_with(net, env, obs, config, generator)
         return estimate(collected.trajectories, config.ppo)
