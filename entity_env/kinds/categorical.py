@@ -20,15 +20,13 @@ from entity_env.batching.masks import MaskReader, bool_array
 from entity_env.batching.ragged import RaggedBufferBool, RaggedBufferI64
 from entity_env.errors import (
     ActionIndexError,
-    ActionShapeError,
     MaskedActionError,
     MaskShapeError,
     MaskTypeError,
     ObservationError,
     counted,
-    shorten,
 )
-from entity_env.kinds.kind import Asked, Ints, Kind, VecMask, actor_name, frame_lengths, joined
+from entity_env.kinds.kind import Asked, Ints, Kind, VecMask, frame_lengths, joined
 from entity_env.observation import CategoricalActionMask, GlobalCategoricalActionMask
 from entity_env.spaces import CategoricalActionSpace, GlobalCategoricalActionSpace
 
@@ -188,32 +186,6 @@ class CategoricalKind(Kind):
     def answers(self, space: Any, values: npt.NDArray[Any], asked: Asked) -> Sequence[Any]:
         """Return the choices, and the labels."""
         return values[:, 0], space.index_to_label
-
-    def check_given(self, name: str, space: Any, given: Any, who: Any, frame: Frame) -> None:
-        """Check the choices of the actors, or of the player."""
-        count = 0 if who is None else len(who.actors)
-        try:
-            chosen = np.asarray(given)
-        except ValueError:  # lists of different lengths
-            chosen = np.array(None)
-        if chosen.shape != (count,) or (count and chosen.dtype.kind not in "iu"):
-            raise ActionShapeError(
-                f"action {name!r} has no choice for each actor",
-                expected=f"whole numbers, shape ({count},)",
-                received=shorten(given),
-            )
-        for i, index in enumerate(chosen.tolist()):
-            exists = 0 <= index < len(space)
-            if exists and who.mask[i, index]:
-                continue
-            what = f"action {name!r}: choice {index} of {actor_name(frame, who.actors[i])}"
-            if not exists:
-                raise ActionIndexError(
-                    f"{what} does not exist",
-                    expected=f"a whole number from 0 to {len(space) - 1}",
-                    received=index,
-                )
-            raise masked(what, space, index, who.mask[i])
 
     def allows(self, given: Any, who: Any, frame: Frame) -> bool:
         """Return True if they have these choices."""

@@ -17,9 +17,9 @@ from entity_env.batching.actor_columns import Given, RowLayout
 from entity_env.batching.frame import Frame, FrameActors
 from entity_env.batching.masks import MaskReader
 from entity_env.batching.ragged import RaggedBufferF32, RaggedBufferI64
-from entity_env.errors import ActionIndexError, ActionShapeError, ObservationError, counted, shorten
+from entity_env.errors import ActionIndexError, ObservationError
 from entity_env.kinds.answers import AnswerForm
-from entity_env.kinds.kind import Asked, Kind, VecMask, actor_name, joined
+from entity_env.kinds.kind import Asked, Kind, VecMask, joined
 from entity_env.observation import ContinuousActionMask, GlobalContinuousActionMask
 from entity_env.spaces import ContinuousActionSpace, GlobalContinuousActionSpace
 
@@ -27,7 +27,6 @@ __all__ = [
     "ContinuousKind",
     "GlobalContinuousKind",
     "VecContinuousActionMask",
-    "as_numbers",
     "bounds_of",
     "numbers_error",
     "numbers_text",
@@ -117,25 +116,6 @@ def numbers_error(
     )
 
 
-def as_numbers(name: str, values: Any, count: int, width: int) -> Floats:
-    """Return the given numbers of ``count`` actors as an array (count, width).
-
-    Raises:
-        ActionShapeError: The values are not numbers, or their number is wrong.
-    """
-    try:
-        array = np.asarray(values, np.float32)
-    except (TypeError, ValueError):
-        array = np.zeros((), np.float32)
-    if array.shape != (count, width) and not (count == 0 and array.size == 0):
-        raise ActionShapeError(
-            f"action {name!r} has the wrong numbers",
-            expected=f"real numbers, shape ({counted(count, 'actor')}, {width})",
-            received=shorten(values),
-        )
-    return array.reshape(count, width)
-
-
 class ContinuousKind(Kind):
     """The kind of actions in which each of several actors sets numbers."""
 
@@ -179,14 +159,6 @@ class ContinuousKind(Kind):
     def answers(self, space: Any, values: npt.NDArray[Any], asked: Asked) -> Sequence[Any]:
         """Return the numbers."""
         return (values.astype(np.float32, copy=False),)
-
-    def check_given(self, name: str, space: Any, given: Any, who: Any, frame: Frame) -> None:
-        """Check the numbers that the actors set, or the player."""
-        low, high = bounds_of(space)
-        values = as_numbers(name, given, 0 if who is None else len(who.actors), len(space))
-        for i, own in enumerate(values):
-            if not ((own >= low) & (own <= high) & np.isfinite(own)).all():
-                raise numbers_error(name, own, low, high, actor_name(frame, who.actors[i]))
 
     def allows(self, given: Any, who: Any, frame: Frame) -> bool:
         """Return True, because numbers can always be set again."""

@@ -11,15 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.batching.actor_columns import Given, RowLayout, picked
-from entity_env.batching.features import is_listed
-from entity_env.batching.frame import Frame, FrameActors, entity_name
+from entity_env.batching.frame import Frame, FrameActors
 from entity_env.batching.masks import MaskReader
 from entity_env.batching.ragged import ActionBuffer, RaggedBufferI64
 from entity_env.errors import ActionShapeError, shorten
 from entity_env.kinds.answers import INDEX, AnswerForm
 from entity_env.observation import EntityID
 
-__all__ = ["Asked", "Ints", "Kind", "VecMask", "actor_name", "as_list", "frame_lengths", "joined"]
+__all__ = ["Asked", "Ints", "Kind", "VecMask", "frame_lengths", "joined"]
 
 Ints = npt.NDArray[np.int64]
 V = TypeVar("V", bound="VecMask")
@@ -216,22 +215,6 @@ class Kind(ABC):
                 received=shorten(action),
             )
 
-    def check_action(self, name: str, space: Any, action: Any, who: Any, frame: Frame) -> None:
-        """Check an action for an environment, which has the right class and the right actors.
-
-        Args:
-            name: The action.
-            space: Its space.
-            action: The given action.
-            who: The actors, as returned by ``read``; None if there are none.
-            frame: Their frame.
-        """
-        self.check_given(name, space, self.given(action), who, frame)
-
-    @abstractmethod
-    def check_given(self, name: str, space: Any, given: Any, who: Any, frame: Frame) -> None:
-        """Check the choices of all actors; see ``check_action`` for the arguments."""
-
     def repeatable(self, action: Any, who: Any, frame: Frame) -> bool:
         """Return True if the same actors may repeat the action in ``frame``."""
         if who is None:
@@ -304,14 +287,3 @@ def joined(parts: Iterable[Ints]) -> RaggedBufferI64:
 def frame_lengths(parts: Sequence[npt.NDArray[Any]]) -> Ints:
     """Return the number of rows of each part. Shape: (B,)."""
     return np.array([len(part) for part in parts], np.int64)
-
-
-def actor_name(frame: Frame, index: int) -> str:
-    """Return the name of an actor of a frame in errors."""
-    counts = {name: len(rows) for name, rows in frame.features.items()}
-    return entity_name("actor", index, frame.ids, counts)
-
-
-def as_list(ids: Any) -> list[EntityID] | None:
-    """Return ``ids`` as a list, or None for other objects."""
-    return list(ids) if is_listed(ids) else None

@@ -19,19 +19,14 @@ from entity_env.batching.frame import Frame
 from entity_env.batching.ragged import RaggedBufferI64
 from entity_env.errors import (
     ActionIndexError,
-    ActionShapeError,
     MaskedActionError,
     ObservationError,
     counted,
     shorten,
 )
 from entity_env.kinds.answers import AnswerForm
-from entity_env.kinds.kind import Asked, actor_name, as_list
-from entity_env.kinds.select_entity import (
-    SelectEntityKind,
-    VecSelectEntityActionMask,
-    check_selected,
-)
+from entity_env.kinds.kind import Asked
+from entity_env.kinds.select_entity import SelectEntityKind, VecSelectEntityActionMask
 from entity_env.spaces import SelectEntitiesActionSpace
 
 __all__ = ["SelectEntitiesKind", "VecSelectEntitiesActionMask"]
@@ -129,30 +124,6 @@ class SelectEntitiesKind(SelectEntityKind):
             )
         rows = [[index_of(actee) for actee in own] for own in given]
         return [row + [-1] * (space.at_most - len(row)) for row in rows]
-
-    def check_given(self, name: str, space: Any, given: Any, who: Any, frame: Frame) -> None:
-        """Check the sets that the actors select."""
-        count = 0 if who is None else len(who.actors)
-        listed = as_list(given)
-        sets = None if listed is None else [as_list(own) for own in listed]
-        if sets is None or len(sets) != count or None in sets:
-            raise ActionShapeError(
-                f"action {name!r} has no list of selected entities for each actor",
-                expected=f"{count} lists of ids",
-                received=shorten(given),
-            )
-        for i, own in enumerate(sets):
-            assert own is not None
-            for place, actee in enumerate(own):
-                check_selected(name, i, actee, who, frame)
-                if place == space.at_most or has_id(own[:place], actee):
-                    what = "an entity twice" if place < space.at_most else "too many entities"
-                    actor = actor_name(frame, int(who.actors[i]))
-                    raise ActionIndexError(
-                        f"action {name!r}: {actor} selects {what}",
-                        expected=f"at most {space.at_most} ids, each once",
-                        received=shorten(own),
-                    )
 
     def allows(self, given: Any, who: Any, frame: Frame) -> bool:
         """Return True if they can select these sets."""

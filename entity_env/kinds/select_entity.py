@@ -19,22 +19,12 @@ from entity_env.batching.masks import MaskReader
 from entity_env.batching.ragged import RaggedBufferBool, RaggedBufferI64
 from entity_env.errors import (
     ActionIndexError,
-    ActionShapeError,
     MaskedActionError,
     ObservationError,
     counted,
     shorten,
 )
-from entity_env.kinds.kind import (
-    Asked,
-    Ints,
-    Kind,
-    VecMask,
-    actor_name,
-    as_list,
-    frame_lengths,
-    joined,
-)
+from entity_env.kinds.kind import Asked, Ints, Kind, VecMask, frame_lengths, joined
 from entity_env.observation import EntityID, SelectEntityActionMask
 from entity_env.spaces import SelectEntityActionSpace
 
@@ -230,19 +220,6 @@ class SelectEntityKind(Kind):
         """Return the selected entities."""
         return (asked.ids_of(values[:, 0]),)
 
-    def check_given(self, name: str, space: Any, given: Any, who: Any, frame: Frame) -> None:
-        """Check the entities that the actors select."""
-        count = 0 if who is None else len(who.actors)
-        selected = as_list(given)
-        if selected is None or len(selected) != count:
-            raise ActionShapeError(
-                f"action {name!r} has no selected entity for each actor",
-                expected=f"{count} ids",
-                received=shorten(given),
-            )
-        for i, actee in enumerate(selected):
-            check_selected(name, i, actee, who, frame)
-
     def allows(self, given: Any, who: Any, frame: Frame) -> bool:
         """Return True if the actors can select these entities."""
         return all(
@@ -259,18 +236,6 @@ class SelectEntityKind(Kind):
     ) -> tuple[str, int | None]:
         """Return the name of the entity, and its index."""
         return name_of(answer), answer
-
-
-def check_selected(name: str, actor: int, actee: Any, who: FrameSelectActors, frame: Frame) -> None:
-    """Check that an actor, given by its place, can select an entity, given by its id."""
-    options, allowed = who.options(frame, actor)
-    if not has_id(allowed, actee):
-        raise (MaskedActionError if has_id(options, actee) else ActionIndexError)(
-            f"action {name!r}: {actor_name(frame, int(who.actors[actor]))} cannot select "
-            f"{shorten(actee)}",
-            expected=f"one of {shorten(allowed)}",
-            received=shorten(actee),
-        )
 
 
 def _pairs(masks: Sequence[Any], actors: Ints, actees: Ints) -> Bools | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,12 +10,12 @@ import numpy as np
 from entity_env.actions import Action
 from entity_env.batching.step_results import is_over
 from entity_env.environment import call_environment
-from entity_env.errors import SeatError, counted, nearest, shorten, unknown_name
+from entity_env.errors import SeatError, counted, shorten, unknown_name
 from entity_env.observation import Observation
 from entity_env.seats.multi_player import MultiPlayerEnvironment, Seat
 from entity_env.spaces import ActionName
 
-__all__ = ["Table", "check_turns", "seats_of"]
+__all__ = ["Table", "seats_of"]
 
 Told = dict[int, Observation]
 """The observations of seats by number, ascending."""
@@ -165,43 +165,6 @@ class _Asked(dict[Any, Any]):
 
     def __reduce__(self) -> Any:
         return dict, (dict(self),)
-
-
-def check_turns(seats: Sequence[Seat], asked: Collection[int], actions: Any) -> None:
-    """Check that exactly the seats act that must act.
-
-    Args:
-        seats: All seats of the game.
-        asked: The numbers of the seats that must act.
-        actions: ``{seat: actions}``.
-
-    Raises:
-        SeatError: A seat does not exist, acts out of turn, or does not act.
-    """
-    expected = [seats[i] for i in sorted(asked)]
-    if not isinstance(actions, Mapping):
-        raise SeatError(
-            "act was not given a dict", expected="{seat: actions}", received=shorten(actions)
-        )
-    for seat in actions:
-        if seat in expected:
-            continue
-        problem = "acts out of turn" if seat in seats else "does not exist"
-        raise SeatError(
-            f"seat {shorten(seat)} {problem}",
-            expected=f"actions of {', '.join(map(repr, expected)) or 'no seat'}",
-            received=shorten(list(actions)),
-            hint=nearest(seat, [own for own in seats if isinstance(own, str)])
-            if seat not in seats
-            else None,
-        )
-    for seat in expected:
-        if seat not in actions:
-            raise SeatError(
-                f"seat {seat!r} must act, but has no actions",
-                expected=f"actions of {', '.join(map(repr, expected))}",
-                received=shorten(list(actions)),
-            )
 
 
 def seats_of(game: MultiPlayerEnvironment) -> tuple[Seat, ...]:

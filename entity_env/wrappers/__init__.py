@@ -9,7 +9,7 @@ an environment         rows of a ``VecEnv``      a game of several players
 ``FeatureFilter``      ``VecFeatureFilter``
 ``RewardScale``        ``VecRewardScale``
 ``EpisodeStatistics``  ``VecEpisodeStatistics``
-``Validate``           ``VecValidate``           ``SeatValidate``
+                       ``VecValidate``
 ``Curriculum``
 ``StaggeredStart``
 =====================  ========================  ==========================
@@ -30,11 +30,9 @@ from entity_env.wrappers.episode_statistics import EpisodeStatistics, VecEpisode
 from entity_env.wrappers.feature_filter import FeatureFilter
 from entity_env.wrappers.frame_skip import FrameSkip, VecFrameSkip
 from entity_env.wrappers.reward_scale import RewardScale, VecRewardScale
-from entity_env.wrappers.seat_validate import SeatValidate
 from entity_env.wrappers.selection import subspace
 from entity_env.wrappers.staggered_start import StaggeredStart
 from entity_env.wrappers.time_limit import SeatTimeLimit, TimeLimit, VecTimeLimit
-from entity_env.wrappers.validate import Validate
 from entity_env.wrappers.vec_feature_filter import VecFeatureFilter
 from entity_env.wrappers.vec_validate import VecValidate
 from entity_env.wrappers.vec_wrapper import VecWrapper
@@ -48,11 +46,9 @@ __all__ = [
     "FrameSkip",
     "RewardScale",
     "SeatTimeLimit",
-    "SeatValidate",
     "SeatWrapper",
     "StaggeredStart",
     "TimeLimit",
-    "Validate",
     "VecEpisodeStatistics",
     "VecFeatureFilter",
     "VecFrameSkip",

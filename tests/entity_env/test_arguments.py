@@ -31,7 +31,7 @@ from entity_env import (
     errors,
 )
 from entity_env.arguments import named_arguments, named_settings
-from entity_env.wrappers import EpisodeStatistics, FrameSkip, RewardScale, TimeLimit, Validate
+from entity_env.wrappers import EpisodeStatistics, FrameSkip, RewardScale, TimeLimit
 
 MISSPELT = [
     (lambda: Observation(feature={}), errors.ObservationError, "features"),
@@ -58,7 +58,6 @@ MISSPELT = [
     (lambda: FrameSkip(Farm(), skips=3), errors.SettingError, "skip"),
     (lambda: EpisodeStatistics(Farm(), windows=3), errors.SettingError, "window"),
     (lambda: RewardScale(Farm(), scales=3), errors.SettingError, "scale"),
-    (lambda: Validate(Farm(), strict=True), errors.SettingError, None),
 ]
 
 

@@ -28,7 +28,6 @@ from support.broken import (
 from support.tiny_envs import Chain, assert_same_obs
 
 from entity_env import (
-    CategoricalAction,
     CategoricalActionMask,
     CategoricalActionSpace,
     GlobalCategoricalActionMask,
@@ -48,7 +47,6 @@ from entity_env import (
 from entity_env.batching.frame import Frame
 from entity_env.batching.row_reader import RowReader
 from entity_env.errors import EntityEnvError
-from entity_env.wrappers import Validate
 
 
 @pytest.mark.parametrize("case", ALL, ids=lambda case: case.name)
@@ -596,15 +594,10 @@ MISBEHAVING = [
 def test_names_and_ids_that_misbehave_end_in_errors_of_ours(kind):
     name = kind("Go") if issubclass(kind, str) else kind()
     good = Chain()
-    driven = Validate(Chain())
-    driven.reset()
     rows = ListEnv(Chain, 1)
     rows.reset()
-    go = CategoricalAction([name], np.zeros(1, np.int64), ["a"])
     for call in (
         lambda: rows.act({name: ragged([0], [1]), "Gone": ragged([0], [1])}),
-        lambda: driven.act({name: go, "Gone": go}),
-        lambda: driven.act({"Go": go}),
         lambda: Observation(features={"Walker": name}, ids=3).id_to_index(good.obs_space()),
         lambda: batch_obs([Observation(features={name: [[1.0]]})], good.obs_space(), {}),
         lambda: batch_obs(name, good.obs_space(), good.action_space()),

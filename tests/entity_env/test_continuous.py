@@ -44,7 +44,7 @@ from entity_env.player.episodes import random_policy
 from entity_env.recording import RecordEpisodes, Recording
 from entity_env.storage.space_json import spaces_from_json, spaces_to_json
 from entity_env.workers.obs_format import ObsFormat
-from entity_env.wrappers import ConcatVecEnv, FrameSkip, Validate, VecFeatureFilter, VecValidate
+from entity_env.wrappers import ConcatVecEnv, FrameSkip, VecFeatureFilter, VecValidate
 
 OBS_SPACE = ObsSpace(["wind", "shift"], {"Gun": Entity(["goal"]), "Rock": Entity(["size"])})
 ACTION_SPACE = {
@@ -316,26 +316,6 @@ def test_who_is_left_out_sets_the_numbers_nearest_to_0():
         rows.act(random_policy(0)(obs))
     assert sum(len(own["Angle"].values) for own in told) > 0
     assert all((own["Angle"].values == 0).all() for own in told)
-
-
-def test_validate_says_what_is_wrong():
-    env = Validate(Still())
-    env.reset()
-    numbers = np.zeros((2, 1), np.float32)
-    good = {
-        "Angle": ContinuousAction(["gun0", "gun1"], numbers),
-        "Wind": GlobalContinuousAction(np.zeros(2, np.float32)),
-    }
-    env.act(good)
-    for name, action, error in [
-        ("Angle", ContinuousAction(["gun0", "gun1"], numbers + 3), ActionIndexError),
-        ("Angle", ContinuousAction(["gun0", "gun1"], numbers[:1]), ActionShapeError),
-        ("Angle", ContinuousAction(["gun1", "gun0"], numbers), ActorError),
-        ("Wind", GlobalContinuousAction(np.full(2, -1)), ActionIndexError),
-        ("Wind", None, UnknownActionError),
-    ]:
-        with pytest.raises(error):
-            env.act({**good, name: action})
 
 
 def test_skipped_frames_repeat_the_numbers():

@@ -24,7 +24,7 @@ from entity_env import (
 from entity_env.batching.frame_reader import FrameReader
 from entity_env.drawing import Caption, Chosen, check_labels, choices_of, chosen_lines, label_lines
 from entity_env.drawing.canvas import Canvas
-from entity_env.wrappers import TimeLimit, Validate
+from entity_env.wrappers import TimeLimit, Wrapper
 
 pytest.importorskip("PIL")
 
@@ -247,7 +247,7 @@ def test_wrappers_pass_on_where_y_is():
         y_axis = "down"
 
     assert Farm().y_axis == TimeLimit(Farm(), 3).y_axis == "up"
-    assert TimeLimit(Validate(OnAScreen()), 3).y_axis == "down"
+    assert TimeLimit(Wrapper(OnAScreen()), 3).y_axis == "down"
 
 
 def test_texts_of_a_crowd_are_bounded():

@@ -37,7 +37,7 @@ from entity_env.environment import seed_environment
 from entity_env.errors import EntityEnvError, ObservationError
 from entity_env.own_methods import OwnMethodWarning
 from entity_env.player.episodes import play_episodes, play_scripted, random_policy
-from entity_env.wrappers import TimeLimit, Validate
+from entity_env.wrappers import TimeLimit
 
 
 class Orchard(Environment):
@@ -244,7 +244,6 @@ def test_a_reset_that_is_over_is_played_again(done):
     for played in (
         play_episodes(make, policy, 4, seed=0),
         play_scripted(make, play_three, 4, seed=0),
-        play_episodes(lambda: Validate(make()), policy, 4, seed=0),
     ):
         assert played["episodic_length"].tolist() == [3.0] * 4
         assert played["episodic_reward"].tolist() == [3.0] * 4

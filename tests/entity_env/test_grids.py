@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from support.input_envs import CoinOnAMap, PickTheCoin
+from support.tiny_envs import Replay
 
 from entity_env import (
     CategoricalActionMask,
@@ -24,7 +25,6 @@ from entity_env import (
     batch_obs,
     check_env,
 )
-from entity_env.batching.frame_reader import FrameReader
 from entity_env.errors import (
     FeatureShapeError,
     FeatureValueError,
@@ -33,9 +33,8 @@ from entity_env.errors import (
     VisibilityError,
 )
 from entity_env.storage.space_json import spaces_from_json, spaces_to_json
-from entity_env.wrappers import FeatureFilter
+from entity_env.wrappers import FeatureFilter, VecValidate
 from entity_env.wrappers.selection import subspace
-from entity_env.wrappers.vec_frame_checks import check_frames
 
 MAP = Grid((2, 3), ["height", Discrete("terrain", 4)])
 SPACE = ObsSpace(entities={"Robot": Entity(["x"]), "Tile": MAP})
@@ -98,12 +97,11 @@ def test_other_shapes_and_values_are_refused(cells, error, message):
 def test_rows_that_show_a_part_of_a_map_are_refused():
     obs = batch_obs([observation()] * 2, SPACE, ACTIONS)
     part = RaggedBufferF32.from_flattened(CELLS.reshape(6, 2)[:4].astype("f4"), np.array([4, 0]))
-    reader = FrameReader(SPACE, ACTIONS)
-    check_frames(obs, reader, np.array([5, 9]))
+    checks = VecValidate(ListEnv(lambda: Replay([], SPACE, ACTIONS), 1))
+    checks._check_frames("", obs, np.array([5, 9]))
+    damaged = replace(obs, features={**obs.features, "Tile": part})
     with pytest.raises(FeatureShapeError, match=r"environment 5: [\s\S]*received: .*\(4, 2\)"):
-        check_frames(
-            replace(obs, features={**obs.features, "Tile": part}), reader, np.array([5, 9])
-        )
+        checks._check_frames("", damaged, np.array([5, 9]))
 
 
 def test_cells_have_no_ids_and_are_not_hidden():

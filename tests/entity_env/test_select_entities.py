@@ -41,7 +41,7 @@ from entity_env.player.runner import play_in_terminal
 from entity_env.player.scripted_agent import ScriptedAgent
 from entity_env.recording import RecordEpisodes, Recording
 from entity_env.storage.space_json import spaces_from_json, spaces_to_json
-from entity_env.wrappers import FeatureFilter, Validate, VecFeatureFilter
+from entity_env.wrappers import FeatureFilter, VecFeatureFilter
 
 SPACE = ObsSpace(entities={"Hand": Entity(), "Card": Entity(["x"])})
 PICK = {"Pick": SelectEntitiesActionSpace(2)}
@@ -180,26 +180,6 @@ class Cards(Environment):
         obs = shown([1.0, 2.0, 3.0], [[True, False, True], [True, True, True]], hands=2)
         obs.reward, obs.done = reward, self.steps == 3
         return obs
-
-
-@pytest.mark.parametrize(
-    ("sets", "error", "text"),
-    [
-        ([["C1"], []], MaskedActionError, "actor 'H0' cannot select 'C1'"),
-        ([["C7"], []], ActionIndexError, "cannot select 'C7'"),
-        ([["C0", "C0"], []], ActionIndexError, "'H0' selects an entity twice"),
-        ([[], ["C0", "C1", "C2"]], ActionIndexError, "too many entities(.|\n)*at most 2 ids"),
-        ([["C0"]], ActionShapeError, "2 lists of ids"),
-        (["C0", "C1"], ActionShapeError, "2 lists of ids"),
-    ],
-)
-def test_people_who_drive_an_environment_are_told_what_is_wrong(sets, error, text):
-    env = Validate(Cards())
-    env.reset()
-    with pytest.raises(error, match=text):
-        env.act({"Pick": SelectEntitiesAction(["H0", "H1"], sets)})
-    env.reset()
-    assert env.act({"Pick": SelectEntitiesAction(["H0", "H1"], [["C0"], []])}).reward == 1.0
 
 
 def test_random_sets_have_all_sizes_and_are_allowed():

@@ -25,7 +25,6 @@ from entity_env.recording import RecordEpisodes, Recording
 from entity_env.wrappers import (
     ConcatVecEnv,
     SeatTimeLimit,
-    SeatValidate,
     VecEpisodeStatistics,
     VecFeatureFilter,
     VecRewardScale,
@@ -81,7 +80,6 @@ MAKERS = {
     "counted": lambda: VecEpisodeStatistics(SeatRows(Medley, 6)),
     "filtered": lambda: VecFeatureFilter(SeatRows(Medley, 6), Medley().obs_space()),
     "with a far limit": lambda: VecTimeLimit(SeatRows(Medley, 6), 100),
-    "checked as if by hand": lambda: SeatRows(lambda: SeatValidate(Medley()), 6),
     "two workers": lambda: VecTimeLimit(ParallelEnv(Medley, 6, 2), 100),
     "a worker beside": lambda: ConcatVecEnv([SeatRows(Medley, 3), ParallelEnv(Medley, 3, 1)]),
     "each when it is ready": lambda: AsyncEnv(Medley, 6, 2, 1),

@@ -31,7 +31,6 @@ from entity_env.wrappers import (
     FrameSkip,
     RewardScale,
     TimeLimit,
-    Validate,
     VecEpisodeStatistics,
     VecFeatureFilter,
     VecFrameSkip,
@@ -384,7 +383,6 @@ COMPILED = Compiled(2)
 BAD = [
     (lambda: Wrapper(Chain), SettingError, "Wrapper needs an environment"),
     (lambda: Wrapper(None), SettingError, "received: None"),
-    (lambda: Validate(ROWS), SettingError, "Validate needs an environment"),
     (lambda: EpisodeStatistics({}), SettingError, "received: {}"),
     (lambda: TimeLimit(Chain(), 0), SettingError, "max_steps of TimeLimit"),
     (lambda: TimeLimit(Chain(), -3), SettingError, "received: -3"),

@@ -16,7 +16,6 @@ from entity_env import (
     ListEnv,
     ParallelEnv,
     SeatRows,
-    SelectEntityAction,
     check_env,
     errors,
 )
@@ -27,10 +26,8 @@ from entity_env.wrappers import (
     FrameSkip,
     RewardScale,
     SeatTimeLimit,
-    SeatValidate,
     SeatWrapper,
     TimeLimit,
-    Validate,
     VecEpisodeStatistics,
     VecFeatureFilter,
     VecFrameSkip,
@@ -50,7 +47,6 @@ GO = {"Go": CategoricalAction(["card"], np.array([0]), ["left", "right"])}
         (RewardScale, [2.0]),
         (FrameSkip, [2]),
         (EpisodeStatistics, []),
-        (Validate, []),
         (FeatureFilter, [TicTacToe().obs_space()]),
     ],
 )
@@ -147,57 +143,13 @@ def test_a_wrapper_of_games_goes_around_each_of_them():
 
 
 def test_a_wrapper_goes_around_a_game():
-    for wrapper in (SeatWrapper, SeatValidate, lambda game: SeatTimeLimit(game, 3)):
+    for wrapper in (SeatWrapper, lambda game: SeatTimeLimit(game, 3)):
         with pytest.raises(errors.SettingError, match="needs a game of several players"):
             wrapper(3)
     with pytest.raises(errors.SettingError, match="max_steps of SeatTimeLimit"):
         SeatTimeLimit(TicTacToe(), 0)
     inside = TicTacToe()
-    assert SeatTimeLimit(SeatValidate(inside), 3).unwrapped is inside
-
-
-# ------------------------------------------------------------------- games that are played by hand
-
-
-def mark(cell):
-    return {"Mark": SelectEntityAction(["me"], [("Cell", cell)])}
-
-
-def test_who_acts_out_of_turn_is_refused():
-    game = SeatValidate(TicTacToe())
-    with pytest.raises(errors.ResetNeededError):
-        game.act({"X": mark(0)})
-    game.reset()
-    with pytest.raises(errors.SeatError, match=r"(?s)seat 'O' acts out of turn.*'X'"):
-        game.act({"O": mark(0)})
-    with pytest.raises(errors.SeatError, match="seat 'O' acts out of turn"):
-        game.act({"X": mark(0), "O": mark(1)})
-    with pytest.raises(errors.SeatError, match="seat 'X' must act, but has no actions"):
-        game.act({})
-    with pytest.raises(errors.SeatError, match="seat 'Y' does not exist"):
-        game.act({"X": mark(0), "Y": mark(1)})
-    with pytest.raises(errors.SeatError, match="was not given a dict"):
-        game.act([mark(0)])
-    game.act({"X": mark(0)})
-    for seat, cell in [("O", 3), ("X", 1), ("O", 4), ("X", 2)]:
-        shown = game.act({seat: mark(cell)})
-    assert shown["X"].reward == 1.0
-    with pytest.raises(errors.ResetNeededError):
-        game.act({"O": mark(5)})
-
-
-def test_a_saved_game_goes_on_by_hand():
-    game = SeatValidate(Tricky("at once and in turn"))
-    game.reset()
-    game.act({"a": GO, "b": GO})
-    state = game.get_state()
-    other = SeatValidate(Tricky("at once and in turn"))
-    assert list(other.set_state(state)) == ["a"]
-    with pytest.raises(errors.SeatError, match="'b' acts out of turn"):
-        other.act({"b": GO})
-    assert set(other.act({"a": GO})) == {"a", "b"}
-    with pytest.raises(errors.StateError, match="damaged"):
-        other.set_state({"game": {}})
+    assert SeatTimeLimit(SeatWrapper(inside), 3).unwrapped is inside
 
 
 # ------------------------------------------------------------------------------- games in workers
