@@ -1,6 +1,7 @@
 """A league: each pair of players plays games, from which ratings and uncertainties are fitted.
 
     python -m ppo_trainer.league runs/a runs/b random scripted --games 200
+    python -m ppo_trainer.league runs/a --follow
 
 Players are run folders, their versions (``runs/a/snapshots/<version>``), ``random``, ``scripted``
 (the scripted player of the first run), or dotted paths of scripts. They play the game of the first
@@ -10,6 +11,9 @@ player of the pair plays one side and the other player all others, in turns.
 Ratings are fitted to all games at once: 400 points are odds of 10 to 1, and the mean of all players
 is 0. The command prints a table and writes ``league.json``, and the payoff matrix and ratings as
 ``league.png``, to the folder ``--out``.
+
+With ``--follow`` the command rates each checkpoint of one run when it appears, until it is ended;
+see ``ppo_trainer.play.ratings``.
 """
 
 from __future__ import annotations
@@ -34,6 +38,7 @@ from ppo_trainer.machine.commands import command_parser, run_main
 from ppo_trainer.machine.device import use_threads
 from ppo_trainer.machine.screen import deliver, say
 from ppo_trainer.machine.seeding import derived_seed
+from ppo_trainer.play.ratings import follow
 from ppo_trainer.play.sides import count_results, play_pair
 from ppo_trainer.players.opponents import make_opponent, opponent_labels
 from ppo_trainer.players.paired_comparison import rate
@@ -168,7 +173,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line."""
     parser = command_parser("league", __doc__)
     parser.add_argument("players", nargs="+", help="run folders, random, scripted, scripts")
-    parser.add_argument("--games", type=int, default=200, help="games of each pair")
+    parser.add_argument("--games", type=int, help="games of each pair (default: 200)")
     parser.add_argument("--greedy", action="store_true", help="take the most likely choices")
     parser.add_argument(
         "--replays",
@@ -176,7 +181,17 @@ def main(arguments: list[str] | None = None) -> None:
         help="folder for replays of the games, for python -m entity_env.replay",
     )
     parser.add_argument("--out", type=Path, default=Path(), help="folder for the results")
+    parser.add_argument(
+        "--follow",
+        action="store_true",
+        help="rate each checkpoint of a run when it appears, with selfplay.rating_games or --games "
+        "against each player",
+    )
     options = parser.parse_args(arguments)
+    if options.follow:
+        if len(options.players) > 1 or options.greedy or options.replays is not None:
+            parser.error("--follow rates a single run, without --greedy and --replays")
+        follow(options.players[0], games=options.games, trust=options.trust)
     runs = [name for name in options.players if named_policy(name).expanduser().is_dir()]
     if not runs:
         raise ConfigError(
@@ -187,7 +202,8 @@ def main(arguments: list[str] | None = None) -> None:
     loaded = load_policy(runs[0], trust=options.trust, scripted=True)
     use_threads(loaded.config, loaded.device)
     loaded = loaded.writing_replays(options.replays)
-    league = play_league(loaded, options.players, options.games, greedy=options.greedy)
+    games = 200 if options.games is None else options.games
+    league = play_league(loaded, options.players, games, greedy=options.greedy)
     options.out.mkdir(parents=True, exist_ok=True)
     write_file(options.out / "league.json", json.dumps(league.facts(), indent=1).encode())
     write_file(options.out / "league.png", draw(league))

@@ -45,7 +45,6 @@ from ppo_trainer.runs.saved_spaces import fit_game
 from ppo_trainer.runs.trust import require_trust
 from ppo_trainer.scale.clients import open_rows
 from ppo_trainer.scale.fleet import Gather, collect_here, open_gather
-from ppo_trainer.scale.rater import rating_starter
 from ppo_trainer.training.callbacks import CallbackLike, Callbacks
 from ppo_trainer.training.experience_metrics import about_rollout, of_all, staleness, with_episodes
 from ppo_trainer.training.goals import check_metric_names
@@ -134,14 +133,7 @@ def _train(
         open_session(config, game, vec_env, device, ranks, begun) as (session, obs),
         session.explained_errors(),
         open_gather(session) as gather,
-        open_telling(
-            session,
-            hooks,
-            interrupt,
-            clock := Stopwatch(),
-            plays=learn is None,
-            start_ratings=rating_starter(config),
-        ) as tell,
+        open_telling(session, hooks, interrupt, clock := Stopwatch(), plays=learn is None) as tell,
     ):
         state, interrupted, broken = session.state, False, False
         improve = learn or functools.partial(train_once, gather=gather)

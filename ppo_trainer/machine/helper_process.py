@@ -52,5 +52,7 @@ def read_task() -> Any:
 
 
 def _end_with_parent() -> None:
-    sys.stdin.buffer.read()  # open as long as the parent lives
+    # Open as long as the parent lives; not read through Python's buffer, which locks it.
+    while os.read(sys.stdin.fileno(), 1):
+        pass
     os._exit(0)

@@ -16,12 +16,7 @@ _PRIOR = 0.1
 _MOST_STEPS = 200
 
 
-def rate(
-    won: npt.ArrayLike,
-    drawn: npt.ArrayLike,
-    anchor: int | None = None,
-    known: npt.ArrayLike | None = None,
-) -> tuple[F64, F64]:
+def rate(won: npt.ArrayLike, drawn: npt.ArrayLike, anchor: int | None = None) -> tuple[F64, F64]:
     """Return ratings and their standard deviations, by maximum likelihood of all games.
 
     Davidson's model: a win of i, a win of j and a draw have probabilities in the proportion
@@ -32,8 +27,6 @@ def rate(
         won: Wins of the row's player against the column's player. Shape: (players, players).
         drawn: Number of their draws, symmetric. Shape: (players, players).
         anchor: Player whose rating is 0; None sets the mean of all ratings to 0.
-        known: Ratings that are fixed, with NaN for ratings to fit; they replace ``anchor``. Shape:
-            (players,).
 
     Returns:
         The ratings and their standard deviations. Shape of each: (players,).
@@ -47,13 +40,6 @@ def rate(
     games = wins + wins.T + draws
     margin = (wins - wins.T) / 2
     strength = np.zeros(count + 1)  # log p of each player, and log nu
-    center = np.zeros(count + 1)  # means of the prior
-    is_known = np.zeros(count + 1, np.bool_)
-    if known is not None:
-        given = np.asarray(known, np.float64) / SCALE
-        is_known[:count] = ~np.isnan(given)
-        center[:count] = given[is_known[:count]].mean()
-        strength[:count] = np.where(is_known[:count], given, center[:count])
     for _ in range(_MOST_STEPS):
         lead = (strength[:count, None] - strength[:count]) / 2
         chances = np.exp(np.stack([lead, -lead, np.full_like(lead, strength[count])]))
@@ -62,8 +48,7 @@ def rate(
         slope = np.zeros(count + 1)
         slope[:count] = (margin - games * expected).sum(axis=1)
         slope[count] = np.triu(draws - games * draw, 1).sum()
-        slope -= _PRIOR * (strength - center)
-        slope[is_known] = 0.0
+        slope -= _PRIOR * strength
         information = np.empty((count + 1, count + 1))
         own = games * ((first + second) / 4 - expected**2)
         information[:count, :count] = np.diag(own.sum(axis=1)) - own
@@ -72,17 +57,13 @@ def rate(
         )
         information[count, count] = np.triu(games * draw * (1 - draw), 1).sum()
         information += _PRIOR * np.eye(count + 1)
-        information[is_known] = information[:, is_known] = 0.0
-        information[is_known, is_known] = 1.0
         step = np.linalg.solve(information, slope)
         strength += step / max(1.0, np.abs(step).max())
         if np.abs(step).max() < 1e-9:
             break
     covariance = np.linalg.inv(information)[:count, :count]
-    covariance[is_known[:count]] = 0.0
     shift = np.eye(count)
-    if known is None:
-        shift -= 1 / count if anchor is None else shift[anchor].copy()
+    shift -= 1 / count if anchor is None else shift[anchor].copy()
     covariance = shift @ covariance @ shift.T
     deviation = np.sqrt(np.maximum(covariance.diagonal(), 0.0))
     return SCALE * (shift @ strength[:count]), SCALE * deviation

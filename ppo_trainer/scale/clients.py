@@ -47,7 +47,7 @@ def open_rows(config: TrainConfig, game: Game, ranks: Ranks) -> Iterator[VecEnv]
             yield _served(ray, run, parts[ranks.rank])
         ranks.any(False)
         return
-    with open_ray(config.scale, config.scale.worlds + config.selfplay.ratings) as ray:
+    with open_ray(config.scale, config.scale.worlds) as ray:
         run = uuid.uuid4().hex
         worlds = _start_worlds(config, game, ray, run, parts)
         _get(ray, [world.spaces.remote() for world in worlds])

@@ -52,7 +52,7 @@ def open_gather(session: Session) -> Iterator[Gather]:
         return
     apart = own.mode == "ascend" or own.worlds != own.networks
     processes = own.networks + (own.worlds if apart else 0)
-    with open_ray(own, processes + session.config.selfplay.ratings) as ray:
+    with open_ray(own, processes) as ray:
         fleet = Fleet(session, ray)
         say(
             f"{counted(processes, 'process')} of Ray play: {counted(own.worlds, 'world')}, "

@@ -38,8 +38,8 @@ class SelfPlayConfig:
             probability, which prevents forgetting how to beat weak ones. ``recent``: each version
             with half the probability of the next one. ``quality``: strong opponents with a higher
             probability, from which there is more to learn.
-        every: Number of updates between two versions that ``pool`` keeps or ``ratings`` rates. A
-            smaller number fills a pool with versions that hardly differ.
+        every: Number of updates between two versions that ``pool`` keeps. A smaller number fills a
+            pool with versions that hardly differ.
         keep: Maximum number of versions that ``pool`` keeps. The oldest is removed first. More
             versions are more varied, and take disk space.
         at_once: Number of opponents of ``pool`` that begin games in one update, each drawn as
@@ -62,9 +62,9 @@ class SelfPlayConfig:
             assigns no seats to policies.
         shared_embeddings: Share one embedding of entities between all policies of ``population``,
             which all of them train. It learns from all rows, but the policies can differ less.
-        ratings: Rate a version every ``every`` updates by games against random play, the scripted
-            player and the versions before it, in a separate process of the lowest priority. It uses
-            an idle core, or takes time from the training if there is none.
+        ratings: Rate each checkpoint by games against random play, the scripted player and the
+            versions before it, in a separate process of the lowest priority. It uses an idle core,
+            or takes time from the training if there is none.
         rating_games: Number of games of a version against each of them. Four times as many halve
             the error of a rating, and take four times as long.
         average: Use the average of the networks of all updates, weighted towards late ones, as the

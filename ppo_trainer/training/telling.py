@@ -14,7 +14,7 @@ from ppo_trainer.reporting.shown_metrics import own_metrics, unknown_metrics
 from ppo_trainer.runs.logger import RunLogger
 from ppo_trainer.training.callbacks import Callbacks
 from ppo_trainer.training.live_viewer import open_viewer
-from ppo_trainer.training.ratings import StartRatings, open_ratings
+from ppo_trainer.training.ratings import open_ratings
 from ppo_trainer.training.report import evaluate_now, warn_halfway
 from ppo_trainer.training.session import Session
 
@@ -32,7 +32,6 @@ def open_telling(
     clock: Stopwatch,
     *,
     plays: bool = True,
-    start_ratings: StartRatings | None = None,
 ) -> Iterator[Tell]:
     """Open the log, the ratings and the screen, and give the function to call after each update.
 
@@ -44,7 +43,6 @@ def open_telling(
         interrupt: Signals, which interrupt evaluations.
         clock: Stopwatch of the update.
         plays: True if the run trains on its own games.
-        start_ratings: Function that starts the rating process elsewhere than on this machine.
     """
     config, state = session.config, session.state
     if not session.ranks.is_first:
@@ -53,7 +51,7 @@ def open_telling(
     with (
         RunLogger(session.run, config, session.state.update, session.recent) as log,
         open_viewer(session),
-        open_ratings(session, start_ratings) as ratings,
+        open_ratings(session) as ratings,
         RunProgress(
             session.state.steps, session.final_steps(), log.recent, config.shown_metrics
         ) as progress,
