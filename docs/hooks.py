@@ -32,6 +32,11 @@ TAKEN = {
 
 _LINK = re.compile(r"\[([^\]]+)\]\((?!https?:|#)([^)#\s]+)(#[^)\s]*)?\)")
 _INTRODUCTION = """\
+---
+search:
+  boost: 4
+---
+
 # Settings
 
 All settings of a run. `python -m ppo_trainer --help ppo` shows those of a group in the terminal,

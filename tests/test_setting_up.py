@@ -40,8 +40,8 @@ def test_without_any_python_make_says_what_it_needs(tmp_path):
 
 
 def planned(path):
-    """Return the commands of ``make test`` if only these programs exist."""
-    command = [shutil.which("make"), "-n", "test", "READY=nothing-yet"]
+    """Return the commands of ``make train`` if only these programs exist."""
+    command = [shutil.which("make"), "-n", "train", "TRAINS=nothing-yet"]
     own = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
     own.pop("PYTHON", None)
     done = subprocess.run(
