@@ -2,14 +2,13 @@
 
 ================================  =============================================================
 ``GymnasiumEnv("CartPole-v1")``   a Gymnasium environment as an ``Environment``
-``PettingZooEnv(...)``            one seat of a PettingZoo environment as an ``Environment``
-``PettingZooGame(...)``           all seats of it as a ``MultiPlayerEnvironment``
+``PettingZooGame(...)``           a PettingZoo environment as a ``MultiPlayerEnvironment``
 ``EntityParallelEnv(game, ...)``  a ``MultiPlayerEnvironment`` as a ``pettingzoo.ParallelEnv``
 ``EntityAECEnv(game, ...)``       the same as a ``pettingzoo.AECEnv``
 ``EntityGymnasiumEnv(env, ...)``  an ``Environment`` as a ``gymnasium.Env``, padded
 ``EntityVectorEnv(rows, ...)``    a ``VecEnv`` as a ``gymnasium.vector.VectorEnv``, padded
 ``StableBaselinesVecEnv(...)``    a ``VecEnv`` as one of Stable-Baselines3, padded
-``Rows("presence")``              a table in their observations whose rows become entities
+``Rows(presence=0)``              a table in their observations whose rows become entities
 ``export_minari(files, "x-v0")``  recordings as a data set of Minari, padded
 ``import_minari("x-v0", file)``   a data set of Minari as a recording
 ================================  =============================================================
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from entity_env.interop.entity_vector_env import EntityVectorEnv
     from entity_env.interop.gymnasium_env import GymnasiumEnv
     from entity_env.interop.minari_data import export_minari, import_minari
-    from entity_env.interop.pettingzoo_env import PettingZooEnv
     from entity_env.interop.pettingzoo_game import PettingZooGame
     from entity_env.interop.stable_baselines_vec_env import StableBaselinesVecEnv
     from entity_env.interop.translated.rows import Rows
@@ -44,7 +42,6 @@ __all__ = [
     "EntityParallelEnv",
     "EntityVectorEnv",
     "GymnasiumEnv",
-    "PettingZooEnv",
     "PettingZooGame",
     "Rows",
     "StableBaselinesVecEnv",
@@ -58,7 +55,6 @@ _MODULES = {
     "EntityParallelEnv": "entity_parallel_env",
     "EntityVectorEnv": "entity_vector_env",
     "GymnasiumEnv": "gymnasium_env",
-    "PettingZooEnv": "pettingzoo_env",
     "PettingZooGame": "pettingzoo_game",
     "Rows": "translated.rows",
     "StableBaselinesVecEnv": "stable_baselines_vec_env",

@@ -10,49 +10,64 @@ for agent in env.agent_iter():
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-from pettingzoo import AECEnv
+from pettingzoo.utils.conversions import parallel_to_aec_wrapper
 
 from entity_env.arguments import named_arguments
 from entity_env.errors import ResetNeededError, SeatError, SettingError
-from entity_env.interop.padded_agents import AgentOutcome, PaddedAgents
-from entity_env.interop.padding import PaddedObs
+from entity_env.interop.entity_parallel_env import EntityParallelEnv
+from entity_env.interop.padded_spaces import Room
+from entity_env.seats.multi_player import MultiPlayerEnvironment
 from entity_env.seats.seat_rows import MOST_IDLE_STEPS
 
 __all__ = ["EntityAECEnv"]
 
 
 @named_arguments(SettingError)
-class EntityAECEnv(PaddedAgents, AECEnv[str, PaddedObs, npt.NDArray[np.int64]]):  # type: ignore[misc]
+class EntityAECEnv(parallel_to_aec_wrapper):  # type: ignore[misc]
     """A ``MultiPlayerEnvironment`` whose seats are agents that act in turn.
 
-    If several seats must act in a step, their agents choose one after the other, without seeing
-    each other's choices, and the game continues when all of them have chosen. Otherwise it is like
-    ``EntityParallelEnv``. Use ``EntityParallelEnv`` for agents that act at once, because
-    ``aec_to_parallel`` cannot convert games in which agents wait.
+    It is PettingZoo's conversion of an ``EntityParallelEnv``, without the turns of agents that
+    wait. If several seats must act in a step, their agents choose one after the other, without
+    seeing each other's choices, and the game continues when all of them have chosen. Use
+    ``EntityParallelEnv`` for agents that act at once, because ``aec_to_parallel`` cannot convert
+    games in which agents wait.
 
     Args:
         game: The game.
         max_entities: See ``EntityParallelEnv``, which has the same arguments.
     """
 
+    def __init__(
+        self,
+        game: MultiPlayerEnvironment,
+        max_entities: Room,
+        max_actors: Room | None = None,
+        *,
+        strict: bool = False,
+        render_mode: str | None = None,
+    ) -> None:
+        self.env: EntityParallelEnv
+        super().__init__(
+            EntityParallelEnv(
+                game, max_entities, max_actors, strict=strict, render_mode=render_mode
+            )
+        )
+        self.metadata["is_parallelizable"] = False
+        self.agents: list[str] = []
+
+    @property
+    def possible_agents(self) -> list[str]:
+        """The names of all seats, and of the agents that came back so far."""
+        return self.env.possible_agents
+
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
         """Start a game; with a seed, restart its random numbers first. There are no options."""
-        self._begin(seed)
-        self._chosen: dict[str, Any] = {}
-        self.agents = []
-        self.rewards: dict[str, float] = {}
-        self._cumulative_rewards: dict[str, float] = {}
-        self.terminations: dict[str, bool] = {}
-        self.truncations: dict[str, bool] = {}
-        self.infos: dict[str, dict[str, Any]] = {}
-        for agent in self._seat_of:
-            self._enter(agent)
-        self._skip_agent_selection = None
-        self._go_on()
+        super().reset(seed, options)
+        self._set_rewards({}, self._skip_waiting())
 
     def step(self, action: Any) -> None:
         """Play the choice of the selected agent, or None if the agent is out.
@@ -62,61 +77,36 @@ class EntityAECEnv(PaddedAgents, AECEnv[str, PaddedObs, npt.NDArray[np.int64]]):
         """
         if not self.agents:
             raise ResetNeededError("no game is running", hint="call reset() first")
-        agent = self.agent_selection
-        if self.terminations[agent] or self.truncations[agent]:
-            self._was_dead_step(action)
-            self._select()
-            return
-        self._cumulative_rewards[agent] = 0
-        self._clear_rewards()
-        self._chosen[agent] = action
-        if set(self._chosen) == set(self._asked):
-            self._play_on()
-            self._go_on()
-        self._accumulate_rewards()
-        self._select()
+        unpaid = {**self._cumulative_rewards, self.agent_selection: 0.0}
+        paid = self._step(action)
+        for agent, reward in self._skip_waiting().items():
+            paid[agent] = paid.get(agent, 0.0) + reward
+        self._set_rewards(unpaid, paid)
 
-    def _go_on(self) -> None:
-        """Play until an agent must act or is out."""
+    def _skip_waiting(self) -> dict[str, float]:
+        """Pass over agents that wait until an agent must act or is out; return the rewards."""
+        nothing = np.zeros(len(self.env.action_space(self.env.possible_agents[0]).nvec), np.int64)
+        paid = dict[str, float]()
         for _ in range(MOST_IDLE_STEPS):
-            is_out = any(self.terminations.values()) or any(self.truncations.values())
-            if self._asked or self._is_over or is_out:
-                self._select()
-                return
-            self._play_on()
+            agent = self.agent_selection
+            if not self.agents or agent in self.env.acting or self._is_out(agent):
+                return paid
+            for other, reward in self._step(nothing).items():
+                paid[other] = paid.get(other, 0.0) + reward
         raise SeatError(f"no seat had to act in {MOST_IDLE_STEPS:,} steps")
 
-    def _play_on(self) -> None:
-        """Play one step of the game."""
-        chosen, self._chosen = self._chosen, {}
-        for agent, outcome in self._play(chosen).items():
-            if agent not in self.agents:
-                self._enter(agent)
-            self._note(agent, outcome)
-        for agent in self.agents:
-            if not (self.terminations[agent] or self.truncations[agent]):
-                self.infos[agent] = {**self._info(agent)}
+    def _step(self, action: Any) -> dict[str, float]:
+        """Let the selected agent act; return the rewards if the game has played a step."""
+        before = self._cumulative_rewards
+        super().step(action)
+        return {} if self._cumulative_rewards is before else dict(self.rewards)
 
-    def _enter(self, agent: str) -> None:
-        self.agents.append(agent)
-        self.rewards[agent] = self._cumulative_rewards[agent] = 0
-        self.terminations[agent] = self.truncations[agent] = False
-        self.infos[agent] = self._info(agent)
+    def _set_rewards(self, unpaid: Mapping[str, float], paid: Mapping[str, float]) -> None:
+        """Set the rewards of this turn, and those of each agent since its last turn."""
+        self.rewards = {agent: paid.get(agent, 0.0) for agent in self.agents}
+        self._cumulative_rewards = {
+            agent: unpaid.get(agent, 0.0) + reward for agent, reward in self.rewards.items()
+        }
 
-    def _note(self, agent: str, outcome: AgentOutcome) -> None:
-        self.rewards[agent] += float(outcome.reward)
-        self.terminations[agent], self.truncations[agent] = outcome.terminated, outcome.truncated
-        self.infos[agent] = self._info(agent, outcome)
-
-    def _select(self) -> None:
-        """Select the next agent: one that is out, or else one that has not chosen."""
-        out = [own for own in self.agents if self.terminations[own] or self.truncations[own]]
-        if not out and self.agents and not self._asked and not self._is_over:
-            self._clear_rewards()
-            self._go_on()
-            self._accumulate_rewards()
-            return
-        waiting = [own for own in self._asked if own not in self._chosen]
-        order = out or waiting
-        if order:
-            self.agent_selection = order[0]
+    def _is_out(self, agent: str) -> bool:
+        return bool(self.terminations[agent] or self.truncations[agent])

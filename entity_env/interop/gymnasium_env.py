@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from entity_env.actions import Action
 from entity_env.arguments import named_arguments
+from entity_env.environment import Environment
 from entity_env.errors import (
     MissingPackageError,
     ObservationError,
@@ -28,29 +29,28 @@ from entity_env.errors import (
     shorten,
 )
 from entity_env.interop.translated.rows import Entities
-from entity_env.interop.translated.translated_env import TranslatedEnv, make_or_take
+from entity_env.interop.translated.translated_env import TranslatedPlay, make_or_take
 from entity_env.interop.translated.translation import MASK, SpaceTranslation
 from entity_env.observation import Observation
-from entity_env.spaces import ActionName
+from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 
 __all__ = ["GymnasiumEnv"]
 
 
 @named_arguments(SettingError)
-class GymnasiumEnv(TranslatedEnv):
+class GymnasiumEnv(TranslatedPlay, Environment):
     """A Gymnasium environment whose observations are lists of entities and global features.
 
     Entities:
-        Numbers of the observation space become global features, a ``Sequence`` becomes an entity
-        type, and a ``Graph`` two; see ``entity_env.interop.translated.space_reader``.
+        Numbers of the observation space become global features, and a ``Sequence`` becomes an
+        entity type; see ``entity_env.interop.translated.observation_reader``.
     Actions:
         ``action`` for a ``Discrete`` space, a continuous action for a ``Box``; ``action[0]``,
         ``action[1]``, ... for a ``MultiDiscrete`` or ``MultiBinary`` space; the actions of the
-        parts for a ``Dict`` or ``Tuple``; see ``entity_env.interop.translated.action_parts``. All
+        parts for a ``Dict`` or ``Tuple``; see ``entity_env.interop.translated.action_writer``. All
         actions are global. Labels are the values passed to the environment: "0", "1", ... if they
-        start at 0. The mask is read from ``info["action_mask"]``, from the key ``action_mask`` of
-        the observation, or from the environment's method ``action_masks`` (as in ``sb3_contrib``).
-        It has the format of the space's ``sample(mask=...)``, or all choices one after the other.
+        start at 0. The mask is ``info["action_mask"]``, or what the environment's method
+        ``action_masks`` returns (as in ``sb3_contrib``).
     Reward:
         The environment's.
     End:
@@ -64,7 +64,7 @@ class GymnasiumEnv(TranslatedEnv):
         ignore: Parts of the observation to leave out, such as ``["mission"]`` or
             ``["arm/camera"]``, also if they cannot be translated.
         entities: Tables in the observation that become entities, one for each row, such as
-            ``{"Vehicle": Rows("presence")}``; see ``entity_env.interop.Rows``.
+            ``{"Vehicle": Rows(presence=0)}``; see ``entity_env.interop.Rows``.
         **kwargs: Arguments for ``gymnasium.make`` or the function. With
             ``render_mode="rgb_array"`` the environment draws pictures.
 
@@ -83,11 +83,21 @@ class GymnasiumEnv(TranslatedEnv):
         **kwargs: Any,
     ) -> None:
         made = make_or_take(env, kwargs, "Gymnasium", "CartPole-v1", _by_id, (gymnasium.Env,))
-        translation = SpaceTranslation(
-            made.observation_space, made.action_space, ignore, entities, _known_columns(made)
+        super().__init__(made)
+        self._translation = SpaceTranslation(
+            made.observation_space, made.action_space, ignore, entities
         )
-        super().__init__(made, translation)
-        self._own_masks = _method_of(made, "action_masks")
+        has_masks = made.has_wrapper_attr("action_masks")
+        masks = made.get_wrapper_attr("action_masks") if has_masks else None
+        self._own_masks = masks if callable(masks) else None
+
+    def obs_space(self) -> ObsSpace:
+        """Return the observation space."""
+        return self._translation.obs_space
+
+    def action_space(self) -> Mapping[ActionName, ActionSpace]:
+        """Return the action space."""
+        return self._translation.action_space
 
     def _begin(self, seed: int | None) -> Observation:
         result = self.env.reset(seed=seed)
@@ -113,6 +123,9 @@ class GymnasiumEnv(TranslatedEnv):
             info = self._with_mask(info)
         return self._translation.observe(observation, info, reward, terminated, truncated)
 
+    def _is_over(self, seen: Observation) -> bool:
+        return seen.done
+
     def _with_mask(self, info: Any) -> Any:
         """Return the info, with the mask of the method ``action_masks`` if it has none."""
         if self._own_masks is None or not isinstance(info, Mapping) or MASK in info:
@@ -124,17 +137,6 @@ class GymnasiumEnv(TranslatedEnv):
             return super()._draw(**kwargs)
         except gymnasium.error.DependencyNotInstalled as error:
             raise MissingPackageError(f"drawing needs another package: {error}") from error
-
-
-def _method_of(env: Any, name: str) -> Callable[[], Any] | None:
-    """Return a method of the environment or of one of its wrappers, or None."""
-    method = env.get_wrapper_attr(name) if env.has_wrapper_attr(name) else None
-    return method if callable(method) else None
-
-
-def _known_columns(env: Any) -> Any:
-    """Return the names of a table's columns if the observation has them, as in highway-env."""
-    return getattr(getattr(env.unwrapped, "observation_type", None), "features", None)
 
 
 def _by_id(name: str, kwargs: dict[str, Any]) -> Any:

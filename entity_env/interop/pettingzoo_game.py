@@ -4,6 +4,8 @@ rows = SeatRows(lambda: PettingZooGame("classic/tictactoe"), num_envs=16)
 
 python -m ppo_trainer env._target_=entity_env.interop.PettingZooGame env.env=classic/connect_four
 
+one = MaskedEnvironment(PettingZooGame("classic/tictactoe"))  # one agent; the others are random
+
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ class PettingZooGame(TranslatedPlay, MultiPlayerEnvironment):
     """A game whose seats are the agents of a PettingZoo environment, parallel or turn-based.
 
     Entities:
-        Read from the agents' observation space, as in ``GymnasiumEnv``. With ``roles``, each role
+        Read from the agents' observation space, as in ``GymnasiumEnv``. In observations with the
+        keys ``observation`` and ``action_mask``, the second is the mask. With ``roles``, each role
         is an entity type.
     Actions:
         Read from the agents' action space, as in ``GymnasiumEnv``. With ``roles``, each role has
@@ -43,15 +46,17 @@ class PettingZooGame(TranslatedPlay, MultiPlayerEnvironment):
         The environment's, seeded by the reset after ``seed``.
 
     Args:
-        env: An id, the path of a module, a function that makes an environment, or an environment;
-            see ``PettingZooEnv``.
+        env: An id of PettingZoo's registry, such as ``classic/tictactoe``; or the path of a module
+            with a function ``parallel_env`` or ``env``; or a function or class that makes an
+            environment; or an environment. A parallel environment is preferred if there is one.
         ignore: Parts of the observation to leave out, as in ``GymnasiumEnv``.
         entities: Tables in the observation that become entities, as in ``GymnasiumEnv``.
         roles: True for agents with different spaces. The role of an agent is its name without the
             number at its end (``adversary`` of ``adversary_0``). Each role is an entity type with
             one entity, whose features are the observation of an agent. All other names of the
             role's spaces begin with the role, such as the action ``adversary/action``.
-        **kwargs: Arguments of the environment.
+        **kwargs: Arguments of the environment. With ``render_mode="rgb_array"`` the environment
+            draws pictures.
 
     Raises:
         UnknownEnvironmentError: The id or the path does not exist.
@@ -101,14 +106,14 @@ class PettingZooGame(TranslatedPlay, MultiPlayerEnvironment):
         return list(self._agents)
 
     def _begin(self, seed: int | None) -> SeatObservations:
-        return self._shown(self._play.reset(seed))
+        return self._observations(self._play.reset(seed))
 
     def _step(self, actions: SeatActions) -> SeatObservations:
-        own = {agent: self._translations[agent].act(taken) for agent, taken in actions.items()}
-        return self._shown(self._play.step(own))
+        taken = {agent: self._translations[agent].act(own) for agent, own in actions.items()}
+        return self._observations(self._play.step(taken))
 
     def _is_over(self, seen: SeatObservations) -> bool:
         return not self._play.inside
 
-    def _shown(self, told: Mapping[Any, News]) -> SeatObservations:
-        return {agent: self._translations[agent].observe(*news) for agent, news in told.items()}
+    def _observations(self, news: Mapping[Any, News]) -> SeatObservations:
+        return {agent: self._translations[agent].observe(*own) for agent, own in news.items()}

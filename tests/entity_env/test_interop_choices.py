@@ -10,9 +10,9 @@ gymnasium = pytest.importorskip("gymnasium")
 from gymnasium import spaces  # noqa: E402
 
 from entity_env import GlobalCategoricalAction, ListEnv, check_env  # noqa: E402
-from entity_env.errors import MaskShapeError, MaskTypeError, SpaceError  # noqa: E402
+from entity_env.errors import MaskShapeError, SpaceError  # noqa: E402
 from entity_env.interop import GymnasiumEnv  # noqa: E402
-from entity_env.interop.translated.choices import ChoiceWriter  # noqa: E402
+from entity_env.interop.translated.action_writer import ActionWriter  # noqa: E402
 
 TREE = spaces.Dict(
     {
@@ -35,7 +35,7 @@ def chosen(writer, *indices):
 
 
 def allowed(space, mask):
-    masks = ChoiceWriter(space).masks(mask)
+    masks = ActionWriter(space).masks(mask)
     return [None if own.mask is None else np.asarray(own.mask).tolist() for own in masks.values()]
 
 
@@ -81,7 +81,7 @@ def same(left, right):
     ],
 )
 def test_parts_go_back_in_the_structure_of_the_space(space, names, indices, action):
-    writer = ChoiceWriter(space)
+    writer = ActionWriter(space)
     assert list(writer.action_space) == names
     written = writer.write(chosen(writer, *indices))
     assert same(written, action)
@@ -102,10 +102,7 @@ def test_parts_go_back_in_the_structure_of_the_space(space, names, indices, acti
 )
 def test_spaces_without_choices_are_refused(space, words):
     with pytest.raises(SpaceError, match=words):
-        ChoiceWriter(space)
-
-
-EVERY = [True, True]
+        ActionWriter(space)
 
 
 @pytest.mark.parametrize(
@@ -119,9 +116,6 @@ EVERY = [True, True]
             ((int8(0, 1), int8(1, 0, 1)), (int8(1), int8(1, 0))),
             [[0, 1], [1, 0, 1], [1], [1, 0]],
         ),
-        # A button must be 0, must be 1, or may be both.
-        (spaces.MultiBinary(3), int8(0, 1, 2), [[True, False], [False, True], EVERY]),
-        (spaces.MultiBinary((1, 2)), int8(2, 1).reshape(1, 2), [EVERY, [False, True]]),
         (
             spaces.Tuple([spaces.Discrete(2), spaces.Discrete(3)]),
             (int8(0, 1), int8(1, 1, 0)),
@@ -132,18 +126,12 @@ EVERY = [True, True]
             (None, int8(1, 1, 0)),
             [None, [1, 1, 0]],
         ),
-        (
-            TREE,
-            {"move": (int8(0, 1), int8(1, 0, 1)), "arm": (int8(1, 0), int8(2, 0))},
-            [[1, 0], EVERY, [True, False], [0, 1], [1, 0, 1]],
-        ),
-        (TREE, {"arm": None, "move": None}, [None] * 5),
     ],
 )
 def test_masks_are_what_sample_takes(space, mask, expected):
     assert allowed(space, mask) == expected
     space.seed(1)
-    writer = ChoiceWriter(space)
+    writer = ActionWriter(space)
     seen = {str(space.sample(mask=mask)) for _ in range(600)}
     # Whatever Gymnasium draws under the mask can be written with it, and nothing else.
     rng = np.random.default_rng(1)
@@ -186,29 +174,17 @@ def test_masks_may_be_one_after_the_other(space, mask, expected):
         (spaces.Discrete(3), int8(1, 0), r"\(3,\)"),
         (spaces.Discrete(3), {"action": [1, 0, 1]}, r"\(3,\)"),
         (spaces.Discrete(3), "101", r"\(3,\)"),
-        (spaces.MultiDiscrete([2, 3]), (int8(1, 0, 1), int8(1, 1)), r"\[2, 3\] choices"),
-        (spaces.MultiDiscrete([2, 3]), (int8(1, 0), None), "wrong shape"),
-        (spaces.MultiDiscrete([[2], [3]]), ((int8(1, 0),),), "wrong shape"),
-        (spaces.MultiBinary(3), int8(1, 0), r"\(3,\) of 0, 1 and 2"),
-        (spaces.Tuple([spaces.Discrete(2)] * 2), (int8(1, 0),), "a tuple of 2 masks, or"),
-        (spaces.Tuple([spaces.Discrete(2)] * 2), (int8(1, 0), int8(1)), "'action/1' has the wrong"),
-        (spaces.Tuple([spaces.Discrete(2)] * 2), {"0": None}, "a tuple of 2 masks"),
-        (TREE, {"arm": None}, "no part 'move'"),
-        (TREE, {"arm": None, "move": None, "mov": None}, "'mov' that is not an action"),
-        (TREE, {"arm": (int8(1, 0), int8(1)), "move": None}, "of 'arm/1' has the wrong shape"),
-        (TREE, int8(1, 0), r"the keys 'arm', 'move', or \(11,\)"),
-        (TREE, 5, "wrong shape"),
+        (spaces.MultiDiscrete([2, 3]), (int8(1, 0, 1), int8(1, 1)), "does not fit"),
+        (spaces.MultiDiscrete([2, 3]), (int8(1, 0),), "does not fit"),
+        (spaces.MultiDiscrete([2, 3]), int8(1, 0, 1), r"\(5,\)"),
+        (spaces.MultiBinary(3), int8(1, 0, 2), r"\(6,\): a number for each choice"),
+        (TREE, {"arm": None, "move": None}, r"\(11,\).*'arm/0', 'arm/1\[0\]'"),
+        (TREE, 5, "does not fit"),
     ],
 )
-def test_masks_of_the_wrong_shape_are_refused(space, mask, words):
+def test_masks_that_do_not_fit_are_refused(space, mask, words):
     with pytest.raises(MaskShapeError, match=words):
-        ChoiceWriter(space).masks(mask)
-
-
-@pytest.mark.parametrize("mask", [int8(0, 3), int8(-1, 0), [True, False], [0.0, 1.0]])
-def test_buttons_are_0_1_or_2(mask):
-    with pytest.raises(MaskTypeError, match="or 2 if both"):
-        ChoiceWriter(spaces.MultiBinary(2)).masks(mask)
+        ActionWriter(space).masks(mask)
 
 
 class Choosy(gymnasium.Env):
@@ -227,7 +203,7 @@ class Choosy(gymnasium.Env):
 
     def info(self, free):
         far = int8(1, 1, 1) if free else int8(0, 0, 0)
-        return {"action_mask": {"go": int8(1, 1), "far": far}}
+        return {"action_mask": (far, int8(1, 1))}
 
     def step(self, action):
         assert action in self.action_space

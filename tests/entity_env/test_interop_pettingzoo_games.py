@@ -18,8 +18,8 @@ from ragged_envs.tic_tac_toe import TicTacToe
 from support.seat_games import Played, Secrets, asked, told
 from support.tricky_games import LIVES, SCRIPTS, Tricky
 
-from entity_env import GlobalCategoricalAction, SeatRows, check_env, errors
-from entity_env.interop import EntityAECEnv, EntityParallelEnv, PettingZooEnv, PettingZooGame
+from entity_env import GlobalCategoricalAction, MaskedEnvironment, SeatRows, check_env, errors
+from entity_env.interop import EntityAECEnv, EntityParallelEnv, PettingZooGame
 from entity_env.player.episodes import random_policy
 from entity_env.wrappers import SeatTimeLimit
 
@@ -372,8 +372,9 @@ class Leaves(Count):
 @pytest.mark.parametrize(("make", "paid"), [(Tips, [12.0, 10.0, 10.0, 11.0]), (Leaves, [2.0, 5.0])])
 def test_a_seat_is_paid_what_last_says_alone_or_among_seats(make, paid):
     """a says 1, 0, 0, 1, and b 1 in the first round: 1 + 10 + 1, 0 + 10, 0 + 10, 1 + 10."""
-    alone, alone_paid = PettingZooEnv(make, seat="a", others=lambda *_: 1), []
-    game, game_paid = PettingZooGame(make), []
+    others = lambda seen: bids(a=1)["a"]  # noqa: E731
+    alone = MaskedEnvironment(PettingZooGame(make), others, shuffle_seats=False, seat="a")
+    game, alone_paid, game_paid = PettingZooGame(make), [], []
     alone.reset()
     told, choices = game.reset(), iter([1, 0, 0, 1])
     for choice in [1, 0, 0, 1]:

@@ -118,7 +118,7 @@ HOSTILE = [
     {"_target_": "stranger.unsaid"},
     {"_target_": "entity_env.make", "name": "stranger.Env"},
     {"_target_": "entity_env.interop.GymnasiumEnv", "env": "stranger:Env-v0"},
-    {"_target_": "entity_env.interop.PettingZooEnv", "env": "stranger"},
+    {"_target_": "entity_env.interop.PettingZooGame", "env": "stranger"},
 ]
 
 

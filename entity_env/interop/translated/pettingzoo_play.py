@@ -16,9 +16,6 @@ from entity_env.interop.translated.translated_env import make_or_take
 
 __all__ = ["AgentsPlay", "News", "make_pettingzoo", "play_of"]
 
-KINDS = (AECEnv, ParallelEnv)
-"""Classes of turn-based and parallel environments."""
-
 
 def make_pettingzoo(env: Any, kwargs: dict[str, Any]) -> Any:
     """Make the environment of an id, a module's path or a function, or return a given one.
@@ -27,7 +24,8 @@ def make_pettingzoo(env: Any, kwargs: dict[str, Any]) -> Any:
         UnknownEnvironmentError: The id or the path does not exist.
         SettingError: ``env`` is something else, or arguments are given for an existing environment.
     """
-    return make_or_take(env, kwargs, "PettingZoo", "classic/tictactoe", _by_name, KINDS)
+    kinds = (AECEnv, ParallelEnv)
+    return make_or_take(env, kwargs, "PettingZoo", "classic/tictactoe", _by_name, kinds)
 
 
 class News(NamedTuple):
@@ -47,25 +45,19 @@ class News(NamedTuple):
     terminated: bool = False
     truncated: bool = False
 
-    @property
-    def is_over(self) -> bool:
-        """True if the agent is out of the game."""
-        return self.terminated or self.truncated
-
 
 class AgentsPlay(ABC):
     """The agents of an environment, and the last observation of each.
 
     Args:
         env: The environment.
-        only: The agent at whose end the game is stopped; None plays until all agents are out.
 
     Attributes:
         inside: The last observation of each agent in the game that has had a turn.
     """
 
-    def __init__(self, env: Any, only: Any = None) -> None:
-        self.env, self._only = env, only
+    def __init__(self, env: Any) -> None:
+        self.env = env
         self.inside: dict[Any, Any] = {}
 
     def reset(self, seed: int | None) -> dict[Any, News]:
@@ -75,25 +67,21 @@ class AgentsPlay(ABC):
 
     def step(self, actions: Mapping[Any, Any]) -> dict[Any, News]:
         """Play with the actions of all agents that must act, and return the resulting news."""
-        return self._noted(self._go_on(actions))
+        return self._noted(self._play_on(actions))
 
     @abstractmethod
     def _begin(self, seed: int | None) -> dict[Any, News]: ...
 
     @abstractmethod
-    def _go_on(self, actions: Mapping[Any, Any]) -> dict[Any, News]: ...
+    def _play_on(self, actions: Mapping[Any, Any]) -> dict[Any, News]: ...
 
-    def _gone(self, agent: Any, reward: float, truncated: bool = False) -> News:
-        """Return the news of an agent that left without another observation."""
-        return News(self.inside[agent], {}, reward, not truncated, truncated)
-
-    def _noted(self, told: dict[Any, News]) -> dict[Any, News]:
-        for agent, news in told.items():
-            if news.is_over:
+    def _noted(self, news: dict[Any, News]) -> dict[Any, News]:
+        for agent, own in news.items():
+            if own.terminated or own.truncated:
                 self.inside.pop(agent, None)
             else:
-                self.inside[agent] = news.observation
-        return told
+                self.inside[agent] = own.observation
+        return news
 
 
 class _AtOnce(AgentsPlay):
@@ -103,18 +91,18 @@ class _AtOnce(AgentsPlay):
         seen, infos = self.env.reset(seed=seed)
         return {agent: News(seen[agent], infos.get(agent, {})) for agent in self.env.agents}
 
-    def _go_on(self, actions: Mapping[Any, Any]) -> dict[Any, News]:
+    def _play_on(self, actions: Mapping[Any, Any]) -> dict[Any, News]:
         seen, rewards, terminated, truncated, infos = self.env.step(dict(actions))
-        told = {}
+        news = {}
         for agent in {**self.inside, **dict.fromkeys(self.env.agents)}:
             reward = float(rewards.get(agent, 0.0))
             over = bool(terminated.get(agent, False)), bool(truncated.get(agent, False))
             if agent in seen and (agent in self.env.agents or any(over)):
                 if agent in self.inside or not any(over):  # others are listed, but already out
-                    told[agent] = News(seen[agent], infos.get(agent, {}), reward, *over)
-            elif agent in self.inside:
-                told[agent] = self._gone(agent, reward, over[1])
-        return told
+                    news[agent] = News(seen[agent], infos.get(agent, {}), reward, *over)
+            elif agent in self.inside:  # it left without another observation
+                news[agent] = News(self.inside[agent], {}, reward, not over[1], over[1])
+        return news
 
 
 class _InTurn(AgentsPlay):
@@ -129,28 +117,29 @@ class _InTurn(AgentsPlay):
         self._unpaid: dict[Any, float] = {}
         self._left: dict[Any, float] = {}
         self._count_rewards()
-        return self._until_asked()
+        return self._until_turn()
 
-    def _go_on(self, actions: Mapping[Any, Any]) -> dict[Any, News]:
+    def _play_on(self, actions: Mapping[Any, Any]) -> dict[Any, News]:
         ((agent, action),) = actions.items()
         self._step(agent, action)
-        return self._until_asked()
+        return self._until_turn()
 
-    def _until_asked(self) -> dict[Any, News]:
+    def _until_turn(self) -> dict[Any, News]:
         """Step the agents that are out, and return their news and those of the acting agent."""
-        env, told = self.env, dict[Any, News]()
-        while there := env.agents:  # read rarely, because each wrapper looks it up
+        env, news = self.env, dict[Any, News]()
+        while agents := env.agents:  # read rarely, because each wrapper looks it up
             agent = env.agent_selection
             observation, reward, terminated, truncated, info = env.last()
             over = bool(terminated), bool(truncated)
-            told[agent] = News(observation, info, float(reward), *over)
-            if not any(over) or agent == self._only:
+            news[agent] = News(observation, info, float(reward), *over)
+            if not any(over):
                 break
             self._step(agent, None)
-        for agent in self.inside:
-            if agent not in told and agent not in there:
-                told[agent] = self._gone(agent, self._left.get(agent, self._unpaid.get(agent, 0.0)))
-        return told
+        for agent, seen in self.inside.items():
+            if agent not in news and agent not in agents:
+                reward = self._left.get(agent, self._unpaid.get(agent, 0.0))
+                news[agent] = News(seen, {}, reward, terminated=True)
+        return news
 
     def _step(self, agent: Any, action: Any) -> None:
         self._unpaid[agent] = 0.0
@@ -164,9 +153,9 @@ class _InTurn(AgentsPlay):
         self._unpaid = {agent: float(reward) for agent, reward in sums.items()}
 
 
-def play_of(env: Any, only: Any = None) -> AgentsPlay:
+def play_of(env: Any) -> AgentsPlay:
     """Return the play of an environment, whose agents act at once or in turn."""
-    return (_AtOnce if isinstance(env, ParallelEnv) else _InTurn)(env, only)
+    return (_AtOnce if isinstance(env, ParallelEnv) else _InTurn)(env)
 
 
 def _by_name(name: str, kwargs: dict[str, Any]) -> Any:

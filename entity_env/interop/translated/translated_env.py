@@ -1,4 +1,4 @@
-"""Bases of adapters of other packages' environments."""
+"""Base of adapters of other packages' environments."""
 
 from __future__ import annotations
 
@@ -9,13 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.environment import Environment, Playable
+from entity_env.environment import Playable
 from entity_env.errors import ResetNeededError, SettingError, shorten
-from entity_env.interop.translated.translation import SpaceTranslation
-from entity_env.observation import Observation
-from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 
-__all__ = ["TranslatedEnv", "TranslatedPlay", "make_or_take"]
+__all__ = ["TranslatedPlay", "make_or_take"]
 
 
 class TranslatedPlay(Playable):
@@ -77,30 +74,6 @@ class TranslatedPlay(Playable):
 
     def _draw(self, **kwargs: Any) -> npt.NDArray[np.uint8]:
         return np.asarray(self.env.render(**kwargs), np.uint8)
-
-
-class TranslatedEnv(TranslatedPlay, Environment):
-    """An environment of another package for one player, through a ``SpaceTranslation``.
-
-    Args:
-        env: The environment.
-        translation: The translation between its spaces and ours.
-    """
-
-    def __init__(self, env: Any, translation: SpaceTranslation) -> None:
-        super().__init__(env)
-        self._translation = translation
-
-    def obs_space(self) -> ObsSpace:
-        """Return the observation space."""
-        return self._translation.obs_space
-
-    def action_space(self) -> Mapping[ActionName, ActionSpace]:
-        """Return the action space."""
-        return self._translation.action_space
-
-    def _is_over(self, seen: Observation) -> bool:
-        return seen.done
 
 
 def make_or_take(

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gymnasium import spaces
 
 from entity_env.actions import Action
 from entity_env.errors import ObservationError, shorten
-from entity_env.interop.translated.choices import ChoiceWriter
+from entity_env.interop.translated.action_writer import ActionWriter
+from entity_env.interop.translated.observation_reader import ObservationReader
 from entity_env.interop.translated.rows import Entities, read_entities, read_ignore
-from entity_env.interop.translated.space_reader import ObservationReader
 from entity_env.observation import Observation
 from entity_env.spaces import ActionName
 
-__all__ = ["MASK", "SpaceTranslation", "split_mask"]
+__all__ = ["MASK", "SpaceTranslation"]
 
 MASK = "action_mask"
-"""The key of the mask in an observation or an info."""
+"""The key of the mask in an info, and in the observations of PettingZoo's games."""
 
 
 class SpaceTranslation:
@@ -28,9 +28,8 @@ class SpaceTranslation:
         observation_space: The observation space. The key ``action_mask`` of a ``Dict`` is the mask,
             as in PettingZoo's games.
         action_space: The action space.
-        ignore: Parts of the observation to leave out; ``action_mask`` leaves out the mask, too.
+        ignore: Parts of the observation to leave out.
         entities: Tables in the observation that become entities; see ``Rows``.
-        columns: The names of a table's columns, if the environment has them.
     """
 
     def __init__(
@@ -39,16 +38,16 @@ class SpaceTranslation:
         action_space: spaces.Space[Any],
         ignore: str | Iterable[str] = (),
         entities: Entities | None = None,
-        columns: Sequence[str] | None = None,
     ) -> None:
-        self._actions = ChoiceWriter(action_space)
-        plain = _without_mask(observation_space)
-        self._holds_mask = plain is not observation_space
-        names = read_ignore(ignore)
-        self._obeys_mask = not (self._holds_mask and MASK in names)
-        if not self._obeys_mask:
-            names = tuple(name for name in names if name != MASK)
-        self._reader = ObservationReader(plain, names, read_entities(entities), columns)
+        self._actions = ActionWriter(action_space)
+        self._has_mask, self._is_single = False, False
+        if isinstance(observation_space, spaces.Dict) and MASK in observation_space.spaces:
+            rest = _without_mask(observation_space.spaces)
+            self._has_mask, self._is_single = True, list(rest) == ["observation"]
+            observation_space = rest["observation"] if self._is_single else spaces.Dict(rest)
+        self._reader = ObservationReader(
+            observation_space, read_ignore(ignore), read_entities(entities)
+        )
         self.obs_space = self._reader.obs_space
         self.action_space = self._actions.action_space
 
@@ -60,13 +59,14 @@ class SpaceTranslation:
         terminated: bool = False,
         truncated: bool = False,
     ) -> Observation:
-        """Return the observation with the given masks, or those in ``info``."""
+        """Return the observation with its own mask, or that in ``info``."""
         if type(info) is not dict and not isinstance(info, Mapping):
             raise ObservationError("info is not a dict", received=shorten(info))
         mask = info.get(MASK)
-        if self._holds_mask:
-            observation, own = split_mask(observation, info)
-            mask = own if self._obeys_mask else mask
+        if self._has_mask and isinstance(observation, Mapping) and MASK in observation:
+            mask = observation[MASK]
+            observation = _without_mask(observation)
+            observation = observation["observation"] if self._is_single else observation
         global_features, features = self._reader.read(observation)
         done = bool(terminated) or bool(truncated)
         return Observation(
@@ -87,16 +87,5 @@ class SpaceTranslation:
         return self._actions.read(action)
 
 
-def split_mask(observation: Any, info: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Return an observation without its action mask, and the mask, or None without one."""
-    if not isinstance(observation, Mapping) or MASK not in observation:
-        return observation, info.get(MASK)
-    rest = {key: value for key, value in observation.items() if key != MASK}
-    return (rest["observation"] if list(rest) == ["observation"] else rest), observation[MASK]
-
-
-def _without_mask(space: spaces.Space[Any]) -> spaces.Space[Any]:
-    if not isinstance(space, spaces.Dict) or MASK not in space.spaces:
-        return space
-    rest = {key: inner for key, inner in space.spaces.items() if key != MASK}
-    return rest["observation"] if list(rest) == ["observation"] else spaces.Dict(rest)
+def _without_mask(parts: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: part for key, part in parts.items() if key != MASK}
