@@ -19,7 +19,7 @@ from ppo_trainer.errors import TrainerError
 from ppo_trainer.machine.ranks import Ranks
 from ppo_trainer.machine.screen import say
 from ppo_trainer.scale.ray_cluster import open_ray, why_lost
-from ppo_trainer.scale.topology import RowMaker, WorldShare, cells, served_rows
+from ppo_trainer.scale.topology import RowMaker, WorldShare, cells, check_scale, served_rows
 from ppo_trainer.scale.worlds import World
 
 __all__ = ["open_rows"]
@@ -34,6 +34,8 @@ def open_rows(config: TrainConfig, game: Game, ranks: Ranks) -> Iterator[VecEnv]
     Raises:
         ConfigError: Ray is not installed, or settings contradict each other.
     """
+    if config.scale.mode != "local" and ranks.is_alone:
+        check_scale(config)
     if config.scale.mode != "ascend" or ranks.is_alone:
         with open_vec_env(config, game, config.seed, ranks.share) as rows:
             yield rows
@@ -68,7 +70,7 @@ def _start_worlds(
             max_concurrency=count + 1,
             name=f"{run}/{world}",
             namespace=_NAMESPACE,
-        )(World).remote(RowMaker(config, game, world, world), count, config.scale.timeout)
+        )(World).remote(RowMaker(config, game, world, config.seed), count, config.scale.timeout)
         for world, count in shares.items()
     ]
 

@@ -13,12 +13,11 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import count
 from typing import Any, TypeAlias
 
 from entity_env import Metric, VecEnv, VecObs
 from entity_env.errors import counted
-from ppo_trainer.errors import ConfigError, TrainerError
+from ppo_trainer.errors import TrainerError
 from ppo_trainer.experience.collect import Collected, collect
 from ppo_trainer.experience.trajectories import Trajectories
 from ppo_trainer.machine.screen import complain, say
@@ -101,13 +100,14 @@ class Fleet:
         self._config, self._game, self._ray = session.config, session.game, ray
         own = self._config.scale
         self._plan = cells(own.worlds, own.networks)
-        self._seeds = count(session.steps)  # a resumed run plays other episodes
-        self._lost = self._lost_in_a_row = self._lost_frames = self._dropped = 0
+        self._begun_at, self._starts = session.steps, 0
+        self._lost = self._lost_in_a_row = self._lost_frames = 0
+        self._dropped = self._dropped_frames = 0
         self._weights: Any = None
         self._version = 0
         self._waiting: deque[Played] = deque()
-        self._check()
-        self._cells = [self._make(number) for number in range(len(self._plan))]
+        seed = self._next_seed()
+        self._cells = [self._make(number, seed) for number in range(len(self._plan))]
 
     def gather(self, session: Session, obs: VecObs, clock: Stopwatch) -> list[Collected]:
         """Return one rollout for each network, none older than ``scale.max_staleness`` allows."""
@@ -117,41 +117,25 @@ class Fleet:
             self._weights, self._version = self._ray.put(weights), session.updates
         taken: list[Played] = []
         with clock("players"):
-            self._begin_rollouts()
+            for cell in self._cells:
+                self._begin_rollouts(cell)
             while len(taken) < wanted:
-                while self._waiting and len(taken) < wanted:
-                    played = self._waiting.popleft()
-                    if self._version - played.version > most:
-                        self._dropped += 1
-                    else:
-                        taken.append(played)
-                if len(taken) < wanted:
+                if not self._waiting:
                     self._hear()
-                    if most or not self._busy():
-                        self._begin_rollouts()
-        return [self._joined(taken, obs)]
+                    continue
+                played = self._waiting.popleft()
+                if self._version - played.version > most:
+                    self._dropped += 1
+                    self._dropped_frames += len(played.trajectories)
+                else:
+                    taken.append(played)
+        # In a fixed order, so that without staleness the same seed gives the same numbers.
+        return [self._joined(sorted(taken, key=lambda own: own.rank), obs)]
 
     def close(self) -> None:
         """End all processes."""
         for cell in self._cells:
             self._end(cell)
-
-    def _check(self) -> None:
-        """Raise ConfigError if processes would wait for each other for ever."""
-        own = self._config.scale
-        if own.networks > own.worlds and not own.max_staleness:
-            raise ConfigError(
-                "the networks of a world end their rollouts at different moments",
-                expected="scale.max_staleness=1 or more, or as many worlds as networks",
-                received=f"scale.worlds={own.worlds} scale.networks={own.networks}",
-            )
-        if self._config.ppo.clone_kl and self._config.net.memory != "none":
-            raise ConfigError(
-                "ppo.clone_kl with a network with a memory needs all decisions of a row, but "
-                "rollouts of lost processes, and old ones, are dropped",
-                expected="scale.mode=local, or scale.mode=ascend with torchrun",
-                received=f"scale.mode={own.mode}",
-            )
 
     def _joined(self, taken: Sequence[Played], obs: VecObs) -> Collected:
         metrics: dict[str, Metric] = {}
@@ -169,6 +153,8 @@ class Fleet:
             "scale/lost": self._lost,
             "scale/lost_frames": self._lost_frames,
             "scale/dropped": self._dropped,
+            "scale/dropped_frames": self._dropped_frames,
+            "scale/idle": sum(own.idle for own in taken) / len(taken),
         }
         return Collected(
             Trajectories.cat(parts),
@@ -182,13 +168,12 @@ class Fleet:
     def _busy(self) -> list[Any]:
         return [ref for cell in self._cells for ref in cell.busy]
 
-    def _begin_rollouts(self) -> None:
-        """Let idle networks play with the newest weights."""
-        for cell in self._cells:
-            for network in cell.idle:
-                ref = network.rollout.remote(self._weights, self._version)
-                cell.busy[ref] = network, time.monotonic()
-            cell.idle.clear()
+    def _begin_rollouts(self, cell: _Cell) -> None:
+        """Let the idle networks of a cell play with the newest weights."""
+        for network in cell.idle:
+            ref = network.rollout.remote(self._weights, self._version)
+            cell.busy[ref] = network, time.monotonic()
+        cell.idle.clear()
 
     def _hear(self) -> None:
         """Wait for a rollout, or for the loss of a process."""
@@ -214,6 +199,8 @@ class Fleet:
         else:
             self._lost_in_a_row = 0
             cell.idle.append(network)
+            if self._config.scale.max_staleness:  # otherwise it waits for the next weights
+                self._begin_rollouts(cell)
 
     def _replace(self, cell: _Cell, rollouts: int, why: str) -> None:
         """Start a cell again, whose networks were playing ``rollouts`` rollouts.
@@ -230,30 +217,42 @@ class Fleet:
             )
         complain(f"a process that plays for the run is lost, and started again: {why}")
         self._end(cell)
-        self._cells[self._cells.index(cell)] = self._make(cell.number)
+        self._cells[self._cells.index(cell)] = new = self._make(cell.number, self._next_seed())
+        self._begin_rollouts(new)
 
     def _end(self, cell: _Cell) -> None:
         for process in (*cell.networks, *cell.worlds):
             self._ray.kill(process)
 
-    def _make(self, number: int) -> _Cell:
-        """Start the processes of a cell, each with its own random numbers."""
+    def _next_seed(self) -> int:
+        """Return the seed of the cells that start next, which nothing of the run has used.
+
+        The first cells have the run's own seed, so that each world plays the rows of a process of
+        ``torchrun``, and a single world those of a run without Ray.
+        """
+        number, self._starts = self._starts, self._starts + 1
+        if not number and not self._begun_at:
+            return self._config.seed
+        return derived_seed(self._config.seed, f"cells after step {self._begun_at}", number)
+
+    def _make(self, number: int, seed: int) -> _Cell:
+        """Start the processes of a cell."""
         config, own, ray = self._config, self._config.scale, self._ray
         networks, cell = self._plan[number], _Cell(number)
         worlds: dict[int, Any] = {}
         in_one = own.mode == "rapid" and len(networks) == len(networks[0]) == 1
-        for parts in networks:
+        for place, parts in enumerate(networks):
             for part in parts:
                 if not in_one and part.world not in worlds:
                     make = ray.remote(num_cpus=own.cpus, max_concurrency=part.shares + 1)(World)
-                    rows = RowMaker(config, self._game, part.world, next(self._seeds))
+                    rows = RowMaker(config, self._game, part.world, seed)
                     worlds[part.world] = make.remote(rows, part.shares, own.timeout)
-            seed = derived_seed(config.seed, "player", next(self._seeds))
             maker: Callable[[], VecEnv] = RowMaker(config, self._game, parts[0].world, seed)
             if not in_one:
                 maker = _ServedMaker([(worlds[part.world], part.share) for part in parts])
+            rank = number * len(networks) + place
             cell.networks.append(
-                ray.remote(num_cpus=own.cpus)(RolloutWorker).remote(config, maker, seed)
+                ray.remote(num_cpus=own.cpus)(RolloutWorker).remote(config, maker, seed, rank)
             )
         cell.worlds = list(worlds.values())
         cell.idle = list(cell.networks)

@@ -11,10 +11,9 @@ from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import Game, make_vec_env
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.machine.ranks import Share
-from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.scale.worlds import ServedRows, ServedShare
 
-__all__ = ["RowMaker", "WorldShare", "cells", "served_rows"]
+__all__ = ["RowMaker", "WorldShare", "cells", "check_scale", "served_rows"]
 
 
 @dataclass(frozen=True)
@@ -54,6 +53,25 @@ def cells(worlds: int, networks: int) -> list[list[list[WorldShare]]]:
     return [[[WorldShare(world, k, each)] for k in range(each)] for world in range(worlds)]
 
 
+def check_scale(config: TrainConfig) -> None:
+    """Raise ConfigError for settings of workers that would wait for ever, or lose decisions."""
+    own = config.scale
+    cells(own.worlds, own.networks)
+    if own.networks > own.worlds and not own.max_staleness:
+        raise ConfigError(
+            "the networks of a world end their rollouts at different moments",
+            expected="scale.max_staleness=1 or more, or as many worlds as networks",
+            received=f"scale.worlds={own.worlds} scale.networks={own.networks}",
+        )
+    if config.ppo.clone_kl and config.net.memory != "none":
+        raise ConfigError(
+            "ppo.clone_kl with a network with a memory needs all decisions of a row, but "
+            "rollouts of lost processes, and old ones, are dropped",
+            expected="scale.mode=local, or scale.mode=ascend with torchrun",
+            received=f"scale.mode={own.mode}",
+        )
+
+
 @dataclass(frozen=True)
 class RowMaker:
     """A function that makes the rows of a world in its process.
@@ -62,7 +80,7 @@ class RowMaker:
         config: Settings of the run.
         game: The game.
         world: Number of the world.
-        seed: Seed of its random numbers.
+        seed: Seed of the random numbers of all worlds.
     """
 
     config: TrainConfig
@@ -72,9 +90,8 @@ class RowMaker:
 
     def __call__(self) -> VecEnv:
         """Return its share of all rows."""
-        seed = derived_seed(self.config.seed, "world", self.seed)
         share = Share(self.world, self.config.scale.worlds)
-        return make_vec_env(self.config, self.game, seed, share)
+        return make_vec_env(self.config, self.game, self.seed, share)
 
 
 def served_rows(

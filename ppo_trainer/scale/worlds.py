@@ -21,6 +21,7 @@ from entity_env.workers.obs_format import ObsFormat
 from entity_env.workers.row_share import cut_rows
 from ppo_trainer.errors import TrainerError
 from ppo_trainer.experience.frames import answers_in_order, asked_frames, frames_of
+from ppo_trainer.machine.seeding import derived_seed
 
 __all__ = ["ServedRows", "ServedShare", "World", "part_of"]
 
@@ -166,10 +167,11 @@ class ServedRows(VecEnv):
         return self._step(split_actions(chosen, self._frames))
 
     def _step(self, answers: Sequence[bytes | None], seed: int | None = None) -> VecObs:
-        calls = [
-            place.call("step", place.network, own, seed)
-            for place, own in zip(self._places, answers, strict=True)
-        ]
+        calls = []
+        for number, (place, own) in enumerate(zip(self._places, answers, strict=True)):
+            # Other worlds get other seeds, or all would play the same episodes.
+            its = seed if seed is None or not number else derived_seed(seed, "world", number)
+            calls.append(place.call("step", place.network, own, its))
         obs = self._format.join([(own, 0) for own in self._wait(calls)])
         ends = np.searchsorted(obs.rows, np.cumsum(self._counts))
         self._frames = np.diff(ends, prepend=0).tolist()

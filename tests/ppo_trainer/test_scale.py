@@ -3,20 +3,30 @@
 import importlib.util
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 from support.fake_ray import FakeRay
 from support.trainer_envs import Foraging, SavedForaging
-from support.trainer_runs import metrics, small_config
+from support.trainer_runs import assert_same, collect_with, metrics, network, resuming, small_config
 from support.turn_rows import TurnRows
 
 from entity_env import ListEnv
-from ppo_trainer import RolloutConfig, ScaleConfig, train
+from ppo_trainer import RolloutConfig, ScaleConfig, TrainConfig, train
+from ppo_trainer.environments import make_factory, make_vec_env, with_env
 from ppo_trainer.errors import ConfigError, TrainerError
+from ppo_trainer.experience.rollout_buffer import RolloutBuffer
+from ppo_trainer.experience.row_memory import RowMemory
+from ppo_trainer.experience.trajectories import Trajectories
+from ppo_trainer.machine.ranks import Share
+from ppo_trainer.machine.seeding import make_generators
+from ppo_trainer.machine.stopwatch import Stopwatch
+from ppo_trainer.scale.fleet import Fleet
 from ppo_trainer.scale.ray_cluster import why_lost
-from ppo_trainer.scale.topology import WorldShare, cells
-from ppo_trainer.scale.worlds import part_of
+from ppo_trainer.scale.topology import RowMaker, WorldShare, cells
+from ppo_trainer.scale.worlds import ServedRows, ServedShare, World, part_of
 
 
 @pytest.fixture
@@ -81,14 +91,211 @@ def test_a_network_sees_its_part_of_a_world():
     assert second.rows.tolist() == [0]
 
 
+# ------------------------------------------------------- the same numbers as without processes
+
+
+class Recurring(SavedForaging):
+    """Foraging whose every reward is a number of the row that its seed draws."""
+
+    def act(self, actions):
+        if not hasattr(self, "pays"):
+            self.pays = round(float(self.rng.random()), 3)
+        return replace(super().act(actions), reward=self.pays)
+
+
+def opened(config, ray, game):
+    """Return workers without a run, and what stands for the session that they ask."""
+    config = with_env(config, game)
+    made = make_factory(config, game)
+    rows = made.rows(2, 0)
+    session = SimpleNamespace(config=config, game=made, net=network(rows, config), steps=0)
+    session.updates = 0
+    return Fleet(session, ray), session
+
+
+def change(net, number):
+    """Give a network other weights, and values that say which they are."""
+    draw = torch.Generator().manual_seed(number)
+    with torch.no_grad():
+        for parameter in net.parameters():
+            parameter.normal_(0.0, 0.2, generator=draw)
+        net.value_head.mlp[2].weight.zero_()
+        net.value_head.mlp[2].bias.fill_(float(number))
+
+
+def assert_same_trajectories(one, other):
+    for name in ("rows", "rewards", "staleness", "values"):
+        assert np.array_equal(getattr(one.decisions, name), getattr(other.decisions, name)), name
+    for name in ("ends", "final_values", "next_values"):
+        assert np.array_equal(getattr(one, name), getattr(other, name)), name
+    for name, chosen in one.decisions.chosen.items():
+        assert torch.equal(chosen.values, other.decisions.chosen[name].values)
+        assert torch.equal(
+            one.decisions.log_probs[name].values, other.decisions.log_probs[name].values
+        )
+
+
+@pytest.mark.parametrize("mode", ["rapid", "ascend"])
+@pytest.mark.parametrize("game", [SavedForaging, TurnRows])
+def test_one_worker_trains_as_a_run_without_ray(config, monkeypatch, mode, game):
+    with_ray(monkeypatch)
+    net = replace(config.net, memory="gru", memory_size=8, value_norm="popart")
+    config = replace(config, net=net, rollout=replace(config.rollout, stagger=True))
+    if game is TurnRows:
+        config = replace(config, env={"_target_": "x", "slow": 0.5})
+    scale = ScaleConfig(mode=mode, worlds=1, networks=1, max_staleness=0, timeout=60)
+    alone = train(replace(config, run_name="alone"), game)
+    found = train(replace(config, run_name="workers", scale=scale), game)
+    assert_same(found.net.state_dict(), alone.net.state_dict())
+    records = [
+        {name: own for name, own in record.items() if not name.startswith("scale/")}
+        for record in metrics(found.run)
+    ]
+    assert records == metrics(alone.run)
+
+
+@pytest.mark.parametrize("mode", ["rapid", "ascend"])
+@pytest.mark.parametrize("game", [Recurring, TurnRows])
+def test_each_worker_plays_as_a_process_of_torchrun(config, monkeypatch, mode, game):
+    """Every reward, choice and value is that of the worker's own rows with the newest weights."""
+    config = replace(config, rollout=RolloutConfig(num_envs=5, steps=4, stagger=False))
+    config = replace(config, env={"_target_": "x"} | ({"slow": 0.5} if game is TurnRows else {}))
+    scale = ScaleConfig(mode=mode, worlds=2, networks=2, max_staleness=0, timeout=60)
+    config = replace(config, scale=scale)
+    fleet, session = opened(config, with_ray(monkeypatch), game)
+    shares = []
+    for rank in range(2):
+        rows = make_vec_env(config, session.game, config.seed, Share(rank, 2))
+        generator = make_generators(config.seed, torch.device("cpu"), rank).actions
+        buffer, memory = RolloutBuffer(len(rows), 4), RowMemory(session.net, len(rows))
+        shares.append([rows, rows.reset(), generator, buffer, memory, None])
+    rewards = set()
+    for number in range(4):
+        change(session.net, number)
+        session.updates = number
+        (found,) = fleet.gather(session, None, Stopwatch())
+        parts = []
+        for share in shares:
+            rows, obs, generator, buffer, memory, pending = share
+            own = collect_with(session.net, rows, obs, config, generator, buffer, pending, memory)
+            share[1], share[5] = own.next_obs, own.pending
+            parts.append(own.trajectories)
+        assert_same_trajectories(found.trajectories, Trajectories.cat(parts))
+        rewards |= {part.decisions.rewards[0].item() for part in parts}
+        if game is Recurring:
+            assert not found.trajectories.decisions.staleness.any()
+    fleet.close()
+    if game is Recurring:
+        assert len(rewards) == 2  # each world has its own
+
+
+def started(ray):
+    """What gives random numbers to each process: its kind, seed and number."""
+    found = []
+    for actor in ray.actors:
+        for argument in actor.arguments:
+            if isinstance(argument, RowMaker):
+                found.append(("rows", argument.seed, argument.world))
+        if isinstance(actor.arguments[0], TrainConfig):
+            found.append(("draws", *actor.arguments[2:]))
+    return found
+
+
+@pytest.mark.parametrize("mode", ["rapid", "ascend"])
+def test_no_process_repeats_the_random_numbers_of_another(config, monkeypatch, mode):
+    ray = with_ray(monkeypatch, chance=0.4, in_turns=True)
+    config = replace(config, scale=ScaleConfig(mode=mode, timeout=60), total_timesteps=120)
+    result = train(config, SavedForaging)
+    before = ray.killed
+    assert before > 0
+    train(resuming(config, result.run, total_timesteps=240), SavedForaging)
+    found = started(ray)
+    assert ray.killed > before
+    assert len(found) == 2 * (2 + 2 + ray.killed)
+    assert len(set(found)) == len(found)
+    assert ("rows", config.seed, 0) == found[0]
+
+
+def test_worlds_that_begin_again_play_different_episodes(config):
+    """One network plays two worlds, and starts both with one seed."""
+    scale = ScaleConfig(mode="ascend", worlds=2, networks=1)
+    config = with_env(replace(config, scale=scale), SavedForaging)
+    game = make_factory(config, SavedForaging)
+    worlds = [World(RowMaker(config, game, number, config.seed), 1, 60.0) for number in range(2)]
+    parts = [
+        ServedShare(lambda name, *own, world=world: getattr(world, name)(*own), 0)
+        for world in worlds
+    ]
+    obs = ServedRows(parts, list).reset(seed=7)
+    first, second = part_of(obs, 0, 2), part_of(obs, 2, 2)
+    shown = [part.features["Robot"].as_array().tolist() for part in (first, second)]
+    assert shown[0] != shown[1]
+
+
 # -------------------------------------------------------------------------------- staleness
 
 
-def test_without_staleness_all_wait_for_the_newest_weights(config, monkeypatch):
-    with_ray(monkeypatch)
+def test_without_staleness_all_wait_for_the_newest_weights_and_nothing_is_dropped(
+    config, monkeypatch
+):
+    ray = with_ray(monkeypatch)
     scale = ScaleConfig(mode="rapid", max_staleness=0)
-    result = train(replace(config, scale=scale), SavedForaging)
-    assert {record["policy/staleness.max"] for record in metrics(result.run)} == {0.0}
+    result = train(replace(config, scale=scale, total_timesteps=8 * 24), SavedForaging)
+    records = metrics(result.run)
+    assert {record["policy/staleness.max"] for record in records} == {0.0}
+    assert {record["scale/dropped"] for record in records} == {0.0}
+    assert [actor.rollouts for actor in ray.actors] == [8, 8]
+
+
+def test_without_staleness_a_lost_process_plays_again(config, monkeypatch):
+    ray = with_ray(monkeypatch, chance=0.3, in_turns=True)
+    result = train(replace(config, scale=ScaleConfig(mode="rapid", max_staleness=0)), SavedForaging)
+    records = metrics(result.run)
+    assert ray.killed > 2
+    assert records[-1]["scale/lost"] == ray.killed
+    assert {record["policy/staleness.max"] for record in records} == {0.0}
+    assert sum(actor.rollouts for actor in ray.actors) == 2 * len(records) + ray.killed
+
+
+@pytest.mark.parametrize("most", [0, 1, 3])
+def test_the_staleness_of_each_decision_is_the_number_of_updates_since(config, most):
+    """The value of a decision says which weights made it; rows wait for many rollouts."""
+    config = replace(
+        config,
+        rollout=RolloutConfig(num_envs=6, steps=2),
+        env={"_target_": "x", "slow": 0.9},
+        scale=ScaleConfig(mode="rapid", max_staleness=most, timeout=60),
+    )
+    fleet, session = opened(config, FakeRay(in_turns=True), TurnRows)
+    oldest = []
+    for number in range(10):
+        change(session.net, number)
+        session.updates = number
+        (found,) = fleet.gather(session, None, Stopwatch())
+        decisions = found.trajectories.decisions
+        assert decisions.staleness.tolist() == (number - decisions.values).tolist()
+        oldest.append(decisions.staleness.max())
+        # Two networks play on while the learner learns, so that each is one update behind.
+        assert decisions.staleness.min() == (0 if most == 0 or number == 0 else 1)
+    assert max(oldest) > 1  # of rows that waited
+    assert found.numbers["scale/dropped"] == 0
+    fleet.close()
+
+
+def test_rollouts_that_are_too_old_are_dropped(config):
+    fleet, session = opened(
+        replace(config, scale=ScaleConfig(mode="rapid", timeout=60)),
+        FakeRay(in_turns=True),
+        SavedForaging,
+    )
+    dropped = []
+    for number in (0, 1, 3, 4):  # an update that gathers nothing lies between
+        session.updates = number
+        (found,) = fleet.gather(session, None, Stopwatch())
+        assert found.trajectories.decisions.staleness.max() <= 1
+        dropped.append((found.numbers["scale/dropped"], found.numbers["scale/dropped_frames"]))
+    assert dropped == [(0, 0), (0, 0), (2, 24), (2, 24)]
+    fleet.close()
 
 
 def test_networks_of_one_world_cannot_wait_for_each_other(config, monkeypatch):

@@ -35,7 +35,8 @@ class Actor:
     def __init__(self, ray: FakeRay, kind: type, threads: int, arguments: tuple[Any, ...]) -> None:
         self._ray, self._pool = ray, ThreadPoolExecutor(threads)
         self._made = self._pool.submit(kind, *arguments)
-        self.is_gone = False
+        self.is_gone, self.rollouts = False, 0
+        self.arguments = arguments
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -57,11 +58,28 @@ class Actor:
                 raise RayActorError("the process is gone")
             return result
 
+        if name == "rollout":
+            self.rollouts += 1
+            if self._ray.in_turns:
+                self._ray.begun.append(later := Later(run))
+                return later
         return self._pool.submit(run)
 
     def end(self) -> None:
         self.is_gone = True
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+class Later:
+    """The result of a call that runs when it is asked for."""
+
+    def __init__(self, call: Any) -> None:
+        self._call, self._result = call, None
+
+    def result(self) -> Any:
+        if self._call is not None:
+            self._result, self._call = self._call(), None
+        return self._result
 
 
 class FakeRay:
@@ -70,6 +88,8 @@ class FakeRay:
     Args:
         chance: The probability with which a process ends at each rollout.
         cores: The cores of the cluster.
+        in_turns: True to run rollouts one after the other, in the order in which they began, when
+            their results are asked for. Nothing depends on timing then.
     """
 
     exceptions = SimpleNamespace(
@@ -77,11 +97,13 @@ class FakeRay:
     )
     ObjectRef = Future
 
-    def __init__(self, chance: float = 0.0, cores: float = 8.0) -> None:
+    def __init__(self, chance: float = 0.0, cores: float = 8.0, in_turns: bool = False) -> None:
+        self.in_turns = in_turns
         self._random, self._chance, self._cores = random.Random(0), chance, cores
         self.actors: list[Actor] = []
         self._named: dict[tuple[str, str], Actor] = {}
         self.killed = 0
+        self.begun: list[Later] = []
 
     def before_rollout(self, actor: Actor) -> None:
         if self._random.random() < self._chance:
@@ -119,6 +141,9 @@ class FakeRay:
         return [ref.result() for ref in refs] if isinstance(refs, list) else refs.result()
 
     def wait(self, refs: list[Any], num_returns: int, timeout: float) -> tuple[Any, Any]:
+        if self.in_turns:
+            oldest = min(refs, key=self.begun.index)
+            return [oldest], [ref for ref in refs if ref is not oldest]
         done, rest = wait_for(refs, timeout, FIRST_COMPLETED)
         first = [ref for ref in refs if ref in done][:num_returns]
         return first, [*rest]
