@@ -46,7 +46,13 @@ from ppo_trainer.runs.trust import require_trust
 from ppo_trainer.scale.clients import open_rows
 from ppo_trainer.scale.fleet import Gather, collect_here, open_gather
 from ppo_trainer.training.callbacks import CallbackLike, Callbacks
-from ppo_trainer.training.experience_metrics import about_rollout, of_all, staleness, with_episodes
+from ppo_trainer.training.experience_metrics import (
+    about_rollout,
+    importance,
+    of_all,
+    staleness,
+    with_episodes,
+)
 from ppo_trainer.training.goals import check_metric_names
 from ppo_trainer.training.report import conclude
 from ppo_trainer.training.session import Session, open_session
@@ -264,6 +270,7 @@ def train_once(
             progress, learner.state.generators.minibatches, clock, learner.state.step_graphs, ranks,
         )  # fmt: skip
         numbers |= about_rollout(ranks, rollouts[-1]) | staleness(ranks, own.trajectories)
+        numbers |= importance(ranks, rollouts[-1], config.vtrace.rho_clip)
         measured.append(numbers)
     with clock("statistics"):
         for learner, rollout in zip(session.learners, rollouts, strict=True):

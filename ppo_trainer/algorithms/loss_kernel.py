@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import torch
+from torch import Tensor
 
 from entity_env.storage.inner import inner
+from ragged_net.compiled.first_order import once_differentiable
 from ragged_net.compiled.kernels.jit import kernel
 
-__all__ = ["Facts", "measure"]
+__all__ = ["Facts", "compiled_losses", "measure"]
 
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
@@ -48,6 +51,49 @@ class Facts(NamedTuple):
     by_actor: bool
 
 
+def compiled_losses(
+    log_prob: Tensor, entropy: Tensor, value: Tensor, facts: Facts, count: int
+) -> Tensor:
+    """Return the numbers of ``losses.ppo_coefficients``. Shape: (count,), float32, on the CPU.
+
+    Only the first three have gradients.
+
+    Args:
+        log_prob: Log-probability of the choice of each actor. Shape: (A,).
+        entropy: Entropy of each actor's distribution. Shape: (A,).
+        value: Value of each frame. Shape: (B,).
+        facts: The minibatch and the settings.
+        count: The number of numbers.
+    """
+    numbers: Tensor = _Losses.apply(log_prob, entropy, value, facts, count)  # type: ignore[no-untyped-call]
+    return numbers
+
+
+class _Losses(torch.autograd.Function):
+    """The operation behind ``compiled_losses``."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, log_prob: Tensor, entropy: Tensor, value: Tensor, facts: Facts, count: int
+    ) -> Tensor:
+        tensors = [tensor.contiguous() for tensor in (log_prob, entropy, value)]
+        gradients = [torch.empty_like(tensor) for tensor in tensors]
+        numbers = value.new_empty(count)
+        measure(
+            *(tensor.numpy(force=True) for tensor in tensors), facts,
+            numbers.numpy(), *(gradient.numpy() for gradient in gradients),
+        )  # fmt: skip
+        ctx.save_for_backward(*gradients)
+        return numbers
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, d_numbers: Tensor) -> tuple[Tensor | None, ...]:
+        factors = d_numbers.tolist()[: len(ctx.saved_tensors)]
+        by_input = [d * own for d, own in zip(factors, ctx.saved_tensors, strict=True)]
+        return *by_input, None, None
+
+
 @kernel
 def measure(
     log_prob: Floats,
@@ -59,19 +105,19 @@ def measure(
     d_entropy: Floats,
     d_value: Floats,
 ) -> None:
-    """Write the numbers ``NAMES`` of ``losses.py`` and the gradients of the first three.
+    """Write the numbers of ``losses.ppo_coefficients``, and the gradients of the first three.
 
     Args:
         log_prob: Log-probabilities now, which the policy loss depends on. Shape: (A,).
         entropy: Entropies, which the entropy term depends on. Shape: (A,).
         value: Values now, which the value loss depends on. Shape: (B,).
         facts: The minibatch and the settings.
-        numbers: Output. Shape: (5,).
+        numbers: Output. Shape: (count,).
         d_log_prob: Output, the gradient with respect to ``log_prob``. Shape: (A,).
         d_entropy: Output. Shape: (A,).
         d_value: Output. Shape: (B,).
     """
-    sums = np.zeros(5)
+    sums = np.zeros(numbers.shape[0])
     for b in range(value.shape[0]):
         loss, slope = _value_loss(value[b], facts.values[b], facts.returns[b], facts)
         sums[2] += 0.5 * loss / facts.frames

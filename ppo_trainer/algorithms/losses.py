@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from ppo_trainer.algorithms.algorithm import Scale
-from ppo_trainer.algorithms.fused_losses import compiled_losses
 from ppo_trainer.config import PPOConfig
 from ppo_trainer.experience.rollout import Rollout
 from ragged_net import NetOutput
@@ -18,10 +17,25 @@ from ragged_net.compiled import heads as compiled_heads
 from ragged_net.errors import ShapeError
 from ragged_net.transfer import send
 
-__all__ = ["NAMES", "minibatch_scale", "normalized", "ppo_losses"]
+__all__ = ["NAMES", "minibatch_scale", "normalized", "ppo_coefficients", "ppo_losses"]
 
-NAMES = ("loss/policy", "policy/entropy", "loss/value", "policy/kl", "policy/clip_fraction")
-"""Names of the numbers of ``ppo_losses`` in the logs, in the order of the kernel."""
+
+def ppo_coefficients(entropy_coef: float, value_coef: float) -> dict[str, float]:
+    """Return the coefficient of each number of ``ppo_losses``; 0 for those that are only logged.
+
+    This is the list of these numbers: the kernel writes them in this order, and only the first
+    three have gradients.
+    """
+    return {
+        "loss/policy": 1.0,
+        "policy/entropy": -entropy_coef,
+        "loss/value": value_coef,
+        "policy/kl": 0.0,
+        "policy/clip_fraction": 0.0,
+    }
+
+
+NAMES = tuple(ppo_coefficients(0.0, 0.0))
 
 
 def minibatch_scale(minibatch: Rollout, config: PPOConfig) -> Scale:
@@ -63,11 +77,11 @@ def ppo_losses(
         value_std: Unit in which values are compared, (); None stands for 1.
 
     Returns:
-        Scalars by ``NAMES``, float32. Policy loss: the clipped surrogate, negated. Entropy: mean
-        over actors. Value loss: half the squared error. KL, without gradient: an estimate of the
-        divergence from the policy that collected the rollout, the mean of (ratio - 1) - log ratio
-        (``k3`` of Schulman, "Approximating KL divergence", 2020). Clip fraction, without gradient:
-        fraction of ratios outside of 1 +- clip_coef.
+        Scalars by the names of ``ppo_coefficients``, float32. Policy loss: the clipped surrogate,
+        negated. Entropy: mean over actors. Value loss: half the squared error. KL, without
+        gradient: an estimate of the divergence from the policy that collected the rollout, the mean
+        of (ratio - 1) - log ratio (``k3`` of Schulman, "Approximating KL divergence", 2020). Clip
+        fraction, without gradient: fraction of ratios outside of 1 +- clip_coef.
 
     Raises:
         ShapeError: The output does not fit the frames.
@@ -101,7 +115,7 @@ class _Actors:
 def _in_kernel(
     actors: _Actors, value: Tensor, part: Rollout, scale: Scale, config: PPOConfig
 ) -> Sequence[Tensor]:
-    from ppo_trainer.algorithms.loss_kernel import Facts  # needs Numba
+    from ppo_trainer.algorithms.loss_kernel import Facts, compiled_losses  # needs Numba
 
     _check_shapes((value, part.values, part.returns, part.advantages), (len(part),))
     _check_shapes((actors.log_prob, actors.entropy, actors.old), actors.frame_of.shape)
@@ -119,7 +133,7 @@ def _in_kernel(
         per_frame=config.ratio == "per_frame",
         by_actor=config.actor_weight == "actor",
     )
-    return compiled_losses(actors.log_prob, actors.entropy, value, facts).unbind()
+    return compiled_losses(actors.log_prob, actors.entropy, value, facts, len(NAMES)).unbind()
 
 
 def _in_torch(

@@ -11,7 +11,7 @@ from ppo_trainer.algorithms.advantage import estimate
 from ppo_trainer.algorithms.algorithm import Scale
 from ppo_trainer.algorithms.clone import Clone, clone_divergence, clone_weight, with_clone
 from ppo_trainer.algorithms.group_baseline import GroupReturns
-from ppo_trainer.algorithms.losses import minibatch_scale, normalized, ppo_losses
+from ppo_trainer.algorithms.losses import minibatch_scale, normalized, ppo_coefficients, ppo_losses
 from ppo_trainer.algorithms.schedule import scheduled
 from ppo_trainer.config import PPOConfig
 from ppo_trainer.experience.rollout import Rollout
@@ -42,13 +42,10 @@ class PPO:
 
     def coefficients(self, progress: float) -> dict[str, float]:
         """Return the coefficient of each term, 0 for terms that are only logged."""
-        return {
-            "loss/policy": 1.0,
-            "policy/entropy": -self._entropy_coef(progress),
-            "loss/value": self.config.value_coef,
-            "policy/kl": 0.0,
-            "policy/clip_fraction": 0.0,
-        } | ({} if self.clone is None else {"loss/clone_kl": clone_weight(self.config, progress)})
+        terms = ppo_coefficients(self._entropy_coef(progress), self.config.value_coef)
+        if self.clone is not None:
+            terms |= {"loss/clone_kl": clone_weight(self.config, progress)}
+        return terms
 
     def logged(self, progress: float) -> dict[str, float]:
         """Return the present weight of the entropy bonus."""

@@ -17,7 +17,9 @@ from ppo_trainer.experience.trajectories import Trajectories
 from ragged_net import RaggedNet
 from ragged_net.ragged import FrameNumbers
 
-__all__ = ["VTrace"]
+__all__ = ["VTrace", "mean_weights"]
+
+F64 = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -25,9 +27,9 @@ class VTrace(PPO):
     """The ``Algorithm`` that corrects decisions of earlier networks, then runs PPO.
 
     Decisions of earlier networks get the log-probability and the value that the present network
-    gives them. In their advantages and returns, rewards and later values are weighted by the
-    clipped ratio of the present to the earlier probability. Without such decisions the results
-    equal those of PPO bit for bit.
+    gives them. In their advantages and returns, rewards and later values are weighted by clipped
+    ratios of the present to the earlier probabilities (``mean_weights``). Without such decisions
+    the results equal those of PPO bit for bit.
 
     Args:
         vtrace: Settings of V-trace.
@@ -44,17 +46,25 @@ class VTrace(PPO):
         """Return the decisions evaluated by ``net``, with advantages and returns of V-trace."""
         rollout = super().estimate(trajectories, net)
         stale = trajectories.decisions.staleness > 0
+        frame_of = np.concatenate(
+            [own.frame_ids().cpu().numpy() for own in rollout.log_probs.values()]
+        )
+        log_ratios = np.zeros(len(frame_of))
+        if stale.any():
+            rollout, log_ratios = self._of(net, rollout, stale)
+        if self.config.ratio == "per_frame":
+            log_ratios = np.bincount(frame_of, log_ratios, len(rollout))
+            frame_of = np.arange(len(rollout))
+        rollout = replace(rollout, log_ratios=log_ratios)
         if not stale.any():
             return rollout
-        rollout, log_ratios = self._of(net, rollout, stale)
         decisions = replace(trajectories.decisions, values=rollout.values)
-        ratios = np.exp(log_ratios)
         weighed = estimate(
             replace(trajectories, decisions=decisions),
             self.config,
             weights=(
-                np.minimum(ratios, self.vtrace.rho_clip),
-                np.minimum(ratios, self.vtrace.trace_clip),
+                mean_weights(log_ratios, frame_of, len(rollout), self.vtrace.rho_clip),
+                mean_weights(log_ratios, frame_of, len(rollout), self.vtrace.trace_clip),
             ),
         )
         return replace(rollout, advantages=weighed.advantages, returns=weighed.returns)
@@ -62,14 +72,14 @@ class VTrace(PPO):
     @torch.no_grad()
     def _of(
         self, net: RaggedNet, rollout: Rollout, stale: npt.NDArray[np.bool_]
-    ) -> tuple[Rollout, npt.NDArray[np.float64]]:
+    ) -> tuple[Rollout, F64]:
         """Return the rollout with stale decisions evaluated by ``net``, and their log-ratios.
 
-        Shape of the log-ratios: (K,), 0 for decisions that are not stale.
+        Shape of the log-ratios: (A,), of the actors of one action after the other, 0 for decisions
+        that are not stale.
         """
         values = rollout.values.clone()
         log_probs = {name: own.values.clone() for name, own in rollout.log_probs.items()}
-        log_ratios = torch.zeros(len(rollout), dtype=torch.float64)
         is_stale = torch.from_numpy(stale)
         for frames, output in evaluations(net, rollout, is_stale.nonzero().squeeze(1)):
             counted = is_stale[frames]
@@ -77,11 +87,32 @@ class VTrace(PPO):
             values[kept] = output.value.float()[counted.to(values.device)]
             for name, old in rollout.log_probs.items():
                 part, rows = old.select_with_rows(FrameNumbers.of(frames, values.device))
-                frame_of = part.frame_ids()
-                counts = counted.to(values.device)[frame_of]
-                now = output.actions[name].log_prob.float()
-                log_probs[name][rows[counts]] = now[counts]
-                moved = torch.where(counts, now - old.values[rows], 0.0).double().cpu()
-                log_ratios.index_add_(0, frames[frame_of.cpu()], moved)
+                counts = counted.to(values.device)[part.frame_ids()]
+                log_probs[name][rows[counts]] = output.actions[name].log_prob.float()[counts]
+        moved = [now - rollout.log_probs[name].values for name, now in log_probs.items()]
         logs = {name: rollout.log_probs[name].with_values(own) for name, own in log_probs.items()}
-        return replace(rollout, values=values, log_probs=logs), log_ratios.numpy()
+        log_ratios: F64 = torch.cat(moved).double().cpu().numpy()
+        return replace(rollout, values=values, log_probs=logs), log_ratios
+
+
+def mean_weights(log_ratios: F64, frame_of: npt.NDArray[np.int64], frames: int, clip: float) -> F64:
+    """Return the mean of the clipped ratios of each frame, 1 in frames without ratios.
+
+    With ``ppo.ratio=per_actor`` each actor is a decision of its own, as in the loss of PPO: the
+    target of a frame is the mean of the targets that V-trace has for its actors one by one. The
+    product of many ratios would be far from 1 although none of them is.
+
+    Args:
+        log_ratios: Logarithms of the ratios of actors, or of frames. Shape: (U,).
+        frame_of: Frame of each ratio. Shape: (U,).
+        frames: Number of frames B.
+        clip: Maximum of a ratio.
+
+    Returns:
+        Shape: (B,), float64.
+    """
+    with np.errstate(over="ignore"):
+        clipped = np.minimum(np.exp(log_ratios), clip)
+    count = np.bincount(frame_of, minlength=frames)
+    total = np.bincount(frame_of, clipped, frames)
+    return np.where(count > 0, total / np.maximum(count, 1), min(1.0, clip))

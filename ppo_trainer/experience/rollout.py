@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -34,6 +35,8 @@ class Rollout:
             minibatch are in the order of its sequences.
         clone_log_probs: Log-probability of each choice by the network that the policy should stay
             close to; None without such a penalty. Shape: (A,), float32.
+        log_ratios: Logarithms of the ratios that V-trace weighs with, for the log: of each actor,
+            or with ``ppo.ratio=per_frame`` of each frame. Shape: (U,); None with other algorithms.
     """
 
     batch: EntityBatch
@@ -44,6 +47,7 @@ class Rollout:
     returns: Tensor
     sequences: Sequences | None = None
     clone_log_probs: Mapping[str, RaggedTensor] | None = None
+    log_ratios: npt.NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         """Check that each choice has a log-probability."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
+import numpy as np
 import torch
 
 from entity_env import Metric
@@ -15,7 +16,7 @@ from ppo_trainer.experience.trajectories import Trajectories
 from ppo_trainer.machine.ranks import Ranks
 from ppo_trainer.reporting.recent_episodes import is_per_episode
 
-__all__ = ["about_rollout", "of_all", "staleness", "with_episodes"]
+__all__ = ["about_rollout", "importance", "of_all", "staleness", "with_episodes"]
 
 
 def about_rollout(ranks: Ranks, rollout: Rollout) -> dict[str, float]:
@@ -35,6 +36,26 @@ def staleness(ranks: Ranks, trajectories: Trajectories) -> dict[str, float]:
     every = ranks.stacked(torch.tensor([own.sum(), len(own), own.max(initial=0)]))
     total, count, _ = every.sum(0).tolist()
     return {"policy/staleness": total / count, "policy/staleness.max": float(every[:, 2].max())}
+
+
+def importance(ranks: Ranks, rollout: Rollout, rho_clip: float) -> dict[str, float]:
+    """Return the mean clipped ratio of V-trace, and the effective sample size as a share.
+
+    Source:
+        Kish, "Survey sampling", 1965: the effective number of samples with weights w is
+        (sum w)^2 / sum w^2.
+    """
+    if rollout.log_ratios is None:
+        return {}
+    ratios = np.exp(np.minimum(rollout.log_ratios, 50.0))  # whose squares are finite
+    clipped = np.minimum(ratios, rho_clip)
+    sums = [float(len(ratios)), clipped.sum(), ratios.sum(), np.square(ratios).sum()]
+    every = ranks.stacked(torch.tensor(sums, dtype=torch.float64)).sum(0).tolist()
+    count, rho, total, squares = every if every[0] else (1.0,) * 4
+    return {
+        "policy/rho": rho / count,
+        "policy/effective_sample_size": total**2 / squares / count if squares else 0.0,
+    }
 
 
 def of_all(

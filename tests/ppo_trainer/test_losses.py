@@ -218,6 +218,31 @@ def test_clipped_value_loss_takes_the_larger_error():
     assert free == pytest.approx(0.5 * (1.0 + 0.81 + 4.0) / 3)
 
 
+@pytest.mark.parametrize(
+    ("clip_value", "expected"),
+    [
+        # In units of 2: values 1, 2, 3 now and 0, 2, 2 then, returns 2, 2, 4.
+        # Squared errors 1, 0, 1: 0.5 * 2 / 3.
+        (False, 1 / 3),
+        # Values may move by 0.2 only, to 0.2 and 2.2: 1.8^2 = 3.24 twice: 0.5 * 6.48 / 3.
+        (True, 1.08),
+    ],
+)
+def test_values_and_returns_are_compared_in_the_unit_of_the_value(clip_value, expected):
+    nobody = [[0, 0, 0]]
+    minibatch = frames(["Move"], nobody, [0.0, 4.0, 4.0], [4.0, 4.0, 8.0], [0.0] * 3)
+    now = torch.tensor([2.0, 4.0, 6.0], requires_grad=True)
+    out = replace(output(minibatch, {"Move": []}, {"Move": []}, [0.0]), value=now)
+    algorithm = PPO(PPOConfig(clip_value=clip_value, clip_coef=0.2))
+    scale = algorithm.scale(minibatch)
+    loss = algorithm.losses(out, minibatch, scale, torch.tensor(2.0))["loss/value"]
+    assert loss.item() == pytest.approx(expected)
+    loss.backward()
+    # (value - return) / 2 / 2 / 3, which is -1 / 6; clipped values do not move any more.
+    moved = -1 / 6 if not clip_value else 0.0
+    assert_close(now.grad, torch.tensor([moved, 0.0, moved]))
+
+
 def test_a_value_within_the_clip_range_keeps_its_gradient():
     """However old + (value - old) - target rounds: near 0 often to more than value - target."""
     draw = torch.Generator().manual_seed(0)

@@ -21,10 +21,12 @@ from entity_env import ListEnv
 from ppo_trainer import PPOConfig, RolloutConfig, VTraceConfig, train
 from ppo_trainer.algorithms.advantage import estimate, vtrace
 from ppo_trainer.algorithms.ppo import PPO
-from ppo_trainer.algorithms.vtrace import VTrace
+from ppo_trainer.algorithms.vtrace import VTrace, mean_weights
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.experience.row_memory import RowMemory
 from ppo_trainer.experience.stored_choices import evaluated
+from ppo_trainer.machine.ranks import LONE
+from ppo_trainer.training.experience_metrics import importance
 
 GAMMA = 0.9
 
@@ -166,8 +168,81 @@ def test_without_staleness_it_is_ppo_number_for_number(tmp_path):
         for name in ("ppo", "vtrace")
     ]
     assert_same_checkpoint(runs[0].run, runs[1].run)
-    assert metrics(runs[0].run) == metrics(runs[1].run)
+    ratios = {"policy/rho": 1.0, "policy/effective_sample_size": 1.0}
+    assert [own | ratios for own in metrics(runs[0].run)] == metrics(runs[1].run)
     assert {record["policy/staleness.max"] for record in metrics(runs[1].run)} == {0.0}
+
+
+def test_the_weights_of_a_frame_with_several_actors_by_hand():
+    # Frame 0 has the ratios 4 and 0.25, frame 1 no actor, frame 2 the ratio 3; the clip is 1.5.
+    ratios, frame_of = np.array([4.0, 0.25, 3.0]), np.array([0, 0, 2])
+    weights = mean_weights(np.log(ratios), frame_of, 3, 1.5)
+    np.testing.assert_allclose(weights, [(1.5 + 0.25) / 2, 1.0, 1.5])
+    # Ratios of frames are products of those of their actors: 4 * 0.25 = 1.
+    weights = mean_weights(np.log([1.0, 1.0, 3.0]), np.arange(3), 3, 0.5)
+    assert weights.tolist() == [0.5, 0.5, 0.5]
+    assert mean_weights(np.array([1000.0]), np.array([0]), 1, 2.0).tolist() == [2.0]
+
+
+def test_many_actors_that_have_hardly_changed_keep_their_advantages():
+    # The log-ratio of an actor with KL divergence 0.015 is about normal with mean -0.015 and
+    # variance 0.03. E min(1, ratio) = 2 Phi(-sqrt(0.03) / 2) = 0.931 for each of them; for the
+    # product over 128 it is 2 Phi(-sqrt(128 * 0.03) / 2) = 0.327.
+    rng = np.random.default_rng(0)
+    log_ratios = rng.normal(-0.015, np.sqrt(0.03), (4000, 128))
+    frame_of = np.repeat(np.arange(4000), 128)
+    found = mean_weights(log_ratios.ravel(), frame_of, 4000, 1.0).mean()
+    assert found == pytest.approx(0.931, abs=0.002)
+    product = mean_weights(log_ratios.sum(1), np.arange(4000), 4000, 1.0).mean()
+    assert product == pytest.approx(0.327, abs=0.03)
+
+
+@pytest.mark.parametrize("ratio", ["per_actor", "per_frame"])
+def test_the_ratio_is_that_of_ppo(ratio):
+    """Frames of several actors of two actions, all of an earlier network."""
+    config = small_config(
+        rollout=RolloutConfig(num_envs=4, steps=8),
+        ppo=PPOConfig(minibatch_size=8, gamma=GAMMA, gae_lambda=1.0, ratio=ratio),
+    )
+    rows = ListEnv(Foraging, 4, seed=1)
+    net = network(rows, config)
+    trajectories = collected(config, rows, net)
+    stale = replace(trajectories, decisions=trajectories.decisions.later(1))
+    with torch.no_grad():
+        for parameter in net.parameters():
+            parameter += 0.2
+    usual = PPO(config.ppo).estimate(stale, net)
+    found = VTrace(config.ppo).estimate(stale, net)
+    with torch.no_grad():
+        output = evaluated(net, usual)
+    weights = []
+    for frame in range(len(usual)):
+        ratios = []
+        for name, old in usual.log_probs.items():
+            own = slice(*old.offsets[frame : frame + 2].tolist())
+            now = output.actions[name].log_prob[own].double() - old.values[own].double()
+            ratios += now.exp().tolist()
+        clipped = [min(own, 1.0) for own in ratios]
+        mean = sum(clipped) / len(clipped) if clipped else 1.0
+        weights.append(mean if ratio == "per_actor" else min(float(np.prod(ratios)), 1.0))
+    weights = np.array(weights)
+    assert 0 < weights.min() < 0.95
+    for row in range(4):
+        own = trajectories.decisions.rows == row
+        rewards = (stale.decisions.rewards + GAMMA * stale.final_values)[own]
+        columns = rewards, found.values.numpy()[own], stale.ends[own], stale.next_values[row]
+        _, advantages = paper(*columns, weights[own], 1.0, 1.0)
+        np.testing.assert_allclose(found.advantages[own], advantages, atol=1e-5)
+    logged = importance(LONE, found, 1.0)
+    every = np.exp(found.log_ratios)
+    assert len(every) == (len(usual) if ratio == "per_frame" else usual.actors_per_frame.sum())
+    assert logged == {
+        "policy/rho": pytest.approx(np.minimum(every, 1).mean()),
+        "policy/effective_sample_size": pytest.approx(
+            every.sum() ** 2 / (every**2).sum() / len(every)
+        ),
+    }
+    assert importance(LONE, usual, 1.0) == {}
 
 
 def test_staleness_is_counted_logged_and_saved(tmp_path):
