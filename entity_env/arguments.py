@@ -15,7 +15,8 @@ from inspect import signature
 from numbers import Real
 from typing import Any, TypeVar
 
-from entity_env.errors import EntityEnvError, SettingError, nearest, shorten
+from entity_env.errors import EntityEnvError, SettingError, shorten
+from entity_env.habits import argument_hint
 
 __all__ = [
     "check_number",
@@ -100,7 +101,9 @@ def wrong_arguments(
 def unknown_argument(error: type[E], name: str, unknown: Iterable[str], valid: Iterable[str]) -> E:
     """Return the error for unknown arguments, of which there is at least one."""
     valid, first = list(valid), next(iter(unknown))
-    return error(f"{name} has no argument {first!r}", options=valid, hint=nearest(first, valid))
+    return error(
+        f"{name} has no argument {first!r}", options=valid, hint=argument_hint(first, valid)
+    )
 
 
 def check_whole(

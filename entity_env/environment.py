@@ -21,6 +21,7 @@ from entity_env.errors import (
     SeedError,
     StateError,
 )
+from entity_env.habits import check_methods
 from entity_env.hints import ViewerHints
 from entity_env.observation import Observation
 from entity_env.own_methods import can_save, takes_seed, warn_of_seed
@@ -62,6 +63,11 @@ class Playable(ABC):
     y_axis: YAxis = "up"
 
     _rng: Any = None
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        """Return a new object of a class that has all methods."""
+        check_methods(cls)
+        return super().__new__(cls)
 
     @abstractmethod
     def obs_space(self) -> ObsSpace:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType
 from typing import Any, TypeAlias, TypeGuard, cast, get_type_hints
 
-from entity_env.environment import Environment
+from entity_env.environment import Environment, Playable
 from entity_env.errors import (
     FAILURES,
     SettingError,
@@ -18,6 +18,7 @@ from entity_env.errors import (
     shorten,
     unknown_name,
 )
+from entity_env.habits import check_methods
 from entity_env.nearby import meant_nearby
 from entity_env.plugins import ENVIRONMENTS, load_plugins
 from entity_env.rows.vec_env import VecEnv
@@ -295,14 +296,8 @@ def check_settings(factory: Factory, settings: dict[str, Any]) -> None:
     if is_rows(factory):  # these arguments are not settings
         parameters = {k: p for k, p in parameters.items() if k not in ("num_envs", "seed")}
     name = getattr(factory, "__name__", "the environment")
-    for method in sorted(getattr(factory, "__abstractmethods__", ())):
-        own = [key for key in vars(factory) if not key.startswith("_")]
-        raise UnknownEnvironmentError(
-            f"{name} has no method {method!r}",
-            expected=f"def {method}{inspect.signature(getattr(factory, method))}",
-            received=f"a class with {', '.join(own)}",
-            hint=nearest(method, own),
-        )
+    if isinstance(factory, type) and issubclass(factory, Playable | VecEnv):
+        check_methods(factory)
     takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
     for setting in settings:
         if setting not in parameters and not takes_any:

@@ -42,10 +42,10 @@ ONLY_IN = {
 # The layers within a package: its folders, and the files beside them. Whatever a layer imports
 # stands before it.
 LAYERS = {
-    "entity_env": "errors arguments garbage nearby metrics plugins own_methods space_checks spaces "
-    "hints observation actions batching kinds environment agent drawing storage objects rows seats "
-    "registry onnx_inputs workers wrappers fitting recording command_line player checking check "
-    "play replay runner viewer interop __init__ compat __main__",
+    "entity_env": "errors habits arguments garbage nearby metrics plugins own_methods space_checks "
+    "spaces hints observation actions batching kinds environment agent drawing storage objects "
+    "rows seats registry onnx_inputs workers wrappers fitting recording command_line player "
+    "checking check play replay runner viewer interop __init__ compat __main__",
     "ragged_net": "errors transfer precision setting_checks position_config relation_config ragged "
     "actors growing packing observed compiled gpu batch config model heads check network adopt "
     "export __init__",

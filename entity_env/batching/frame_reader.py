@@ -28,6 +28,7 @@ from entity_env.errors import (
     shorten,
     unknown_name,
 )
+from entity_env.habits import returned_hint
 from entity_env.kinds.table import kind_of
 from entity_env.observation import EntityID, Observation
 from entity_env.spaces import (
@@ -86,6 +87,7 @@ class FrameReader:
                 "the observation, as reset, act or set_state returns it, is not an Observation",
                 expected="entity_env.Observation",
                 received=shorten(observation),
+                hint=returned_hint(observation, "the Observation"),
             )
         features = self._features(observation)
         ids, index_of = self._ids(observation, features)

@@ -168,7 +168,9 @@ class RowEnvironments:
                 f"{what} did not make an environment",
                 expected="a subclass of entity_env.Environment, or a function that makes one",
                 received=shorten(env),
-                hint="pass the class, MyEnv and not MyEnv(): each row has its own environment"
+                hint=_WRAP_IT
+                if hasattr(env, "step")
+                else "pass the class, MyEnv and not MyEnv(): each row has its own environment"
                 if isinstance(make, Environment)
                 else None,
             ).located(self.where(row))
@@ -191,3 +193,6 @@ class RowEnvironments:
             }
             for row, env in enumerate(envs)
         ]
+
+
+_WRAP_IT = "entity_env.interop.GymnasiumEnv wraps an environment of Gymnasium"

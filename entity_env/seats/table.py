@@ -11,6 +11,7 @@ from entity_env.actions import Action
 from entity_env.batching.step_results import is_over
 from entity_env.environment import call_environment
 from entity_env.errors import SeatError, counted, shorten, unknown_name
+from entity_env.habits import returned_hint
 from entity_env.observation import Observation
 from entity_env.seats.multi_player import MultiPlayerEnvironment, Seat
 from entity_env.spaces import ActionName
@@ -133,6 +134,7 @@ class Table:
                 f"{what} did not return a dict",
                 expected="{seat: Observation}",
                 received=shorten(returned),
+                hint=returned_hint(returned, "{seat: Observation}"),
             )
         told: Told = {}
         for seat, observation in returned.items():
