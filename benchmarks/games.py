@@ -49,7 +49,6 @@ from entity_env.errors import EntityEnvError
 from entity_env.player.episodes import play_episodes, play_scripted, random_policy
 from ppo_trainer import recipe, train
 from ppo_trainer.config import TrainConfig
-from ppo_trainer.play.agent import RunAgent
 from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.players.search import SearchAgent
 from ppo_trainer.reporting.evaluation import Evaluation
@@ -163,7 +162,7 @@ def board(
 def searched(name: str, seed: int, run: str, visits: int, episodes: int) -> None:
     """Print what a search gets that a run guides, beside one that plays out at random."""
     game, (*_, against), _ = BOARDS[name]
-    for shown, guide in (("guided", RunAgent(_load(game, run))), ("random", None)):
+    for shown, guide in (("guided", NetworkAgent(_load(game, run).nets)), ("random", None)):
         agent = _TimedSearch(game, visits, guide=guide, seed=seed)
         _TimedSearch.speeds.clear()
         begun = time.process_time()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from entity_env import VecObs
 from entity_env.batching.ragged import ActionBuffer
-from ppo_trainer.players.population_agent import agent_of
+from ppo_trainer.players.network_agent import agent_of
 from ppo_trainer.runs.load_run import load_policy
 
 MAPS = 24

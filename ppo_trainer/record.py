@@ -43,8 +43,8 @@ from ppo_trainer.machine.screen import say
 from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.machine.torch_state import usual_torch
 from ppo_trainer.play.searched import search_of
+from ppo_trainer.players.network_agent import agent_of
 from ppo_trainer.players.opponents import make_opponent
-from ppo_trainer.players.population_agent import agent_of
 from ppo_trainer.runs.load_run import load_policy
 from ragged_net import ActionOutput, ContinuousActors, EntityBatch, NetOutput, RaggedTensor
 from ragged_net.actors import Actors

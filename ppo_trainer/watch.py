@@ -34,8 +34,8 @@ from ppo_trainer.machine.torch_state import usual_torch
 from ppo_trainer.play.pictures import draw_steps
 from ppo_trainer.play.playing import play
 from ppo_trainer.play.video import write_video
+from ppo_trainer.players.network_agent import agent_of
 from ppo_trainer.players.opponents import make_opponent
-from ppo_trainer.players.population_agent import agent_of
 from ppo_trainer.runs.folder import newest_run
 from ppo_trainer.runs.load_run import LoadedRun, load_policy
 from ppo_trainer.settings.changes import env_changes

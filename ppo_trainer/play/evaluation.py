@@ -22,8 +22,8 @@ from ppo_trainer.errors import ConfigError
 from ppo_trainer.machine.screen import complain
 from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.play.sides import play_sides
+from ppo_trainer.players.network_agent import NetworkAgent, agent_of
 from ppo_trainer.players.opponents import make_opponent, opponent_labels
-from ppo_trainer.players.population_agent import PopulationAgent, agent_of
 from ppo_trainer.reporting.evaluation import Evaluation
 from ppo_trainer.reporting.progress import EvaluationProgress
 from ragged_net import RaggedNet
@@ -198,13 +198,14 @@ def _evaluate(
         agent.reset()
         return game.rows(count, seed)
 
+    is_population = isinstance(agent, NetworkAgent) and len(agent.nets) > 1
     policy, rows, max_steps = agent.act_rows, config.rollout.num_envs, config.eval.max_steps
     if game.is_endless:
         rows = game.whole(rows)
         metrics = play_lives(
             make_rows, policy, episodes, seed, rows=rows, max_steps=max_steps, budget=budget
         )
-    elif game.has_seats and (game.is_native or isinstance(agent, PopulationAgent)):
+    elif game.has_seats and (game.is_native or is_population):
         chance = RandomAgent(agent.obs_space, agent.action_space, seed)
         metrics = play_sides(agent, game, config, episodes, chance, seed=seed, budget=budget)
     elif game.is_native or game.replays is not None:

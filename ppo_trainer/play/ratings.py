@@ -136,7 +136,7 @@ class Ratings:
 
     def _checkpoints(self) -> dict[str, Path]:
         """Return the checkpoints of all policies that play alone, by the names of versions."""
-        found = {}
+        found: dict[str, Path] = {}
         for policy in range(self._loaded.config.selfplay.policies):
             run = RunFolder(named_policy(f"{self._run.path}:{policy}"))
             end = f"_policy_{policy}" if policy else ""

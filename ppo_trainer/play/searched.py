@@ -10,7 +10,7 @@ from entity_env.player.episodes import play_rows
 from entity_env.player.play_budget import PlayBudget
 from entity_env.rows.vec_env import check_count
 from ppo_trainer.machine.seeding import derived_seed
-from ppo_trainer.play.agent import RunAgent
+from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.players.rows_search import RowsSearch
 from ppo_trainer.reporting.evaluation import Evaluation
 from ppo_trainer.reporting.progress import EvaluationProgress
@@ -36,7 +36,8 @@ def search_of(loaded: LoadedRun, rows: VecEnv, visits: int) -> RowsSearch:
             hint="use SearchAgent to search in games for several players",
         )
     own: Any = rows  # the search checks it
-    return RowsSearch(own, RunAgent(loaded), visits, gamma=loaded.config.ppo.gamma)
+    guide = NetworkAgent(loaded.net, precision=loaded.config.precision)
+    return RowsSearch(own, guide, visits, gamma=loaded.config.ppo.gamma)
 
 
 def evaluate_searched(loaded: LoadedRun, episodes: int, visits: int) -> Evaluation:

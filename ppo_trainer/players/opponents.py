@@ -12,8 +12,10 @@ from entity_env.errors import EntityEnvError, SpaceError, nearest
 from entity_env.player.scripted_agent import ScriptedAgent, is_script, load_script
 from entity_env.wrappers.selection import Selection, check_same_actions
 from ppo_trainer.errors import ConfigError
+from ppo_trainer.machine.torch_state import usual_torch
 from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.runs.folder import named_policy
+from ppo_trainer.runs.load_run import load_net
 
 __all__ = ["make_opponent", "opponent_labels"]
 
@@ -75,6 +77,7 @@ def opponent_labels(names: Iterable[str]) -> dict[str, str]:
     return labels
 
 
+@usual_torch()
 def _of_run(
     name: str,
     obs_space: ObsSpace,
@@ -83,7 +86,10 @@ def _of_run(
     greedy: bool,
     device: str,
 ) -> NetworkAgent:
-    agent = NetworkAgent.of_run(name, seed=seed, greedy=greedy, device=device)
+    loaded = load_net(name, device)
+    agent = NetworkAgent(
+        loaded.net, seed=seed, greedy=greedy, precision=loaded.config.precision, loaded=loaded
+    )
     try:
         check_same_actions(agent.action_space, action_space)
         is_whole = Selection.of(obs_space, agent.obs_space).is_whole

@@ -14,9 +14,8 @@ from entity_env.batching.ragged import ActionBuffer
 from entity_env.errors import SettingError, counted
 from entity_env.wrappers.vec_wrapper import act_checked
 from ppo_trainer.players.game_rows import GameRows
-from ppo_trainer.players.population_agent import owners_of_seats
 
-__all__ = ["PopulationRows", "SeatPopulationRows"]
+__all__ = ["PopulationRows", "SeatPopulationRows", "owners_of_seats"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -131,3 +130,17 @@ class SeatPopulationRows(PopulationRows):
         super()._set_own_state(state)
         if not np.array_equal(self._owner, own):
             raise ValueError("rows of other policies")
+
+
+def owners_of_seats(rows: int, seats: int, size: int) -> Ints:
+    """Return the policy of each row: seat i of a game belongs to policy i modulo ``size``.
+
+    Args:
+        rows: The number of rows R, the seats of whole games.
+        seats: The number of seats of a game.
+        size: The number of policies.
+
+    Returns:
+        Shape: (R,).
+    """
+    return np.arange(rows) % seats % size

@@ -17,8 +17,8 @@ import entity_env.agent
 from entity_env import batch_obs, errors
 from entity_env.player.runner import main
 from ppo_trainer import train
+from ppo_trainer.agent import load, load_agent
 from ppo_trainer.errors import CheckpointError, RunFolderError
-from ppo_trainer.play.agent import load, load_agent
 from ragged_net import EntityBatch
 from ragged_net.errors import NetConfigError
 

@@ -16,9 +16,9 @@ from support.trainer_runs import (
 )
 
 from ppo_trainer import CheckpointConfig, EvalConfig, PPOConfig, RolloutConfig, TrainConfig, train
+from ppo_trainer.agent import load_agent
 from ppo_trainer.errors import ConfigError, RunFolderError
 from ppo_trainer.evaluate import evaluate_run
-from ppo_trainer.play.agent import load_agent
 from ppo_trainer.reporting.recent_episodes import RecentEpisodes
 from ppo_trainer.runs.load_run import load_policy
 

@@ -9,7 +9,7 @@ from support.trainer_runs import assert_same, parameters, small_config
 
 from entity_env import Environment
 from ppo_trainer import train
-from ppo_trainer.play.agent import load_agent
+from ppo_trainer.agent import load_agent
 
 
 @pytest.fixture

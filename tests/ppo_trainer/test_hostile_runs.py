@@ -14,9 +14,9 @@ from support.trainer_envs import SavedForaging
 from support.trainer_runs import checkpoints, reseal, small_config, without_digests
 
 from ppo_trainer import EvalConfig, train
+from ppo_trainer.agent import load_agent
 from ppo_trainer.config import config_to_dict
 from ppo_trainer.errors import CheckpointError, RunFolderError, TrainerError
-from ppo_trainer.play.agent import load_agent
 from ppo_trainer.play.video import write_video
 from ppo_trainer.runs.curve import draw_curve
 from ppo_trainer.runs.folder import RunFolder

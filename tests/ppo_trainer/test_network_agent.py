@@ -15,6 +15,7 @@ from ppo_trainer import train
 from ppo_trainer.agent import load_agent
 from ppo_trainer.errors import RunFolderError
 from ppo_trainer.players.network_agent import NetworkAgent
+from ppo_trainer.players.opponents import make_opponent
 from ragged_net import NetConfig, RaggedNet
 
 GO = {"Go": CategoricalAction(["card"], np.array([1]), ["left", "right"])}
@@ -94,7 +95,8 @@ def test_it_goes_on_drawing_where_its_state_was_saved():
 
 def test_the_agent_of_a_run_plays_rows_and_observations(tmp_path):
     run = train(small_config(total_timesteps=24, run_dir=str(tmp_path)), env=TicTacToe).run
-    agents = [NetworkAgent.of_run(run, greedy=True), load_agent(run, greedy=True)]
+    spaces = TicTacToe().obs_space(), TicTacToe().action_space()
+    agents = [make_opponent(str(run), *spaces, greedy=True), load_agent(run, greedy=True)]
     with SeatRows(TicTacToe, 4) as rows:
         obs = rows.reset()
         chosen = [agent.act_rows(obs)["Mark"].as_array().tolist() for agent in agents]
@@ -103,4 +105,4 @@ def test_the_agent_of_a_run_plays_rows_and_observations(tmp_path):
     actees = [agent.act(shown)["Mark"].actees for agent in agents]
     assert actees == [[("Cell", chosen[0][0][0] - 1)]] * 2
     with pytest.raises(RunFolderError, match="not a run folder"):
-        NetworkAgent.of_run(tmp_path / "nothing")
+        make_opponent(str(tmp_path), *spaces)

@@ -28,6 +28,7 @@ from entity_env.errors import SettingError
 from entity_env.player.runner import play_in_terminal
 from entity_env.recording import Recording
 from ppo_trainer import PPOConfig, RolloutConfig, train
+from ppo_trainer.agent import NetworkAgent, load_agent
 from ppo_trainer.algorithms.advantage import estimate
 from ppo_trainer.algorithms.clone import Clone
 from ppo_trainer.algorithms.ppo import PPO
@@ -43,10 +44,8 @@ from ppo_trainer.learner.minibatches import minibatch_numbers
 from ppo_trainer.learner.optimizers import make_optimizers
 from ppo_trainer.learner.update import add_gradients, update
 from ppo_trainer.machine.stopwatch import Stopwatch
-from ppo_trainer.play.agent import RunAgent, load_agent
 from ppo_trainer.play.evaluation import evaluate
 from ppo_trainer.play.playing import play
-from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.record import record_run
 from ppo_trainer.runs.load_run import load_policy
 from ragged_net import EntityBatch, NetConfig, RaggedTensor
@@ -541,7 +540,7 @@ def answers_of(loaded):
 
     By symbol: the answer, and the probabilities of all answers.
     """
-    agent, found, seed = RunAgent(loaded, greedy=True), {}, 0
+    agent, found, seed = NetworkAgent(loaded.nets, greedy=True), {}, 0
     while len(found) < 4:
         agent.reset()
         shown = game(seed)
@@ -584,12 +583,12 @@ def test_an_evaluation_in_new_rows_begins_without_memories(loaded):
     agent = NetworkAgent(loaded.net, greedy=True)
     obs = env.reset()
     agent.act_rows(obs)
-    begun = agent._memory.states
+    begun = agent._memories[0].states
     agent.act_rows(obs)
-    assert not torch.equal(agent._memory.states, begun)
+    assert not torch.equal(agent._memories[0].states, begun)
     agent.reset()
     agent.act_rows(obs)
-    assert torch.equal(agent._memory.states, begun)
+    assert torch.equal(agent._memories[0].states, begun)
 
 
 def test_watched_episodes_are_remembered(loaded, answers):
@@ -624,7 +623,7 @@ def test_recorded_rows_remember(run, tmp_path):
 def test_the_terminal_begins_each_game_without_memories(run, capsys):
     agent = load_agent(run)
     begun = []
-    agent.reset = lambda: begun.append(agent._memory.clear())
+    agent.reset = lambda: begun.append(agent._states.clear())
     play_in_terminal(RepeatAfterK, agent, seed=1, episodes=2, auto=True)
     assert len(begun) == 2
     assert "2 episodes" in capsys.readouterr().out

@@ -26,9 +26,9 @@ from entity_env.player.runner import play_in_terminal
 from entity_env.recording import Replay
 from entity_env.storage.space_json import spaces_from_json
 from ppo_trainer import EvalConfig, train
+from ppo_trainer.agent import load_agent
 from ppo_trainer.errors import CheckpointError, RunFolderError
 from ppo_trainer.evaluate import evaluate_run
-from ppo_trainer.play.agent import load_agent
 from ppo_trainer.play.evaluation import evaluate
 from ppo_trainer.play.playing import play
 from ppo_trainer.runs.folder import RunFolder

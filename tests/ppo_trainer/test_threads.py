@@ -8,10 +8,10 @@ import torch
 
 pytest.importorskip("numba")
 
+from ppo_trainer.agent import load_agent
 from ppo_trainer.config import TrainConfig, config_from_dict
 from ppo_trainer.evaluate import evaluate_run
 from ppo_trainer.machine.device import use_threads
-from ppo_trainer.play.agent import load_agent
 from ppo_trainer.train import train
 from ragged_net import NetConfig, get_threads, set_threads
 from ragged_net.compiled import threads

@@ -9,8 +9,8 @@ import torch
 from ragged_envs.xor import Xor
 
 from ppo_trainer import TrainConfig, train
+from ppo_trainer.agent import load_agent
 from ppo_trainer.evaluate import evaluate_run
-from ppo_trainer.play.agent import load_agent
 
 CONFIG = TrainConfig(
     env={"_target_": "xor"},

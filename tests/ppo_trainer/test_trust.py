@@ -17,8 +17,8 @@ from entity_env.errors import EntityEnvError, UnknownEnvironmentError
 from entity_env.interop import GymnasiumEnv
 from entity_env.player import runner
 from ppo_trainer import EvalConfig, evaluate, record, resume, train, watch
+from ppo_trainer.agent import load_agent
 from ppo_trainer.errors import ConfigError, RunFolderError, UntrustedRunError
-from ppo_trainer.play.agent import load_agent
 from ppo_trainer.runs.folder import RunFolder
 
 MODULE = """
