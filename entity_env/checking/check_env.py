@@ -39,6 +39,7 @@ from entity_env.errors import (
     counted,
     shorten,
 )
+from entity_env.observation import Observation
 from entity_env.own_methods import OwnMethodWarning
 from entity_env.registry import check_settings
 from entity_env.rows.list_env import ListEnv
@@ -82,10 +83,11 @@ def check_env(
 
     The check requires that spaces are constant; observations and masks are valid; every allowed
     action is accepted; the same seed gives the same game; observations share no memory with the
-    environment; a saved state, if there is one, is JSON and continues the same game; pictures have
-    the right shape; drawing changes nothing; and closing twice is allowed. For a game of several
-    players, it also requires that seats and teams are constant; every seat in the game acts again
-    or ends; seats do not share observations; and actions out of turn change nothing.
+    environment or with another one; a saved state, if there is one, is JSON and continues the same
+    game; pictures have the right shape; drawing changes nothing; and closing twice is allowed. For
+    a game of several players, it also requires that seats and teams are constant; every seat in the
+    game acts again or ends; seats do not share observations; and actions out of turn change
+    nothing.
 
     Args:
         env: A class or function that makes one environment or one game, and is called several
@@ -107,10 +109,10 @@ def check_env(
         made.append(peeked() if callable(create_env) else create_env)
         return made[-1]
 
-    def make_rows(create: Callable[[], Any], seed: int) -> VecEnv:
+    def make_rows(create: Callable[[], Any], seed: int, count: int = 1) -> VecEnv:
         if peeked.is_game:
-            return SeatRows(create, peeked.seats, seed)
-        return ListEnv(create, 1, seed)
+            return SeatRows(create, count * peeked.seats, seed)
+        return ListEnv(create, count, seed)
 
     with make_rows(create, seed) as rows:
         before = made[0].obs_space(), made[0].action_space()
@@ -132,8 +134,13 @@ def check_env(
     between = BetweenSeats if peeked.is_game else Between
 
     def watched(is_damaged: bool) -> list[VecObs]:
+        shown: dict[int, list[Observation]] = {}  # of one damaged environment, or of two
         look = None if is_damaged else seen.look
-        with make_rows(lambda: between(create(), is_damaged, look), seed) as rows:
+
+        def make() -> Any:
+            return between(create(), is_damaged, look, shown)
+
+        with make_rows(make, seed, 1 if is_damaged else 2) as rows:
             return _play(rows, episodes, seed)
 
     _check_memory(watched, game)
@@ -222,7 +229,7 @@ def _check_same(left: list[VecObs], right: list[VecObs], how: str) -> None:
 
 
 def _check_memory(watched: Callable[[bool], list[VecObs]], game: list[VecObs]) -> None:
-    """Play the game twice more with ``watched``, the second time with damaged observations."""
+    """Play two environments side by side, then one with damaged observations."""
     watched(False)
     wrong = "the environment uses memory that it has returned in an observation"
     try:

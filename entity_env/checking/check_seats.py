@@ -30,6 +30,7 @@ class BetweenSeats(BetweenCalls, SeatWrapper):
         game: The game.
         is_damaging: See ``BetweenCalls``.
         look: See ``BetweenCalls``.
+        shown: See ``BetweenCalls``.
     """
 
     def __init__(
@@ -37,8 +38,9 @@ class BetweenSeats(BetweenCalls, SeatWrapper):
         game: MultiPlayerEnvironment,
         is_damaging: bool,
         look: Callable[[Observation], None] | None = None,
+        shown: dict[int, list[Observation]] | None = None,
     ) -> None:
-        super().__init__(game, is_damaging, look)
+        super().__init__(game, is_damaging, look, shown)
         self._seats, self._teams = list(game.seats()), _listed(game.teams())
 
     def reset(self) -> SeatObservations:

@@ -79,14 +79,19 @@ class BetweenCalls:
             if the environment uses returned memory. False to raise an error if the environment
             changes observations that it has returned.
         look: Function that is called with each observation, which is valid.
+        shown: The last observations of all environments that are played side by side.
     """
 
     def __init__(
-        self, inside: Any, is_damaging: bool, look: Callable[[Observation], None] | None = None
+        self,
+        inside: Any,
+        is_damaging: bool,
+        look: Callable[[Observation], None] | None = None,
+        shown: dict[int, list[Observation]] | None = None,
     ) -> None:
         super().__init__(inside)  # type: ignore[call-arg]
         self._inside, self._is_damaging, self._look = inside, is_damaging, look
-        self._last: list[Observation] = []
+        self._shown_by = {} if shown is None else shown
         self._repairs: list[Callable[[], None]] = []
         self._spaces = inside.obs_space(), inside.action_space()
 
@@ -98,29 +103,30 @@ class BetweenCalls:
 
     def _around(self, call: Callable[..., Any], *args: Any) -> Any:
         before = []
-        for last in self._last:
+        for owner, last in [(i, own) for i, shown in self._shown_by.items() for own in shown]:
             if self._is_damaging:
                 self._repairs += damage(last)
                 continue
             # Ids are not copied: a copy of an object may be another id.
             # Views of keys and values of dicts cannot be copied; lists of them are used instead.
             views = {id(part): in_list(part) for part in _parts(last) if in_list(part) is not part}
-            before.append((copy.deepcopy(last, views), _ids(last), last))
+            before.append((copy.deepcopy(last, views), _ids(last), last, owner == id(self)))
         seen = call(*args)
-        for copied, ids, last in before:
+        for copied, ids, last, is_own in before:
             part = (
                 self._change(copied, last)
                 or ("ids" if _ids(last) != ids else None)
                 or ("metrics" if _metrics(copied) != _metrics(last) else None)
             )
             if part is not None:
+                who = "it" if is_own else "another environment"
                 raise ObservationError(
-                    f"the environment changes {part} of an observation that it has returned",
+                    f"the environment changes {part} of an observation that {who} has returned",
                     hint=COPIES,
                 )
         check_spaces(self._spaces, self._inside)
-        self._last = self._observations(seen)
-        for own in self._last:
+        self._shown_by[id(self)] = self._observations(seen)
+        for own in self._shown_by[id(self)]:
             if self._look is not None:
                 self._look(own)
         return seen

@@ -21,7 +21,6 @@ from entity_env.metrics import EpisodeTrackers, metric_columns
 from entity_env.observation import Observation
 from entity_env.own_methods import returns_state, warn_of_return
 from entity_env.rows.row_environments import RowEnvironments
-from entity_env.rows.shared_buffers import Watch
 from entity_env.rows.vec_env import LIVE, VecEnv, check_count, check_saved_rows, damaged_state
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 
@@ -125,10 +124,7 @@ class ListEnv(VecEnv):
             last = self._reader.read(own, places("act", cut_off))
             ended.update(zip(cut_off, last.outcome.results(), strict=True))
             final = last.obs
-        kept = next((row for row in range(len(self)) if row not in ended), None)
-        watch = Watch(observations, kept, len(self))
         self._envs.reset(observations, sorted(ended))
-        watch.check(places("act", new=ended))
         now = self._reader.read(observations, places("act", new=ended))
         self._check_unfinished(now, "reset")
         rewards, metrics = now.outcome.rewards.copy(), list(now.outcome.metrics)
@@ -193,9 +189,6 @@ class ListEnv(VecEnv):
                 shown = self._envs.call(row, "reset", begin_episode, env.reset)
                 self._episodes.begin(row, {})
             observations.append(shown)
-            if row == 0:
-                watch = Watch(observations, row, len(self))
-        watch.check(self._envs.places("set_state"))
         return self._begin(observations, "set_state")
 
     def _check_wrappable(self) -> None:

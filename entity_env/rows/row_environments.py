@@ -19,7 +19,6 @@ from entity_env.environment import (
 )
 from entity_env.errors import FAILURES, EntityEnvError, ObservationError, shorten
 from entity_env.observation import Observation
-from entity_env.rows.shared_buffers import Watch
 from entity_env.spaces import ActionName, check_same_spaces
 
 __all__ = ["RowEnvironments"]
@@ -88,9 +87,6 @@ class RowEnvironments:
         for _ in range(MOST_RESETS):
             for row in rows:
                 observations[row : row + 1] = [self.call(row, "reset", self._envs[row].reset)]
-                if row == rows[0]:
-                    watch = Watch(observations, row, len(self))
-            watch.check(self.places("reset"))
             rows = [row for row in rows if is_over(observations[row])]
             if not rows:
                 return
@@ -106,13 +102,10 @@ class RowEnvironments:
                 if note is not None:
                     note(self._first_row + row, self.step)
                 observations.append(env.act(own))
-                if row == 0:
-                    watch = Watch(observations, row, len(self))
         except FAILURES as error:
             self._blame(row, "act", error)
         finally:
             self.running = None
-        watch.check(self.places("act"))
         return observations
 
     def close(self) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -115,6 +116,30 @@ class SharedByAll(Walk):
     def observe(self):
         observation = super().observe()
         observation.global_features[0] += self.number
+        return observation
+
+
+class SharedBuffers(Walk):
+    """Writes a part of each observation into memory of all environments."""
+
+    part = "features"
+    numbers, flags = np.zeros((2, 1)), np.ones((2, 2), np.bool_)
+    ids: ClassVar = ["a", "b"]
+    noted: ClassVar = {}
+
+    def observe(self):
+        observation = super().observe()
+        self.numbers[:], self.flags[:, 0] = self.x, self.x[:, 0] > 0
+        self.ids[:] = ["a", "b"] if self.x[0] < self.x[1] else ["b", "a"]
+        self.noted["far"] = float(self.x[0, 0])
+        if self.part == "features":
+            observation.features = {"Walker": self.numbers}
+        if self.part == "mask":
+            observation.actions["Go"].mask = self.flags
+        if self.part == "ids":
+            observation.ids = {"Walker": self.ids}
+        if self.part == "metrics":
+            observation.metrics = self.noted
         return observation
 
 
@@ -476,6 +501,14 @@ def test_each_way_of_being_broken_is_found(create_env, error, words):
         assert word in str(caught.value)
 
 
+@pytest.mark.parametrize("part", ["features", "mask", "ids", "metrics"])
+def test_environments_that_write_into_each_other_are_found(part):
+    with pytest.raises(errors.ObservationError, match=part) as caught:
+        check_env(type("Sharing", (SharedBuffers,), {"part": part}))
+    assert "of an observation that another environment has returned" in caught.value.what
+    assert "copies" in caught.value.hint
+
+
 def test_an_environment_that_fails_in_a_later_episode_is_found():
     # It is seeded as row 0 of a VecEnv with seed 0.
     assert Failing("raise", row=0).fails_with == row_seed(0, 0)
@@ -610,9 +643,10 @@ def test_actors_with_nothing_to_select_are_noted():
                 done=self.step == 5,
             )
 
-    # 200 steps are 40 episodes, each with its first observation and two without fruits.
+    # Two environments side by side; 200 steps of each are 40 episodes, with two observations
+    # without fruits and the first one.
     (note,) = check_env(Picker).notes
-    assert note.startswith("in 80 of 241 observations the actors of 'Pick' had nothing to select")
+    assert note.startswith("in 160 of 482 observations the actors of 'Pick' had nothing to select")
 
 
 def test_wrong_arguments_are_refused():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import marshal
-from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -11,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ragged_envs.minesweeper import MineSweeper
 from support import broken, random_obs
-from support.broken import ragged
 from support.random_obs import ACTION_SPACE, OBS_SPACE, random_observation
 from support.tiny_envs import Chain, Farm, assert_same_obs
 
@@ -477,178 +475,6 @@ def test_metrics_of_an_ended_episode_are_its_own_where_their_dict_is_used_again(
     _, _, second = play(Levels, 2, rows=rows)
     assert second.metrics["level"].tolist() == [1.0] * rows
     assert set(second.metrics) == {"level", "episodic_reward", "episodic_length"}
-
-
-class Shares(Environment):
-    """Writes what it shows into memory of all environments, in one of several ways."""
-
-    how = "features"
-    place = np.zeros((4, 1))
-    rows: ClassVar = [[0.0]]
-    zeros: ClassVar = [[0.0]]
-    mask = np.ones((1, 2), bool)
-    acting: ClassVar = [0]
-    notes: ClassVar = {}
-    kept = Observation(
-        features={"Walker": [[0.0]]}, actions={"Go": CategoricalActionMask()}, done=True
-    )
-    wall = np.full((1, 1), 7.0)
-    made = 0
-
-    obs_space, action_space = Chain.obs_space, Chain.action_space
-
-    def __init__(self):
-        self.number, self.steps = type(self).made, 0
-        type(self).made += 1
-
-    def reset(self):
-        self.steps = 0
-        return self._show()
-
-    def act(self, actions):
-        self.steps += 1
-        return self._show()
-
-    def _show(self):
-        value = 10.0 * self.number + self.steps
-        self.place[:] = self.rows[0][0] = value
-        self.zeros[0][0] = -0.0 if self.number else 0.0
-        self.mask[0, 0] = self.number == 0
-        shown = {
-            "features": self.place[:1],
-            "views": self.place[self.number % 2 :][:2],
-            "every second": self.place[::2],
-            "lists": self.rows,
-            "constant": self.wall,
-            "signs": self.zeros,
-        }.get(self.how, [[value]])
-        mask = self.mask if self.how == "masks" else None
-        go = CategoricalActionMask(actor_types=["Walker"], mask=mask)
-        made = Observation(features={"Walker": shown}, actions={"Go": go})
-        if self.how == "actors":
-            self.acting[:] = [self.number]
-            made.ids = {"Walker": [0, 1, 2]}
-            made.features = {"Walker": [[0.0]] * 3}
-            made.actions = {"Go": CategoricalActionMask(actor_ids=self.acting)}
-        if self.how == "metrics":
-            self.notes["value"] = value
-            made.metrics = self.notes
-        if self.how in ("reward", "truncated"):
-            made = self.kept
-            setattr(made, self.how, bool(self.number) if self.how == "truncated" else value)
-        return made
-
-
-SHARED = {
-    "features": "the features of 'Walker'",
-    "views": "the features of 'Walker'",
-    "every second": "the features of 'Walker'",
-    "lists": "the features of 'Walker'",
-    "masks": "the masks of action 'Go'",
-    "actors": "the actor ids of action 'Go'",
-    "metrics": "the metrics",
-    "reward": "the reward",
-    "truncated": "truncated",
-}
-
-
-@pytest.mark.parametrize("how", SHARED)
-def test_rows_that_write_into_each_other_are_refused(how):
-    make = type("Sharing", (Shares,), {"how": how})
-    with pytest.raises(errors.ObservationError) as caught:
-        ListEnv(make, 3).reset()
-    assert caught.value.where == "environment 0, step 0, reset"
-    assert caught.value.what.startswith(f"{SHARED[how]} changed")
-    assert "from environment 1, step 0, reset" in caught.value.received
-    assert "copy" in caught.value.hint
-
-
-class SharesLater(Shares):
-    """Each episode of environment i lasts ``lengths[i]`` steps; ``late`` says what shares."""
-
-    lengths: ClassVar = [9, 9, 9]
-    late = "act"
-
-    def _show(self):
-        what = "act" if self.steps else "reset"
-        shares = what == self.late and self.begun
-        self.how = "features" if shares else "own"
-        observation = super()._show()
-        observation.done = self.steps >= self.lengths[self.number % 3]
-        return observation
-
-    def reset(self):
-        self.begun = self.steps > 0
-        return super().reset()
-
-    def act(self, actions):
-        self.begun = True
-        return super().act(actions)
-
-
-@pytest.mark.parametrize(
-    ("lengths", "late", "where"),
-    [
-        ([9, 9, 9], "act", "environment 0, step 1, act"),
-        # In step 2 all begin anew.
-        ([2, 2, 2], "reset", "environment 0, step 2, reset"),
-        # Environment 1 begins anew when environment 0 has acted.
-        ([9, 2, 2], "reset", "environment 1, step 2, reset"),
-    ],
-)
-def test_sharing_is_noticed_whenever_it_begins(lengths, late, where):
-    make = type("Sharing", (SharesLater,), {"lengths": lengths, "late": late})
-    env = ListEnv(make, 3)
-    env.reset()
-
-    def go_on():
-        while True:
-            env.act({"Go": ragged([0] * 3, [1] * 3)})
-
-    with pytest.raises(errors.ObservationError, match="changed after") as caught:
-        go_on()
-    assert caught.value.where == where
-
-
-def test_a_reset_that_writes_over_what_another_row_shows_is_refused():
-    board = np.zeros((1, 1))
-    made = []
-
-    class Late(Chain):
-        """Environment 0 shows the board; environment 1 changes it after its first episode."""
-
-        def __init__(self):
-            made.append(self)
-            self.resets = 0
-
-        def reset(self):
-            self.resets += 1
-            board[:] += self is made[1] and self.resets > 1
-            return self._show(False)
-
-        def act(self, actions):
-            return self._show(self is made[1])
-
-        def _show(self, over):
-            rows = board if self is made[0] else [[5.0]]
-            go = CategoricalActionMask(actor_types=["Walker"])
-            return Observation(features={"Walker": rows}, actions={"Go": go}, done=over)
-
-    env = ListEnv(Late, 2)
-    env.reset()
-    with pytest.raises(errors.ObservationError, match="changed after") as caught:
-        env.act({"Go": ragged([0, 0], [1, 1])})
-    assert caught.value.where == "environment 0, step 1, act"
-    assert caught.value.received is None, "environment 1 shows other memory"
-
-
-@pytest.mark.parametrize(("how", "value"), [("constant", 7.0), ("signs", 0.0)])
-def test_a_table_of_which_nobody_changes_the_values_may_be_shared(how, value):
-    make = type("Constant", (Shares,), {"how": how})
-    env = ListEnv(make, 3)
-    obs = env.reset()
-    obs = env.act({"Go": ragged([0] * 3, [1] * 3)})
-    assert obs.features["Walker"].as_array().tolist() == [[value]] * 3
 
 
 # Rows of plain Python numbers.
