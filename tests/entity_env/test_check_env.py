@@ -129,7 +129,11 @@ class SharedBuffers(Walk):
 
     def observe(self):
         observation = super().observe()
-        self.numbers[:], self.flags[:, 0] = self.x, self.x[:, 0] > 0
+        self.numbers[:], self.flags[:] = (
+            self.x,
+            self.x > -0.6,
+        )  # at the start, True and False; True and True
+        self.flags[:, 1] = True
         self.ids[:] = ["a", "b"] if self.x[0] < self.x[1] else ["b", "a"]
         self.noted["far"] = float(self.x[0, 0])
         if self.part == "features":
