@@ -21,7 +21,6 @@ from ppo_trainer.machine.device import use_threads
 from ppo_trainer.machine.screen import deliver
 from ppo_trainer.machine.torch_state import usual_torch
 from ppo_trainer.play.evaluation import SCRIPTED, evaluate_against, evaluate_all
-from ppo_trainer.play.rehearsal import rehearse_opponents, rehearse_script
 from ppo_trainer.play.searched import evaluate_searched
 from ppo_trainer.reporting.evaluation import Evaluation, left_out, table
 from ppo_trainer.runs.checkpoint import latest_checkpoint
@@ -29,6 +28,7 @@ from ppo_trainer.runs.evaluation_file import describe
 from ppo_trainer.runs.folder import newest_run
 from ppo_trainer.runs.load_run import LoadedRun, load_policy
 from ppo_trainer.settings.changes import env_changes
+from ppo_trainer.training.rehearsal import rehearse_opponents, rehearse_script
 
 __all__ = ["evaluate_run", "main"]
 

@@ -34,8 +34,6 @@ from ppo_trainer.machine.ranks import Ranks, open_ranks
 from ppo_trainer.machine.screen import complain
 from ppo_trainer.machine.stopwatch import Stopwatch
 from ppo_trainer.machine.torch_state import usual_torch
-from ppo_trainer.play.positions import with_positions
-from ppo_trainer.play.rehearsal import rehearse
 from ppo_trainer.reporting.evaluation import Evaluation
 from ppo_trainer.runs.checkpoint import saved_at
 from ppo_trainer.runs.folder import RunFolder
@@ -54,6 +52,8 @@ from ppo_trainer.training.experience_metrics import (
     with_episodes,
 )
 from ppo_trainer.training.goals import check_metric_names
+from ppo_trainer.training.positions import with_positions
+from ppo_trainer.training.rehearsal import rehearse
 from ppo_trainer.training.report import conclude
 from ppo_trainer.training.session import Session, open_session
 from ppo_trainer.training.telling import open_telling

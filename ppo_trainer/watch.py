@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from csv import DictWriter
 from io import StringIO
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from entity_env.drawing import check_labels, label_lines
 from entity_env.drawing.canvas import Picture
 from entity_env.environment import YAxis, y_axis_of
 from entity_env.errors import SettingError
+from entity_env.player.episodes import play
 from entity_env.registry import Factory
 from entity_env.rows.vec_env import check_count
 from entity_env.storage.files import write_file
@@ -32,7 +34,7 @@ from ppo_trainer.machine.screen import Screen, say
 from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.machine.torch_state import usual_torch
 from ppo_trainer.play.pictures import draw_steps
-from ppo_trainer.play.playing import play
+from ppo_trainer.play.playing import play_run
 from ppo_trainer.play.video import write_video
 from ppo_trainer.players.network_agent import agent_of
 from ppo_trainer.players.opponents import make_opponent
@@ -86,7 +88,7 @@ def watch(
     if csv is not None and schedule is None:
         raise ConfigError(f"{loaded.game.name} has no schedule to write as CSV")
     lines: list[dict[str, Any]] = []
-    for step in play(loaded, episodes=episodes, greedy=greedy, seed=seed, env=game):
+    for step in play_run(loaded, episodes=episodes, greedy=greedy, seed=seed, env=game):
         if live and step.step:
             time.sleep(1 / fps)
         end = f"   {step.end}" if step.done else ""
@@ -162,7 +164,7 @@ def film(
     game = _game(loaded, against, greedy)
     with contextlib.closing(game) as played:
         axis = y_axis or y_axis_of(played)
-        found = play(loaded, episodes=episodes, greedy=greedy, seed=seed, draw=True, env=played)
+        found = play_run(loaded, episodes=episodes, greedy=greedy, seed=seed, draw=True, env=played)
         moments = list(found)
     pictures = draw_steps(moments, obs_space, axis, labels, captions=captions)
     # The end of an episode is shown for a second.
@@ -180,10 +182,8 @@ def _world(loaded: LoadedRun, steps: int, greedy: bool, seed: int | None) -> Ite
     count = check_count("number of steps", steps, error=SettingError)
     with game.rows(game.whole(1), seed) as rows:
         drawn: Any = getattr(rows, "env", rows)  # what shows a part of the game draws nothing
-        obs = rows.reset()
-        for _ in range(count):
+        for _ in islice(play(rows, agent.act_rows), count):
             yield drawn.draw_row(0)
-            obs = rows.act(agent.act_rows(obs))
 
 
 def _game(loaded: LoadedRun, against: str | None, greedy: bool) -> Environment:

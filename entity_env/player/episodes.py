@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 import numpy as np
@@ -23,12 +23,26 @@ from entity_env.wrappers.time_limit import TimeLimit
 __all__ = [
     "Policy",
     "VecPolicy",
+    "play",
     "play_episodes",
     "play_lives",
     "play_rows",
     "play_scripted",
     "random_policy",
 ]
+
+
+def play(rows: VecEnv, policy: VecPolicy) -> Iterator[VecObs]:
+    """Yield the first observation of rows, and that after each step, without end.
+
+    The policy chooses the actions when the next observation is asked for. Evaluations, leagues,
+    films and the terminal all play by this loop.
+    """
+    obs = rows.reset()
+    while True:
+        yield obs
+        # Rows begin their next episodes by themselves, except those of a single game.
+        obs = rows.reset() if getattr(rows, "is_over", False) else rows.act(policy(obs))
 
 
 def play_episodes(
@@ -119,16 +133,18 @@ def play_lives(
     with make_rows(rows, seed) as env:
         born, rewards, lengths = 0, np.zeros(len(env)), np.zeros(len(env), np.int64)
         lives, counts = np.zeros(len(env), np.bool_), np.zeros(len(env), np.bool_)
-        obs = env.reset()
+        steps = play(env, policy)
+        acting = next(steps).rows
         while born < episodes or counts.any():
-            newcomers = obs.rows[~lives[obs.rows]]
+            newcomers = acting[~lives[acting]]
             counted = newcomers[: episodes - born]
             born += len(counted)
             lives[newcomers] = counts[counted] = True
             lengths[newcomers] = rewards[newcomers] = 0
-            asked, obs = obs.rows, env.act(policy(obs))
+            obs = next(steps)
             rewards += obs.reward
-            lengths[asked] += 1
+            lengths[acting] += 1
+            acting = obs.rows
             before, is_up = len(summaries), budget.is_up()
             for row in np.flatnonzero(obs.done & counts):
                 summaries.append(_metrics_of(obs, row))
@@ -162,12 +178,14 @@ def _play_shares(
     played: list[_Played] = []
     rewards, lengths = np.zeros(len(who)), np.zeros(len(who), np.int64)
     plays = np.ones(len(who), np.bool_)
-    obs = env.reset()
+    steps = play(env, policy)
+    acting = next(steps).rows
     is_up = False
     while plays.any() and not is_up:
-        asked, obs = obs.rows, env.act(policy(obs))
+        obs = next(steps)
         rewards += obs.reward
-        lengths[asked] += 1
+        lengths[acting] += 1
+        acting = obs.rows
         before = len(played)
         for row in np.flatnonzero(obs.done & plays):
             played.append((who[row], _metrics_of(obs, row)))

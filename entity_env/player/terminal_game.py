@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from itertools import count
 from typing import Any
 
 import numpy as np
@@ -11,12 +10,14 @@ import numpy.typing as npt
 
 from entity_env.agent import Proposer
 from entity_env.batching.frame import RESERVED_METRICS, Frame
+from entity_env.batching.ragged import ActionBuffer
 from entity_env.batching.vec_obs import VecObs
 from entity_env.drawing import entity_table
 from entity_env.environment import Environment, call_environment
 from entity_env.errors import SeatError, nearest, shorten
-from entity_env.kinds.table import answer_forms, kind_of
+from entity_env.kinds.table import kind_of
 from entity_env.metrics import EpisodeTracker
+from entity_env.player.episodes import play
 from entity_env.player.proposers import decide_at
 from entity_env.player.terminal import Asker, ask
 from entity_env.rows.vec_env import VecEnv
@@ -48,7 +49,6 @@ class TerminalGame:
         self.table, self._agents, self._people = table, agents, people
         self.rows: VecEnv = table
         self._spaces = table.obs_space(), table.action_space()
-        self._forms = answer_forms(self._spaces[1])
         self._asker = Asker(*self._spaces, auto=auto)
         self._what = "episode" if table.is_alone else "game"
         self.returns: list[list[float]] = []
@@ -83,15 +83,21 @@ class TerminalGame:
         table, trackers = self.table, [EpisodeTracker() for _ in self.table.names]
         for agent in self._agents:
             call_if_there(agent, "reset")  # one that remembers
-        obs = self.rows.reset()
-        for step in count():
+        chosen: list[Mapping[ActionName, npt.NDArray[Any]]] = []
+
+        def answer(obs: VecObs) -> Mapping[ActionName, ActionBuffer]:
+            names = chosen[0] if chosen else ()
+            return obs.ragged_actions(
+                {n: np.concatenate([own[n] for own in chosen]) for n in names}
+            )
+
+        for step, _ in enumerate(play(self.rows, answer)):
             for seat, frame in table.told.items():
                 trackers[seat].add(frame.reward, frame.metrics, steps=int(step > 0))
             self._show(f"{self._what} {number}, step {step}", step, trackers)
             if table.is_over:
                 break
             chosen = [self._choose(seat, frame) for seat, frame in table.asked.items()]
-            obs = self.rows.act(self._together(chosen, obs))
         self.returns.append([own.reward for own in trackers])
         self._tell_end(f"{self._what} {number} is", trackers)
 
@@ -127,18 +133,6 @@ class TerminalGame:
                 return decision.chosen
             print(f"\nseat {name} sees\n{self._entities(frame)}")
         return self._asker.choose(frame, decision)
-
-    def _together(
-        self, chosen: Sequence[Mapping[ActionName, npt.NDArray[Any]]], obs: VecObs
-    ) -> dict[ActionName, Any]:
-        """Return the choices of the seats in the format of ``VecEnv.act``."""
-        return {
-            name: form.buffer(
-                np.concatenate([np.zeros(0, form.dtype), *(own[name].ravel() for own in chosen)]),
-                obs.action_masks[name].actors.size1(),
-            )
-            for name, form in self._forms.items()
-        }
 
     def _entities(self, frame: Frame) -> str:
         return entity_table(frame, self._spaces[0])

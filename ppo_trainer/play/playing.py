@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from entity_env import Environment
-from entity_env.agent import Agent, ObservationAgent
+from entity_env import Environment, ObsSpace, VecObs
+from entity_env.agent import Proposer
 from entity_env.batching.frame import Frame
-from entity_env.batching.frame_reader import FrameReader
-from entity_env.batching.unbatch import answers_in_frame
-from entity_env.batching.vec_obs import batch_frames
+from entity_env.batching.ragged import ActionBuffer
 from entity_env.drawing import Chosen, choices_of, chosen_lines, entity_table
 from entity_env.drawing.canvas import Picture
-from entity_env.environment import begin_episode, call_environment, seed_environment
+from entity_env.environment import call_environment
 from entity_env.errors import SettingError
-from entity_env.kinds.answers import flat_answers
-from entity_env.kinds.table import answer_forms, typed_actions
+from entity_env.player.episodes import play
+from entity_env.player.proposers import decide_at
 from entity_env.rows.vec_env import check_count
 from entity_env.seats.masked import who_is_who
+from entity_env.seats.seat_player import call_if_there
+from entity_env.seats.table_rows import TableRows
 from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.runs.load_run import LoadedRun
 
-__all__ = ["Step", "play", "play_agent"]
+__all__ = ["Step", "play_agent", "play_run"]
 
 T = TypeVar("T")
 
@@ -69,7 +69,7 @@ class Step:
         return f"{'cut off by a limit' if self.frame.truncated else 'the end'}{numbers}"
 
 
-def play(
+def play_run(
     loaded: LoadedRun,
     *,
     episodes: int,
@@ -97,62 +97,55 @@ def play(
 
 
 def play_agent(
-    env: Environment, agent: Agent, *, episodes: int, seed: int, draw: bool = False
+    env: Environment, agent: Proposer, *, episodes: int, seed: int, draw: bool = False
 ) -> Iterator[Step]:
     """Yield every step of some fresh episodes that an agent plays.
 
     Args:
         env: The environment, which is closed at the end.
         agent: The agent.
-        episodes: See ``play``.
+        episodes: See ``play_run``.
         seed: Seed of the environment.
-        draw: See ``play``.
+        draw: See ``play_run``.
     """
-    seed_environment(env, seed)
-    spaces = env.obs_space(), env.action_space()
-    reader = FrameReader(*spaces)
-    forms = answer_forms(reader.action_space)
-    try:
-        for episode in range(1, episodes + 1):
-            seen = call_environment("reset", begin_episode, env.reset)
-            agent.reset()
-            total, number = 0.0, 0
-            while True:
-                frame = reader.read(seen)
-                total += frame.reward if number else 0.0
-                chosen = {}
-                if not frame.done and isinstance(agent, ObservationAgent):  # which needs the ids
-                    chosen = answers_in_frame(agent.act(seen), frame, reader.action_space)
-                elif not frame.done:
-                    actions = agent.act_rows(batch_frames([frame], *spaces))
-                    chosen = {
-                        name: flat_answers(actions[name], form) for name, form in forms.items()
-                    }
-                every = choices_of(frame, reader.obs_space, reader.action_space, chosen)
-                yield Step(
-                    episode=episode,
-                    step=number,
-                    reward=frame.reward,
-                    total=total,
-                    done=frame.done,
-                    text=_text(env, reader, frame),
-                    frame=frame,
-                    picture=call_environment("render", _own, env.render) if draw else None,
-                    chosen=every,
-                    choices=chosen_lines(every, frame, reader.obs_space),
-                    who=who_is_who(env),
-                )
-                if frame.done:
-                    break
-                typed = typed_actions(frame, chosen, reader.action_space)
-                seen, number = call_environment("act", env.act, typed), number + 1
-    finally:
-        env.close()
+    table = TableRows(env, seed)
+    with table:
+        spaces, chosen = (table.obs_space(), table.action_space()), dict[str, Any]()
+        episode, step, total = 1, 0, 0.0
+
+        def answer(obs: VecObs) -> Mapping[str, ActionBuffer]:
+            return obs.ragged_actions(chosen)
+
+        for _ in play(table, answer):
+            if not step:
+                call_if_there(agent, "reset")  # one that remembers
+            frame = table.told[0]
+            total += frame.reward if step else 0.0
+            chosen = {} if frame.done else dict(decide_at(table, 0, agent).chosen)
+            every = choices_of(frame, *spaces, chosen)
+            yield Step(
+                episode=episode,
+                step=step,
+                reward=frame.reward,
+                total=total,
+                done=frame.done,
+                text=_text(env, frame, spaces[0]),
+                frame=frame,
+                picture=call_environment("render", _own, env.render) if draw else None,
+                chosen=every,
+                choices=chosen_lines(every, frame, spaces[0]),
+                who=who_is_who(env),
+            )
+            step += 1
+            if frame.done:
+                if episode == episodes:
+                    return
+                episode, step, total = episode + 1, 0, 0.0
 
 
-def _text(env: Environment, reader: FrameReader, frame: Frame) -> str:
+def _text(env: Environment, frame: Frame, obs_space: ObsSpace) -> str:
     text = call_environment("render_text", _own, env.render_text)
-    return entity_table(frame, reader.obs_space) if text is None else text
+    return entity_table(frame, obs_space) if text is None else text
 
 
 def _own(draw: Callable[[], T]) -> T | None:

@@ -8,6 +8,7 @@ import numpy.typing as npt
 from entity_env import VecObs
 from entity_env.agent import Agent
 from entity_env.metrics import complete_columns, metric_columns
+from entity_env.player.episodes import play
 from entity_env.player.play_budget import PlayBudget
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import Game
@@ -115,13 +116,14 @@ def _play(
     wanted = np.repeat([len(part) for part in np.array_split(range(per_side), at_once)], len(sides))
     summaries: list[list[dict[str, float]]] = [[] for _ in wanted]
     with game.rows(len(wanted) * seats, seed) as rows, OpponentRows(rows, sides, table) as played:
-        obs = played.reset()
+        steps = play(played, lambda obs: player.act_rows(obs) if obs.num_frames else {})
+        next(steps)
         most = (config.eval.max_steps or 10**9) * int(wanted.max())
         for _ in range(most):
             counts = np.bincount(table.ended_games, minlength=len(wanted))
             if (counts >= wanted).all() or (budget.is_up() and any(summaries)):
                 break
-            obs = played.act(player.act_rows(obs) if obs.num_frames else {})
+            obs = next(steps)
             for row in np.flatnonzero(obs.done).tolist():
                 if counts[row // seats] < wanted[row // seats]:
                     summaries[row // seats].append(_summary(obs, row))

@@ -90,6 +90,7 @@ class NetworkAgent(SpacedAgent):
         self.seed(seed)
         if generator is not None:
             self._generators = [generator]
+        self._ended = np.zeros(1, np.bool_)
         self._frames = FrameReader(self.obs_space, self.action_space)
         self._shown = self.obs_space if shown is None else shown
         self._filter = ObservationFilter(self._shown, self.action_space, self.obs_space)
@@ -266,7 +267,7 @@ class NetworkAgent(SpacedAgent):
             return
         self._states: dict[Hashable, Tensor] = {}  # of the games of ``act``
         self._memories: dict[int, RowMemory] = {}  # of the rows, for each network
-        self._ended: npt.NDArray[np.bool_] = np.zeros(1, np.bool_)
+        self._ended = np.zeros(1, np.bool_)
 
     def get_state(self) -> dict[str, Any]:
         """Return random numbers and memory of the rows as JSON values, of a single network."""

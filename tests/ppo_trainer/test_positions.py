@@ -20,7 +20,7 @@ from entity_env import (
 )
 from ppo_trainer import recipe, resume, train
 from ppo_trainer.machine.ranks import LONE
-from ppo_trainer.play.positions import named_coordinates, with_positions
+from ppo_trainer.training.positions import named_coordinates, with_positions
 from ragged_net.errors import NetConfigError
 from ragged_net.position_config import RelativePosition, Translation
 

@@ -9,7 +9,7 @@ from support.rows import interpret_all
 from ppo_trainer import recipe, train
 from ppo_trainer.environments import Game, make_factory
 from ppo_trainer.errors import ConfigError
-from ppo_trainer.play.rehearsal import rehearse, rehearse_script
+from ppo_trainer.training.rehearsal import rehearse, rehearse_script
 
 SCRIPTS = """
 
@@ -37,7 +37,7 @@ def scripts(tmp_path, monkeypatch):
     ("game", "setting", "words"),
     [
         ("minesweeper", "eval.scripted=rehearsed.says_a_number", r"CategoricalAction\(actors="),
-        ("minesweeper", "eval.scripted=rehearsed.says_nothing", "not a dict of actions"),
+        ("minesweeper", "eval.scripted=rehearsed.says_nothing", "did not return actions"),
         ("minesweeper", "eval.scripted=rehearsed.is_lost", "KeyError: 'north'"),
         ("minesweeper_python", "eval.env={nmines: 1000}", "eval.env"),
         ("tic_tac_toe", "selfplay.opponents=[rehearsed.says_a_number]", "selfplay.opponents"),
@@ -69,5 +69,5 @@ def test_scripts_of_compiled_games_are_rehearsed_in_a_row(scripts, monkeypatch):
     with pytest.raises(ConfigError, match=r"first step: KeyError: 'north'") as caught:
         rehearse_script("rehearsed.is_lost", game)
     assert "SelectEntityAction(actors=" in str(caught.value)
-    with pytest.raises(ConfigError, match="a dict of actions"):
+    with pytest.raises(ConfigError, match="did not return actions"):
         rehearse_script("rehearsed.says_nothing", game)

@@ -45,7 +45,7 @@ from ppo_trainer.learner.optimizers import make_optimizers
 from ppo_trainer.learner.update import add_gradients, update
 from ppo_trainer.machine.stopwatch import Stopwatch
 from ppo_trainer.play.evaluation import evaluate
-from ppo_trainer.play.playing import play
+from ppo_trainer.play.playing import play_run
 from ppo_trainer.record import record_run
 from ppo_trainer.runs.load_run import load_policy
 from ragged_net import EntityBatch, NetConfig, RaggedTensor
@@ -592,7 +592,7 @@ def test_an_evaluation_in_new_rows_begins_without_memories(loaded):
 
 
 def test_watched_episodes_are_remembered(loaded, answers):
-    for step in play(loaded, episodes=8, greedy=True):
+    for step in play_run(loaded, episodes=8, greedy=True):
         if step.step == 0:
             symbol = int(step.frame.features["Symbol"][0, 0])
         elif step.step == 3:

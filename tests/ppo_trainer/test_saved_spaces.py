@@ -30,7 +30,7 @@ from ppo_trainer.agent import load_agent
 from ppo_trainer.errors import CheckpointError, RunFolderError
 from ppo_trainer.evaluate import evaluate_run
 from ppo_trainer.play.evaluation import evaluate
-from ppo_trainer.play.playing import play
+from ppo_trainer.play.playing import play_run
 from ppo_trainer.runs.folder import RunFolder
 from ppo_trainer.runs.load_run import load_policy
 
@@ -76,7 +76,7 @@ def test_a_network_is_evaluated_and_watched_in_a_richer_environment(config, run)
     assert results[0].metrics.keys() == results[1].metrics.keys()
     for name, column in results[0].metrics.items():
         np.testing.assert_array_equal(column, results[1].metrics[name])
-    steps = [list(play(loaded, episodes=2, greedy=True)) for loaded in (a, b)]
+    steps = [list(play_run(loaded, episodes=2, greedy=True)) for loaded in (a, b)]
     assert [step.reward for step in steps[0]] == [step.reward for step in steps[1]]
     assert "weight" not in steps[1][0].text
 

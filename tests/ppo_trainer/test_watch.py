@@ -23,7 +23,7 @@ from entity_env.wrappers import TimeLimit
 from ppo_trainer import EvalConfig, NetConfig, PPOConfig, RolloutConfig, TrainConfig, train
 from ppo_trainer.errors import ConfigError, RunFolderError, VideoError
 from ppo_trainer.evaluate import main as evaluate_main
-from ppo_trainer.play.playing import play
+from ppo_trainer.play.playing import play_run
 from ppo_trainer.play.video import write_video
 from ppo_trainer.runs.load_run import load_policy
 from ppo_trainer.watch import film, main, watch
@@ -86,7 +86,7 @@ def run(tmp_path_factory):
 
 def test_an_episode_is_shown_from_its_start_to_its_last_state(run):
     loaded = load_policy(run, env=DrawnCountdown)
-    steps = list(play(loaded, episodes=2, greedy=False, draw=True))
+    steps = list(play_run(loaded, episodes=2, greedy=False, draw=True))
     assert [step.step for step in steps] == [0, 1, 2, 3] * 2
     assert [step.done for step in steps] == [False, False, False, True] * 2
     # The reward of reset does not count; each of the three steps pays 1.
@@ -147,7 +147,7 @@ def test_captions_say_what_is_chosen_and_how_it_ends(run, tmp_path, monkeypatch)
     path = film(run, tmp_path / "game.gif", env=DrawnCountdown, episodes=1)
     choices = {
         step.choices[0]
-        for step in play(load_policy(run), episodes=9, greedy=False)
+        for step in play_run(load_policy(run), episodes=9, greedy=False)
         if not step.done
     }
     assert choices == {"Press: left", "Press: right"}
