@@ -9,6 +9,7 @@ __all__ = [
     "CheckpointError",
     "ConfigError",
     "DeviceError",
+    "DivergedError",
     "ExportCheckError",
     "LearnerLostError",
     "NonFiniteError",
@@ -49,6 +50,10 @@ class CheckpointError(TrainerError):
 
 class NonFiniteError(TrainerError):
     """A loss or a gradient that is NaN or infinite."""
+
+
+class DivergedError(NonFiniteError):
+    """A network whose outputs are not finite, so that its parameters are not worth saving."""
 
 
 class LearnerLostError(TrainerError):

@@ -22,8 +22,16 @@ from entity_env.rows.slow_calls import naming_slow_calls
 from ppo_trainer.algorithms.clone import clone_weight
 from ppo_trainer.algorithms.table import make_algorithm
 from ppo_trainer.config import TrainConfig, config_from_dict, config_to_dict
-from ppo_trainer.environments import Game, make_factory, with_env, with_kept_files, with_whole_games
+from ppo_trainer.environments import (
+    Game,
+    make_factory,
+    make_vec_env,
+    with_env,
+    with_kept_files,
+    with_whole_games,
+)
 from ppo_trainer.errors import ConfigError
+from ppo_trainer.experience.row_history import RowHistory
 from ppo_trainer.learner.average import follow
 from ppo_trainer.learner.step_metrics import of_policies
 from ppo_trainer.learner.update import update
@@ -55,7 +63,7 @@ from ppo_trainer.training.goals import check_metric_names
 from ppo_trainer.training.positions import with_positions
 from ppo_trainer.training.rehearsal import rehearse
 from ppo_trainer.training.report import conclude
-from ppo_trainer.training.session import Session, open_session
+from ppo_trainer.training.session import Session, open_session, saved_on_error
 from ppo_trainer.training.telling import open_telling
 from ragged_net import RaggedNet
 
@@ -137,7 +145,7 @@ def _train(
         _begin_rows(config, game, ranks) as (config, vec_env, begun),
         compiling(config, vec_env, device),
         open_session(config, game, vec_env, device, ranks, begun) as (session, obs),
-        session.explained_errors(),
+        saved_on_error(session),
         open_gather(session) as gather,
         open_telling(session, hooks, interrupt, clock := Stopwatch(), plays=learn is None) as tell,
     ):
@@ -152,22 +160,26 @@ def _train(
             interrupted = ranks.any(asked)
             if interrupted:
                 break
-            before = state.steps
+            before = state.update, state.steps
+            session.begin_update()
             trained = interrupt.finish(improve, session, obs, clock)
             if broken := trained is None:
-                session.save(midway=True)
+                session.save()
+                state.update, state.steps = before
                 break
             obs, metrics = trained
-            tell(metrics, before)
+            tell(metrics, before[1])
             if state.update % config.checkpoint.every == 0:
                 _save(session, hooks)
         if ranks.is_alone or not broken:  # otherwise processes may be at different places
             _save(session, hooks)
     interrupted = interrupted or interrupt.requested
     if ranks.is_first:
-        interrupted = conclude(
-            session, hooks, interrupted, trained=state.steps > begun_at, played=learn is None
-        )
+        trained_now = state.steps > begun_at
+        with saved_on_error(session):
+            interrupted = conclude(
+                session, hooks, interrupted, trained=trained_now, played=learn is None
+            )
     means = session.recent.means if ranks.is_first else {}
     return TrainResult(
         session.run.path, state.steps, interrupted, state.acting, state.evaluations, means
@@ -181,6 +193,10 @@ def _begin_rows(
     """Open the rows; give settings that fit them, and their first observation if it was needed."""
     with open_rows(config, game, ranks) as vec_env:
         config, begun = with_positions(config, vec_env, ranks)
+        if ranks.is_alone:
+            silent = replace(config, rollout=replace(config.rollout, replays=None))
+            make_rows = functools.partial(make_vec_env, silent, game, config.seed)
+            vec_env = RowHistory(vec_env, make_rows, begun)
         yield config, vec_env, begun
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ppo_trainer.config import TrainConfig
-from ppo_trainer.errors import NonFiniteError
+from ppo_trainer.errors import DivergedError
 from ppo_trainer.machine.device import explained_memory, has_bfloat16
 from ragged_net import EntityBatch, NetOutput, RaggedNet
 
@@ -69,7 +69,7 @@ def autocast(device: torch.device, precision: TrainConfig | str) -> AbstractCont
 
 
 def check_output(output: NetOutput) -> NetOutput:
-    """Return the output; raise NonFiniteError if it is not finite, which makes draws invalid."""
+    """Return the output; raise DivergedError if it is not finite, which makes draws invalid."""
     parts = {"value": output.value}
     parts |= {name: action.log_prob for name, action in output.actions.items()}
     # One read for all, because each makes the CPU wait for the GPU.
@@ -78,10 +78,10 @@ def check_output(output: NetOutput) -> NetOutput:
 
 
 def check_sums(names: Sequence[str], sums: Sequence[float]) -> None:
-    """Raise NonFiniteError if a sum is not finite, which means that one of its terms is not."""
+    """Raise DivergedError if a sum is not finite, which means that one of its terms is not."""
     wrong = [name for name, total in zip(names, sums, strict=True) if not math.isfinite(total)]
     if wrong:
-        raise NonFiniteError(
+        raise DivergedError(
             "the network's output is not finite",
             expected="finite values and log-probabilities",
             received=", ".join(wrong),

@@ -36,18 +36,24 @@ class GameRows(VecWrapper):
             )
         self._games = GameTracker(len(env), seats)
 
-    def _own_state(self) -> Any:
+    def own_state(self) -> Any:
         """Return the additional state as JSON values."""
         raise NotImplementedError
 
+    def around(self, state: Sequence[Any], own: Any) -> list[Any]:
+        """Return the state of these rows, from that of the wrapped rows and their ``own``."""
+        return [
+            {"row": row, **({} if number else {self.saved_as: own})}
+            for number, row in enumerate(state)
+        ]
+
     def _set_own_state(self, state: Any) -> None:
-        """Restore a state of ``_own_state``; raise one of DAMAGES for anything else."""
+        """Restore a state of ``own_state``; raise one of DAMAGES for anything else."""
         raise NotImplementedError
 
     def _get_state(self) -> list[Any]:
-        own = self._own_state()
-        rows = enumerate(self.env.get_state())
-        return [{"row": row, **({} if i else {self.saved_as: own})} for i, row in rows]
+        own = self.own_state()
+        return self.around(self.env.get_state(), own)
 
     def _set_state(self, state: list[Any]) -> VecObs:
         try:

@@ -245,7 +245,8 @@ class OpponentRows(GameRows):
         self._player[game * seats + self._sides[lineup.side]] = 0
         self._is_learner[rows] = self._player[rows] == 0
 
-    def _own_state(self) -> Any:
+    def own_state(self) -> Any:
+        """Return the additional state as JSON values."""
         return {
             "games": self._games.get_state(),
             "lineups": [[own.opponent, own.side, own.ratio] for own in self._lineups],

@@ -85,7 +85,8 @@ class PopulationRows(GameRows):
         owner.reshape(-1, self._games.seats)[games] = dealt[:, self._side_of]
         self._owner = owner
 
-    def _own_state(self) -> Any:
+    def own_state(self) -> Any:
+        """Return the additional state as JSON values."""
         return {
             "games": self._games.get_state(),
             "owner": self._owner.tolist(),

@@ -73,7 +73,8 @@ class RewardRows(GameRows):
             rewards = time_scaled(rewards, games.steps[:, None] * own.minutes_per_step)
         return rewards.reshape(-1).astype(np.float32)
 
-    def _own_state(self) -> Any:
+    def own_state(self) -> Any:
+        """Return the additional state as JSON values."""
         return self._games.get_state()
 
     def _set_own_state(self, state: Any) -> None:

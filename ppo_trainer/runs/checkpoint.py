@@ -6,6 +6,8 @@ that a kill at any moment leaves the previous checkpoint.
 
 from __future__ import annotations
 
+import copy
+import json
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -19,6 +21,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from entity_env import ActionSpace, ObsSpace
+from entity_env.errors import shorten
 from entity_env.storage.files import fresh_name, is_leftover, remove, sync_folder
 from ppo_trainer.algorithms.clone import Clone
 from ppo_trainer.algorithms.group_baseline import GroupReturns
@@ -40,6 +43,7 @@ from ppo_trainer.runs.tensor_file import TensorForm
 from ragged_net import RaggedNet
 
 __all__ = [
+    "Content",
     "TrainState",
     "latest_checkpoint",
     "load_network",
@@ -60,7 +64,6 @@ _PENDING = "pending.safetensors"  # only if decisions have an open outcome
 _AVERAGE = "average.safetensors"  # only if the run's agent is an average
 _MEMORY = "memory.safetensors"  # only for a network with a memory, if the rows can continue
 _CLONE_MEMORY = "clone_memory.safetensors"
-_OLD_LEFTOVER = re.compile(r"\.(step_\d{12,}|before_nonfinite_\d{12,})\.\d+\.tmp")
 _OURS = re.compile(r"step_(\d{12}|[1-9]\d{12,17})")
 
 
@@ -132,57 +135,104 @@ class TrainState:
         return self.net if self.average is None else self.average
 
 
+@dataclass(frozen=True)
+class Content:
+    """The content of a checkpoint, except for the states of the environments.
+
+    Args:
+        files: Tensors of each file, by the name of the file.
+        of_rows: Files that belong to rows which continue, likewise.
+        pending: Decisions whose outcome is still open; they belong to such rows, too.
+        facts: Everything else, as JSON values.
+        baseline: Returns of groups of rows which continue, as JSON values.
+    """
+
+    files: Mapping[str, Mapping[str, Tensor]]
+    of_rows: Mapping[str, Mapping[str, Tensor]]
+    pending: Decisions | None
+    facts: Mapping[str, Any]
+    baseline: Any
+
+    @classmethod
+    def of(cls, state: TrainState) -> Content:
+        """Return the content for the present state, whose tensors it shares."""
+        tensors, values, groups = _optimizer_parts(state.optimizers)
+        generators = {f"generator/{n}": g.get_state() for n, g in state.generators.all().items()}
+        files: dict[str, Mapping[str, Tensor]] = {
+            MODEL: state.net.state_dict(),
+            _OPTIMIZERS: tensors | generators | state.other_generators,
+        }
+        if state.average is not None:
+            files[_AVERAGE] = state.average.state_dict()
+        memories = state.memories.items()
+        return cls(
+            files,
+            {name: {"states": own.states} for name, own in memories if own.states is not None},
+            state.pending,
+            {
+                "update": state.update,
+                "steps": state.steps,
+                "device": state.generators.actions.device.type,
+                "optimizers": {n: type(own).__name__ for n, own in state.optimizers.all().items()},
+                "groups": groups,
+                "optimizer_values": values,
+                "players": state.players,
+            },
+            None if state.groups is None else state.groups.get_state(),
+        )
+
+    def copied(self) -> Content:
+        """Return the same content with tensors and values that training does not change.
+
+        Decisions and memory states are never changed in place.
+        """
+        files = {name: _copied(own) for name, own in self.files.items()}
+        facts, baseline = json.loads(json.dumps([self.facts, self.baseline]))
+        return replace(self, files=files, facts=facts, baseline=baseline)
+
+    @property
+    def steps(self) -> int:
+        """The number of frames trained on."""
+        return int(self.facts["steps"])
+
+
+def _copied(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    copies = [torch.empty_like(own) for own in tensors.values()]
+    if copies:
+        torch._foreach_copy_(copies, list(tensors.values()))  # few operations on a GPU
+    return dict(zip(tensors, copies, strict=True))
+
+
 def save_state(
-    run: RunFolder, state: TrainState, envs: list[Any] | None, keep: int, name: str | None = None
+    run: RunFolder, state: TrainState | Content, envs: list[Any] | None, keep: int
 ) -> Path:
     """Write a checkpoint, remove all but the last ``keep``, and return its folder.
 
     Args:
         run: Run folder.
         state: State to save.
-        envs: State of the VecEnv; None if its environments cannot save theirs.
+        envs: State of the VecEnv; None if its environments cannot save theirs, so that the rows
+            begin fresh episodes.
         keep: Number of checkpoints to keep.
-        name: Name of a checkpoint that the run does not resume from; None for a normal one.
 
     Raises:
-        NonFiniteError: A parameter is NaN or infinite, and ``name`` is None.
+        NonFiniteError: A parameter is NaN or infinite.
         CheckpointError: The disk is full or the folder is not writable; earlier checkpoints stay.
     """
-    folder = run.checkpoints / (name or _name_of(state.steps))
-    if name is None:
-        if folder.exists():
-            return folder  # this state was saved already
-        _check_finite(state)
-    tensors, groups = _optimizer_parts(state.optimizers)
-    generators = {f"generator/{n}": g.get_state() for n, g in state.generators.all().items()}
-    files = {
-        MODEL: state.net.state_dict(),
-        _OPTIMIZERS: tensors | generators | state.other_generators,
-    }
-    if state.average is not None:
-        files[_AVERAGE] = state.average.state_dict()
-    if state.pending is not None:
-        files[_PENDING] = pending_to_tensors(state.pending)
+    content = state if isinstance(state, Content) else Content.of(state)
+    folder = run.checkpoints / _name_of(content.steps)
+    if folder.exists():
+        return folder  # this state was saved already
+    _check_finite(content)
+    files, facts = dict(content.files), {**content.facts, "envs": envs, "baseline": None}
     if envs is not None:
-        files |= {
-            name: {"states": own.states}
-            for name, own in state.memories.items()
-            if own.states is not None
-        }
-    facts = {
-        "update": state.update,
-        "steps": state.steps,
-        "device": state.generators.actions.device.type,
-        "groups": groups,
-        "envs": envs,
-        "players": state.players,
-        # The returns are used only if the rows continue their episodes.
-        "baseline": None if envs is None or state.groups is None else state.groups.get_state(),
-    }
+        files |= content.of_rows
+        facts["baseline"] = content.baseline
+        if content.pending is not None:
+            files[_PENDING] = pending_to_tensors(content.pending)
     with _replaced(folder) as temporary:
         write_checkpoint(temporary, files, facts)
-    if name is None:
-        remove_old_checkpoints(run, keep)
+    remove_old_checkpoints(run, keep)
     return folder
 
 
@@ -222,9 +272,9 @@ def _replaced(folder: Path) -> Iterator[Path]:
         remove(temporary)  # free its space on a full disk
 
 
-def _check_finite(state: TrainState) -> None:
+def _check_finite(content: Content) -> None:
     """Raise NonFiniteError if a parameter is not finite."""
-    tensors = state.net.state_dict() | _optimizer_parts(state.optimizers)[0]
+    tensors = {name: own for file in content.files.values() for name, own in file.items()}
     floats = {name: own for name, own in tensors.items() if own.is_floating_point()}
     wrong = [name for name, tensor in floats.items() if not tensor.isfinite().all()]
     if wrong:
@@ -261,7 +311,7 @@ def remove_old_checkpoints(run: RunFolder, keep: int) -> None:
         if not folder.is_symlink():
             remove(folder)
     for entry in list(os.scandir(run.checkpoints)):
-        if is_leftover(entry.name) or _OLD_LEFTOVER.fullmatch(entry.name):
+        if is_leftover(entry.name):
             remove(Path(entry.path))
 
 
@@ -365,7 +415,8 @@ def load_state(folder: Path, state: TrainState, rank: int = 0) -> Restored:
         average = network
         if state.average is not None and saved.has(_AVERAGE):
             average = _network_tensors(saved, state.average, _AVERAGE)
-        _check_optimizers(saved, state.optimizers)
+        with _damage_named(folder):
+            _check_optimizers(saved, state.optimizers)
         tensors = saved.tensors(_OPTIMIZERS)
         with _damage_named(folder):
             restored = _restore(saved, state, tensors, rank)
@@ -426,7 +477,8 @@ def _restore(
         if [own["params"] for own in groups] != [g["params"] for g in facts["groups"][name]]:
             raise ValueError(f"the optimizer {name!r} has other parameters")
             # The groups have the settings of the config, which a resume may change.
-        optimizer.load_state_dict(_optimizer_dict(name, tensors, groups))
+        values = facts["optimizer_values"].get(name, {})
+        optimizer.load_state_dict(_optimizer_dict(name, tensors, values, groups))
     envs: list[Any] | None = facts["envs"]
     if envs is not None and not isinstance(envs, list):
         raise TypeError("the state of the environments is not a list")
@@ -442,19 +494,42 @@ def _restore(
 
 
 def _check_optimizers(saved: SavedFiles, optimizers: Optimizers) -> None:
-    """Raise CheckpointError unless all moments have the shapes and dtypes of their parameters."""
-    parameters = {name: _parameters(optimizer) for name, optimizer in optimizers.all().items()}
+    """Raise CheckpointError unless the saved state is one that these optimizers can have."""
+    kinds = {name: type(own).__name__ for name, own in optimizers.all().items()}
+    if saved.facts.get("optimizers") != kinds:
+        raise CheckpointError(
+            f"{saved.folder / _OPTIMIZERS} belongs to other optimizers",
+            expected=kinds,
+            received=saved.facts.get("optimizers"),
+            hint="a run keeps its optimizers",
+        )
     forms = saved.forms(_OPTIMIZERS)
     expected = {name: form for name, form in forms.items() if name.startswith("generator/")}
+    known = {name: _stepped(optimizer) for name, optimizer in optimizers.all().items()}
     for name in forms.keys() - expected.keys():
         owner, number = [*name.split("/"), ""][:2]
-        if number.isdecimal() and int(number) < len(parameters.get(owner, [])):
-            moment = TensorForm.of(parameters[owner][int(number)])
-            step = forms.get(f"{owner}/{number}/step")
-            scalar = TensorForm(torch.float32 if step is None else step.dtype, ())
-            for key, form in (("exp_avg", moment), ("exp_avg_sq", moment), ("step", scalar)):
-                expected[f"{owner}/{number}/{key}"] = form
+        if number.isdecimal() and int(number) < len(known.get(owner, ())):
+            own = {k: v for k, v in known[owner][int(number)].items() if isinstance(v, Tensor)}
+            expected |= {f"{owner}/{number}/{k}": TensorForm.of(v) for k, v in own.items()}
     check_forms(saved.folder / _OPTIMIZERS, forms, expected)
+    for owner, parameters in saved.facts["optimizer_values"].items():
+        for number, values in parameters.items():
+            own = known[owner][int(number)]
+            if any(type(value) is not type(own[name]) for name, value in values.items()):
+                raise ValueError(f"the optimizer {owner!r} has another state: {shorten(values)}")
+
+
+def _stepped(optimizer: Optimizer) -> list[dict[str, Any]]:
+    """Return the state of each parameter after a step of a copy of the optimizer.
+
+    Only a step shows which state an optimizer keeps.
+    """
+    other = copy.deepcopy(optimizer)
+    parameters = _parameters(other)
+    for parameter in parameters:
+        parameter.grad = torch.zeros_like(parameter)
+    other.step()
+    return [dict(other.state[parameter]) for parameter in parameters]
 
 
 @contextmanager
@@ -510,20 +585,39 @@ def _parameters(optimizer: Optimizer) -> list[Tensor]:
     return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 
-def _optimizer_parts(optimizers: Optimizers) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Return all tensors by ``name/parameter/key``, and the settings of the groups."""
-    tensors, groups = {}, {}
+def _optimizer_parts(
+    optimizers: Optimizers,
+) -> tuple[dict[str, Tensor], dict[str, Any], dict[str, Any]]:
+    """Return the state of the optimizers, which need not be those of this package.
+
+    Returns:
+        All tensors by ``name/parameter/key``; other values as JSON values, by these three; and the
+        settings of the groups, of which a resume takes the parameters only.
+    """
+    tensors, values, groups = dict[str, Tensor](), dict[str, Any](), dict[str, Any]()
     for name, optimizer in optimizers.all().items():
         state = optimizer.state_dict()
-        groups[name] = state["param_groups"]
-        for parameter, values in state["state"].items():
-            for key, value in values.items():
-                tensors[f"{name}/{parameter}/{key}"] = value
-    return tensors, groups
+        groups[name] = [{"params": group["params"]} for group in state["param_groups"]]
+        values[name] = {}
+        for parameter, own in state["state"].items():
+            for key, value in own.items():
+                if isinstance(value, Tensor):
+                    tensors[f"{name}/{parameter}/{key}"] = value
+                elif value is None or isinstance(value, bool | int | float | str):
+                    values[name].setdefault(str(parameter), {})[key] = value
+                else:
+                    raise CheckpointError(
+                        f"the state {key!r} of {type(optimizer).__name__} cannot be saved",
+                        expected="tensors, numbers, texts or None",
+                        received=type(value).__name__,
+                    )
+    return tensors, values, groups
 
 
-def _optimizer_dict(name: str, tensors: Mapping[str, Tensor], groups: list[Any]) -> dict[str, Any]:
-    state: dict[int, dict[str, Tensor]] = {}
+def _optimizer_dict(
+    name: str, tensors: Mapping[str, Tensor], values: Mapping[str, Any], groups: list[Any]
+) -> dict[str, Any]:
+    state = {int(parameter): dict(own) for parameter, own in values.items()}
     for path, tensor in tensors.items():
         owner, *rest = path.split("/")
         if owner == name:

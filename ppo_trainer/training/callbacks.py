@@ -76,16 +76,14 @@ class Callbacks:
         """Call all callbacks that have a method for this event.
 
         Raises:
-            CallbackError: A callback raised an exception; the run has been saved.
+            CallbackError: A callback raised an exception.
         """
         for method in self._called[event]:
             try:
                 goes_on = method(session)
             except Exception as error:
-                session.save()
                 raise CallbackError(
-                    f"callback {_name(method)} failed: {type(error).__name__}: {error}",
-                    hint=f"the run is saved at step {session.steps:,}",
+                    f"callback {_name(method)} failed: {type(error).__name__}: {error}"
                 ) from error
             # Comparisons of NumPy return np.bool_.
             self.ended |= isinstance(goes_on, bool | np.bool_) and not goes_on

@@ -22,6 +22,7 @@ from ppo_trainer.learner.average import average_of
 from ppo_trainer.learner.optimizers import make_optimizers
 from ppo_trainer.machine.seeding import derived_seed, make_generators
 from ppo_trainer.runs.checkpoint import (
+    Content,
     TrainState,
     load_rows,
     load_state,
@@ -34,7 +35,6 @@ from ragged_net import RaggedNet
 
 __all__ = [
     "Learner",
-    "forget_outcomes",
     "load_others",
     "make_others",
     "policy_folder",
@@ -116,16 +116,13 @@ def write_settings(
         folder.write_spaces(*spaces)
 
 
-def save_others(
-    run: RunFolder, others: Sequence[Learner], first: TrainState, keep: int, name: str | None
-) -> None:
+def save_others(run: RunFolder, others: Sequence[Content], keep: int, *, goes_on: bool) -> None:
     """Save all policies except the first, whose checkpoint is written after theirs.
 
     Each keeps ``keep + 1`` checkpoints, so that a kill before the first one's leaves the older set.
     """
-    for number, learner in enumerate(others, start=1):
-        learner.state.update, learner.state.steps = first.update, first.steps
-        save_state(policy_folder(run, number), learner.state, [], keep + 1, name)
+    for number, content in enumerate(others, start=1):
+        save_state(policy_folder(run, number), content, [] if goes_on else None, keep + 1)
 
 
 def load_others(run: RunFolder, others: Sequence[Learner], steps: int, *, goes_on: bool) -> None:
@@ -156,12 +153,6 @@ def load_others(run: RunFolder, others: Sequence[Learner], steps: int, *, goes_o
         load_state(found[steps], learner.state)
         if goes_on:
             load_rows(found[steps], learner.state, learner.buffer.num_rows)
-
-
-def forget_outcomes(others: Sequence[Learner]) -> None:
-    """Drop the decisions whose outcome is open, because the rows start fresh episodes."""
-    for learner in others:
-        learner.state.pending = None
 
 
 def refuse_single_policy(run: RunFolder) -> None:

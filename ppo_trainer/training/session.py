@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import math
 import shlex
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from entity_env import EntityEnvError, VecEnv, VecObs
+from entity_env import VecEnv, VecObs
 from entity_env.errors import counted
 from ppo_trainer.algorithms.clone import Clone
 from ppo_trainer.algorithms.group_baseline import GroupReturns
@@ -22,24 +23,27 @@ from ppo_trainer.environments import UNIMPORTABLE, Game, name_in_script
 from ppo_trainer.errors import (
     CheckpointError,
     ConfigError,
-    LearnerLostError,
+    DivergedError,
     NonFiniteError,
     TrainerError,
 )
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer
+from ppo_trainer.experience.row_history import RowHistory
 from ppo_trainer.experience.row_memory import RowMemory
 from ppo_trainer.learner.average import average_of
 from ppo_trainer.learner.optimizers import make_optimizers
 from ppo_trainer.machine.commands import python_command
 from ppo_trainer.machine.ranks import LONE, Ranks
-from ppo_trainer.machine.screen import say
+from ppo_trainer.machine.screen import complain, say
 from ppo_trainer.machine.seeding import derived_seed, make_generators
+from ppo_trainer.players.game_rows import GameRows
 from ppo_trainer.players.self_play import SelfPlay
 from ppo_trainer.reporting.evaluation import Evaluation
 from ppo_trainer.reporting.recent_episodes import RecentEpisodes
 from ppo_trainer.reporting.shown_metrics import with_screen_names
 from ppo_trainer.runs.best_network import BestNetwork
 from ppo_trainer.runs.checkpoint import (
+    Content,
     TrainState,
     latest_checkpoint,
     load_network,
@@ -58,7 +62,6 @@ from ppo_trainer.runs.trust import why_consent_will_be_needed
 from ppo_trainer.training.goals import check_metrics, goals_reached
 from ppo_trainer.training.population import (
     Learner,
-    forget_outcomes,
     load_others,
     make_others,
     refuse_single_policy,
@@ -67,7 +70,7 @@ from ppo_trainer.training.population import (
 )
 from ragged_net import EntityBatch, NetConfig, RaggedNet, adopt
 
-__all__ = ["Session", "open_session"]
+__all__ = ["Session", "open_session", "saved_on_error"]
 
 
 @dataclass(frozen=True)
@@ -87,6 +90,7 @@ class Session:
         players: Self-play, if there is any.
         others: Policies of a population from 1 on; ``state`` is that of policy 0.
         ranks: Processes that train together; the first one writes the run folder.
+        unfinished: The beginning of the update in progress.
     """
 
     config: TrainConfig
@@ -101,6 +105,7 @@ class Session:
     players: SelfPlay | None = None
     others: tuple[Learner, ...] = ()
     ranks: Ranks = LONE
+    unfinished: Unfinished = field(default_factory=lambda: Unfinished())
 
     @property
     def learners(self) -> tuple[Learner, ...]:
@@ -154,56 +159,12 @@ class Session:
         """Store the numbers of an update, and its network if it is the best.
 
         Raises:
-            ConfigError: The settings name an unknown metric; the run has been saved.
+            ConfigError: The settings name an unknown metric.
         """
         self.state.metrics = metrics
-        try:
-            check_metrics(self.config, self.means, self.recent.is_full)
-        except ConfigError:
-            self.save()
-            raise
+        check_metrics(self.config, self.means, self.recent.is_full)
         if self.best is not None:
             self.best.compare(self.state, self.means, self.recent.is_full)
-
-    @contextmanager
-    def explained_errors(self) -> Iterator[None]:
-        """Add the resume command to errors; after divergence save the state before it."""
-        if not self.ranks.is_first:
-            yield
-            return
-        try:
-            yield
-        except LearnerLostError as error:
-            self.save(midway=True)
-            error.hint = f"{error.hint}; to resume by hand: resume={self.run.path}"
-            raise
-        except BrokenPipeError:  # raised between two updates, by this package's own output
-            self.save()
-            raise TrainerError(
-                "the training stops, because nobody reads its output; it is saved",
-                hint=f"to resume: {self.resume_command()}; to need no reader, append > log.txt",
-            ) from None
-        except KeyboardInterrupt:
-            with suppress(CheckpointError):  # there is no checkpoint to resume from
-                folder = latest_checkpoint(self.run)
-                say(f"\nnot saved: what came after {folder}; to resume: {self.resume_command()}")
-            raise
-        except NonFiniteError as error:
-            folder = self.save(f"before_nonfinite_{self.state.steps:012d}")
-            error.hint = (
-                f"the state before it is in {folder}; scale rewards that are far from 1 in the "
-                "environment; to resume from the last good checkpoint with smaller "
-                f"steps: {self.resume_command('optim.lr=...')}"
-            )
-            raise
-        except EntityEnvError as error:
-            if not self.run.config_file.exists():
-                raise  # there is no checkpoint to resume from
-            resume = (
-                f"after correcting it, resume from the last checkpoint: {self.resume_command()}"
-            )
-            error.hint = f"{error.hint}; {resume}" if error.hint else resume
-            raise
 
     def resume_command(self, change: str = "") -> str:
         """Return the command that resumes the run, with a changed setting if given."""
@@ -222,26 +183,42 @@ class Session:
             self.config.frames_per_update
         )
 
-    def save(self, name: str | None = None, *, midway: bool = False) -> Path:
-        """Write a checkpoint; with a ``name`` it is one that the run does not resume from.
+    def begin_update(self) -> None:
+        """Keep a copy of the present state, which ``save`` writes until the update has ended."""
+        if not self.ranks.is_first:
+            return
+        contents = tuple(content.copied() for content in self._contents())
+        rows, own_states = self.vec_env, []
+        while isinstance(rows, GameRows):
+            own_states.append((rows, json.dumps(rows.own_state())))
+            rows = rows.env
+        history = rows if isinstance(rows, RowHistory) else None
+        if history is not None:
+            history.mark()
+        self.unfinished.begun = Begun(contents, history, tuple(own_states))
 
-        In the middle of an update (``midway``) the environments may be in the middle of a step: the
-        network is saved, and a resume starts fresh episodes. So does a resume of a checkpoint that
-        the first of several processes saves alone (see ``save_together``).
+    def end_update(self) -> None:
+        """Drop the copy of ``begin_update``."""
+        self.unfinished.begun = None
+
+    def save(self) -> Path:
+        """Write a checkpoint of the state between the last two updates, and return its folder.
+
+        Of several processes only the first writes, and a resume starts fresh episodes (see
+        ``save_together``).
         """
         if not self.ranks.is_first:
             return self.run.path
-        if name is None and (folder := saved_at(self.run, self.steps)) is not None:
+        begun = self.unfinished.begun
+        contents = self._contents() if begun is None else list(begun.contents)
+        if (folder := saved_at(self.run, contents[0].steps)) is not None:
             return folder
-        if name is None and self.best is not None:
-            self.best.write(self.run)
         envs = None
-        if midway or not self.ranks.is_alone:
-            self.state.pending = None
-            forget_outcomes(self.others)
-        elif self.vec_env.has_state():
+        if self.ranks.is_alone and begun is not None:
+            envs = begun.envs()
+        elif self.ranks.is_alone and self.vec_env.has_state():
             envs = self.vec_env.get_state()
-        return self._write(self.state, envs, name)
+        return self._write(contents, envs)
 
     def save_together(self) -> None:
         """Write a checkpoint with the rows of all processes; all must call this together."""
@@ -250,18 +227,101 @@ class Session:
             return
         state, envs = with_all_rows(self.ranks, self.state, self.vec_env)
         if self.ranks.is_first and saved_at(self.run, self.steps) is None:
-            if self.best is not None:
-                self.best.write(self.run)
-            self._write(state, envs, None)
+            self._write([Content.of(state)], envs)
 
-    def _write(self, state: TrainState, envs: list[Any] | None, name: str | None) -> Path:
+    def _contents(self) -> list[Content]:
+        """Return the contents of checkpoints of all networks that are trained."""
         if self.players is not None:
-            state.players = self.players.get_state()
-        save_others(self.run, self.others, self.state, self.config.checkpoint.keep, name)
-        folder = save_state(self.run, state, envs, self.config.checkpoint.keep, name)
-        if self.players is not None and name is None:
+            self.state.players = self.players.get_state()
+        for other in self.others:
+            other.state.update, other.state.steps = self.state.update, self.state.steps
+        return [Content.of(learner.state) for learner in self.learners]
+
+    def _write(self, contents: Sequence[Content], envs: list[Any] | None) -> Path:
+        if self.best is not None:
+            self.best.write(self.run)
+        keep = self.config.checkpoint.keep
+        save_others(self.run, contents[1:], keep, goes_on=envs is not None)
+        folder = save_state(self.run, contents[0], envs, keep)
+        if self.players is not None:
             self.players.remove_unneeded(self.run)
         return folder
+
+
+@dataclass(frozen=True)
+class Begun:
+    """The state at the beginning of an update.
+
+    Args:
+        contents: Contents of the checkpoints of all networks, which training does not change.
+        history: Rows that restore their state; None if they cannot.
+        own_states: Rows around these with additional states, as JSON; the outermost is the first.
+    """
+
+    contents: tuple[Content, ...]
+    history: RowHistory | None
+    own_states: tuple[tuple[GameRows, str], ...]
+
+    def envs(self) -> list[Any] | None:
+        """Return the state of the rows; None if it cannot be restored."""
+        try:
+            state = None if self.history is None else self.history.marked_state()
+        except Exception as error:  # the environment may be the cause of the failure
+            complain(f"the episodes cannot be restored: {type(error).__name__}: {error}")
+            state = None
+        for rows, own in reversed(self.own_states):
+            state = None if state is None else rows.around(state, json.loads(own))
+        return state
+
+
+@dataclass
+class Unfinished:
+    """The beginning of the update in progress; None between two updates."""
+
+    begun: Begun | None = None
+
+
+@contextmanager
+def saved_on_error(session: Session) -> Iterator[None]:
+    """Save the state between the last two updates if an error occurs; name the resume command."""
+    try:
+        yield
+    except BrokenPipeError:  # raised between two updates, by this package's own output
+        session.save()
+        raise TrainerError(
+            "the training stops, because nobody reads its output; it is saved",
+            hint=f"to resume: {session.resume_command()}; to need no reader, append > log.txt",
+        ) from None
+    except KeyboardInterrupt:
+        with suppress(CheckpointError):  # there is no checkpoint to resume from
+            folder = latest_checkpoint(session.run)
+            say(f"\nnot saved: what came after {folder}; to resume: {session.resume_command()}")
+        raise
+    except Exception as error:
+        if session.ranks.is_first and session.run.config_file.exists():
+            hint = _after_error(session, error)
+            if hasattr(error, "hint"):
+                error.hint = f"{error.hint}; {hint}" if error.hint else hint
+            else:
+                error.add_note(hint)
+        raise
+
+
+def _after_error(session: Session, error: Exception) -> str:
+    """Save a run that has failed, and return a text on how to resume it."""
+    change = "optim.lr=..." if isinstance(error, NonFiniteError) else ""
+    command = session.resume_command(change)
+    if change:
+        command += ", with smaller steps; also scale rewards that are far from 1 in the environment"
+    if not isinstance(error, DivergedError):
+        try:
+            folder = session.save()
+            return (
+                f"nothing is lost: the state before it is saved in {folder}; to resume: {command}"
+            )
+        except Exception as failure:
+            complain(f"the state before the error cannot be saved: {failure}")
+    return f"to resume from the last checkpoint, {latest_checkpoint(session.run)}: {command}"
 
 
 @contextmanager
@@ -421,7 +481,7 @@ def _different(name: str, own: NetConfig | None, other: NetConfig | None) -> str
     """Return the settings of a network that differ from another's, as on the command line."""
     if own is None:
         return f"{name}=null"
-    keys = [field.name for field in fields(own)]
+    keys = [own_field.name for own_field in fields(own)]
     differing = [key for key in keys if getattr(own, key) != getattr(other, key, None)]
     return " ".join(f"{name}.{key}={getattr(own, key)}" for key in differing)
 

@@ -65,6 +65,7 @@ def open_telling(
                 metrics |= interrupt.attempt(evaluate_now, session) or {}
             metrics |= ratings.after_update() | clock.take()
             log.write(state.update, state.steps, metrics)
+            session.end_update()  # only now, so that a resume writes the numbers of all updates
             progress.show(state.steps, metrics)
             session.note(metrics)
             if session.recent.is_full and not was_full:

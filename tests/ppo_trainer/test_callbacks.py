@@ -126,7 +126,8 @@ def test_a_callback_that_fails_is_named_and_the_run_saved_first(tmp_path):
     with pytest.raises(CallbackError, match=r"Fails.on_update failed: KeyError: 'phone'") as caught:
         train(config, env=SavedForaging, callbacks=[Fails()])
     assert isinstance(caught.value.__cause__, KeyError)
-    assert "saved at step 72" in caught.value.hint
+    assert "nothing is lost: the state before it is saved in " in caught.value.hint
+    assert "step_000000000072; to resume: " in caught.value.hint
     assert "resume" in caught.value.hint
     assert checkpoints(tmp_path / "x")[-1].name == "step_000000000072"
     # It goes on as a run that never failed.

@@ -27,6 +27,7 @@ from support.trainer_runs import (
     without_digests,
 )
 
+from entity_env.storage.files import fresh_name
 from ppo_trainer import OptimConfig, PPOConfig, train
 from ppo_trainer.algorithms.ppo import PPO
 from ppo_trainer.errors import CheckpointError, RunFolderError
@@ -144,17 +145,6 @@ def test_only_the_last_checkpoints_are_kept(run):
     assert [f.name for f in checkpoints(run.path)] == ["step_000001000000"]
 
 
-def test_a_checkpoint_with_a_name_of_its_own_is_neither_resumed_from_nor_removed(run):
-    state = fresh_state(small_config())
-    state.steps = 24
-    save_state(run, state, None, keep=1)
-    named = save_state(run, state, None, keep=1, name="before_nonfinite_000000000024")
-    state.steps = 48
-    save_state(run, state, None, keep=1)
-    assert latest_checkpoint(run).name == "step_000000000048"
-    load_state(named, fresh_state(small_config()))
-
-
 # ---------------------------------------------------------------------------------------- kills
 
 
@@ -162,7 +152,7 @@ def test_leftovers_of_killed_writers_are_ignored_and_cleaned(run):
     state = fresh_state(small_config())
     state.steps = 24
     save_state(run, state, None, keep=2)
-    leftover = run.checkpoints / ".step_000000000048.4711.tmp"
+    leftover = fresh_name(run.checkpoints / "step_000000000048")
     leftover.mkdir()
     (leftover / "model.safetensors").write_bytes(b"half of")
     assert latest_checkpoint(run).name == "step_000000000024"
@@ -309,9 +299,10 @@ def test_every_flipped_bit_is_noticed(run, name):
 
 @pytest.mark.parametrize("name", FILES[:2])
 def test_files_of_another_run_are_noticed(run, name):
-    config = small_config()
+    config = small_config(run_dir=str(run.path.parent))
     ours = save_state(run, trained_state(config, seed=0), None, keep=2)
-    theirs = save_state(run, trained_state(config, seed=1), None, keep=2, name="other")
+    other = new_folder(config)
+    theirs = save_state(other, trained_state(config, seed=1), None, keep=2)
     shutil.copy(theirs / name, ours / name)
     with pytest.raises(CheckpointError, match=f"{name} is damaged: it has changed since"):
         load_state(ours, fresh_state(config))
