@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
+import re
 from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType
 from typing import Any, TypeAlias, TypeGuard, cast, get_type_hints
@@ -37,6 +38,7 @@ __all__ = [
     "make",
     "needing_consent",
     "path_of",
+    "path_settings",
     "register",
     "registered",
     "registered_packages",
@@ -339,6 +341,15 @@ def needing_consent(factory: Factory, settings: Mapping[str, Any]) -> Iterator[t
             for one in value if isinstance(value, list | tuple) else [value]:
                 if one is not None and not (is_harmless and is_harmless(one)):
                     yield setting, one
+
+
+def path_settings(factory: Factory) -> set[str]:
+    """Return the settings that are paths, because ``Path`` is in the annotations of parameters."""
+    try:
+        parameters = inspect.signature(_environment_of(factory) or factory).parameters.values()
+    except (TypeError, ValueError):  # some callables have no signature
+        return set()
+    return {own.name for own in parameters if re.search(r"\bPath\b", str(own.annotation))}
 
 
 def with_defaults(name: str, settings: Mapping[str, Any], *, older: bool) -> dict[str, Any]:

@@ -14,7 +14,14 @@ from entity_env.errors import shorten
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.settings.build import build, fitted, names_its_settings, plain
 from ppo_trainer.settings.device_names import check_device_name
-from ppo_trainer.settings.ranges import above_0, at_least, check_ranges, fraction, within
+from ppo_trainer.settings.ranges import (
+    above_0,
+    at_least,
+    check_ranges,
+    fraction,
+    path_field,
+    within,
+)
 from ppo_trainer.settings.self_play_config import SelfPlayConfig
 from ragged_net import NetConfig
 
@@ -81,7 +88,7 @@ class RolloutConfig:
     processes: int = at_least(0, default=0)
     asynchronous: bool = False
     batch_size: int = at_least(0, default=0)
-    replays: str | None = None
+    replays: str | None = path_field(None)
     stagger: bool = True
     slow_after: float = at_least(0, default=60.0)
 
@@ -438,10 +445,10 @@ class TrainConfig:
     cuda_graphs: bool = True
     threads: int = within(0, _MOST_THREADS, default=1)
     keep_memory: bool = True
-    run_dir: str = "runs"
-    run_name: str | None = None
-    resume: str | None = None
-    init: str | None = None
+    run_dir: str = path_field("runs")
+    run_name: str | None = path_field(None)
+    resume: str | None = path_field(None)
+    init: str | None = path_field(None)
     algorithm: Literal["ppo", "vtrace"] = "ppo"
     shown_metrics: Sequence[str] | None = None
     viewer: bool = False

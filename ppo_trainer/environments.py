@@ -353,7 +353,7 @@ def make_vec_env(config: TrainConfig, game: Game, seed: int, share: Share = ALL_
         # Rows in workers would have other random numbers, and be slower.
         say(f"rollout.processes has no effect: {game.name} plays all rows in this process")
     if rollout.replays is not None:
-        game = replace(game, replays=Path(rollout.replays))
+        game = replace(game, replays=Path(rollout.replays).expanduser())
         if rollout.processes and not game.is_native:
             say("rollout.replays has no effect: replays cannot be written by worker processes")
     # Replays and group baselines need whole episodes.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -68,7 +69,7 @@ class JobShopRows(CompiledRows):
         *,
         jobs: int | tuple[int, int] | list[int] = (6, 15),
         machines: int | tuple[int, int] | list[int] = (5, 15),
-        instance: Any = None,
+        instance: str | Path | Mapping[str, Any] | Sequence[Any] | None = None,
         backwards: bool = False,
         arrivals: bool = False,
         load: float = 0.9,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -101,7 +102,7 @@ class VehicleRoutingRows(CompiledRows):
         windows: bool = False,
         requests: float = 0.0,
         day: float = 6.0,
-        instance: Any = None,
+        instance: str | Path | Mapping[str, Any] | None = None,
         starts: bool = False,
         copies: int = 1,
         threads: int = 1,

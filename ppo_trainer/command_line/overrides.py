@@ -7,34 +7,38 @@ Hydra composes YAML files and sweeps. It does not know which settings exist, so 
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, get_type_hints
 
 import yaml
-from hydra import compose, initialize_config_dir
 from hydra.core.config_store import ConfigStore
-from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.singleton import Singleton
 from hydra.errors import HydraException
-from hydra.version import VersionBase
-from omegaconf import OmegaConf
-from omegaconf.basecontainer import BaseContainer
-from omegaconf.errors import OmegaConfBaseException
 
 from entity_env.errors import nearest, shorten
 from entity_env.nearby import meant_nearby
+from entity_env.registry import path_settings, resolve
 from entity_env.storage.files import write_file
+from ppo_trainer.command_line.composition import (
+    CONF,
+    GROUPS,
+    composed,
+    leaves,
+    put,
+    read_recipe,
+    read_settings,
+)
 from ppo_trainer.config import TrainConfig, config_from_dict, config_to_dict
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.runs.folder import RunFolder
 from ppo_trainer.runs.trust import require_trust
-from ppo_trainer.settings.build import meant_setting, setting_names
+from ppo_trainer.settings.build import meant_setting, path_names, setting_names
+from ppo_trainer.settings.changes import in_quotes, path_text
 
 __all__ = [
     "config_of",
@@ -45,19 +49,11 @@ __all__ = [
     "write_recipe",
 ]
 
-_CONF = Path(__file__).parents[1] / "conf"
-_GROUPS = {
-    folder.name: sorted(file.stem for file in folder.glob("[!_]*.yaml"))
-    for folder in sorted(_CONF.iterdir())
-    if folder.is_dir()
-}
 _FLAGS = (
     *("help", "h", "version", "multirun", "m", "cfg", "c", "info", "i", "resolve", "package", "p"),
     *("hydra-help", "run", "r", "shell-completion", "sc", "experimental-rerun"),
     *("config-path", "cp", "config-name", "cn", "config-dir", "cd"),
 )
-_PATHS = ("resume", "init", "run_dir", "run_name")
-_QUOTED = re.compile(r"(['\"]).*\1", re.DOTALL)
 _SETTING = re.compile(r"^\+{0,2}(?P<name>[A-Za-z_][\w.]*)=")
 
 
@@ -76,19 +72,7 @@ def recipe(name: str, *settings: str) -> TrainConfig:
     Raises:
         ConfigError: A name or a setting that does not exist.
     """
-    with _as_before(), initialize_config_dir(version_base="1.3", config_dir=str(_CONF)):
-        register_base()
-        arguments = hydra_arguments([f"env={name}", *settings])
-        try:
-            composed = compose("config", arguments)
-            values: Any = OmegaConf.to_container(composed, resolve=True)
-        except (HydraException, OmegaConfBaseException, ValueError) as error:
-            raise ConfigError(
-                f"recipe: Hydra cannot read these settings: {str(error).splitlines()[0]}",
-                expected="name=value, such as 'seed=3'; text with special characters in quotes",
-                received=shorten(settings),
-            ) from error
-    return config_from_dict(values)
+    return config_from_dict(composed(hydra_arguments([f"env={name}", *settings])))
 
 
 def config_of(settings: Sequence[str], purpose: str) -> TrainConfig:
@@ -110,24 +94,6 @@ def config_of(settings: Sequence[str], purpose: str) -> TrainConfig:
         )
     others = [s for s in settings if not s.startswith("env=")]
     return recipe(names[-1] if names else "custom", *others)
-
-
-@contextmanager
-def _as_before() -> Iterator[None]:
-    """Reset Hydra's global state within the block, and restore it afterwards."""
-    singletons, resolvers = dict(Singleton._instances), dict(BaseContainer._resolvers)
-    store = ConfigStore.instance()
-    stored, store.repo = store.repo, dict(store.repo)
-    for kind in (GlobalHydra, HydraConfig, VersionBase):
-        Singleton._instances.pop(kind, None)
-    try:
-        yield
-    finally:
-        store.repo = stored
-        Singleton._instances.clear()
-        Singleton._instances.update(singletons)
-        BaseContainer._resolvers.clear()
-        BaseContainer._resolvers.update(resolvers)
 
 
 def hydra_arguments(arguments: list[str]) -> list[str]:
@@ -158,11 +124,10 @@ def hydra_arguments(arguments: list[str]) -> list[str]:
             flags.append(text)
             continue
         if match is not None and not sweep:
-            if match["name"] in _PATHS:
-                text = match[0] + _quoted(text[match.end() :])
+            text = match[0] + _as_text(match["name"], text[match.end() :], arguments)
             _check_single(text, text[match.end() :])
         is_setting = match is not None and match["name"].split(".")[0] != "hydra"
-        if match is not None and match["name"] in _GROUPS:
+        if match is not None and match["name"] in GROUPS:
             _check_options(match["name"], text[match.end() :])
             text = text.lstrip("+")
         elif match is not None and is_setting:
@@ -170,6 +135,31 @@ def hydra_arguments(arguments: list[str]) -> list[str]:
         _check_grammar(text)
         rewritten.append(text)
     return flags + (["env=custom"] if own else []) + rewritten
+
+
+def _as_text(name: str, value: str, arguments: Sequence[str]) -> str:
+    """Return the value of a setting as one text if the setting is a path."""
+    group, _, setting = name.rpartition(".")
+    if group in ("env", "eval.env"):
+        if setting != "_target_" and setting in _paths_of_environment(arguments):
+            value = os.path.expanduser(value) if value.startswith("~") else value
+            return path_text(value, lists=True)
+    elif name in path_names(TrainConfig):
+        return path_text(value, lists=name == "selfplay.opponents")
+    return value
+
+
+def _paths_of_environment(arguments: Sequence[str]) -> set[str]:
+    """Return the settings of the environment that are paths."""
+    words = [word.lstrip("+") for word in arguments]
+    target = next((w.partition("=")[2] for w in words if w.startswith("env._target_=")), None)
+    named = next((w.partition("=")[2] for w in words if w.startswith("env=")), "minesweeper")
+    if target is None and named in GROUPS["env"]:
+        target = read_recipe(CONF / "env" / f"{named}.yaml").get("_target_")
+    try:
+        return set() if target is None else path_settings(resolve(target))
+    except Exception:  # the reader of the settings names the mistake
+        return set()
 
 
 def _with_own_recipe(arguments: list[str]) -> Iterator[str]:
@@ -185,48 +175,36 @@ def _with_own_recipe(arguments: list[str]) -> Iterator[str]:
         if name != "experiment" or not path.endswith((".yaml", ".yml")):
             yield text
             continue
-        try:
-            values = yaml.safe_load(Path(path).read_text(encoding="utf-8")) or {}
-        except (OSError, ValueError, yaml.YAMLError) as error:
-            raise ConfigError(f"experiment={path} cannot be read: {error}") from error
-        if not isinstance(values, Mapping):
-            raise ConfigError(
-                f"experiment={path} does not contain settings",
-                expected="lines such as name: value, as in ppo_trainer/conf/experiment",
-                received=shorten(values),
-            )
-        for setting, value in _leaves(values):
-            yield f"{setting}={_value_text(value)}"
+        yield from _words_of(read_settings(Path(path)))
+
+
+def _words_of(settings: Mapping[str, Any], above: str = "") -> Iterator[str]:
+    """Yield settings as on the command line."""
+    for name, value in settings.items():
+        if isinstance(value, dict) and value and all(key.isidentifier() for key in value):
+            yield from _words_of(value, f"{above}{name}.")
+        else:
+            yield f"{above}{name}={_value_text(value)}"
 
 
 def write_recipe(path: Path, changes: Mapping[str, Any]) -> None:
     """Write settings, given by their dotted names, as a file for ``experiment=FILE.yaml``."""
     values: dict[str, Any] = {}
     for name, value in changes.items():
-        _put(values, name.split("."), value)
+        put(values, name.split("."), value)
     write_file(path, yaml.safe_dump(values, sort_keys=False, allow_unicode=True).encode())
 
 
 def _value_text(value: Any) -> str:
     """Return a value in Hydra's grammar."""
     if isinstance(value, str):
-        return _in_quotes(value)
+        return in_quotes(value)
     if isinstance(value, list):
         return f"[{','.join(map(_value_text, value))}]"
+    if isinstance(value, dict):
+        parts = (f"{name}:{_value_text(own)}" for name, own in value.items())
+        return "{" + ",".join(parts) + "}"
     return json.dumps(value)
-
-
-def _quoted(path: str) -> str:
-    """Return a path as one string for Hydra, unless it is written in Hydra's own grammar."""
-    if path in ("", "null") or "${" in path or _QUOTED.fullmatch(path):
-        return path
-    return _in_quotes(path)
-
-
-def _in_quotes(text: str) -> str:
-    # Backslashes have a meaning only before a quote.
-    text = re.sub(r"(\\*)'", r"\1\1\\'", text)
-    return "'" + re.sub(r"(\\+)$", r"\1\1", text) + "'"
 
 
 def _check_flag(previous: str, text: str) -> None:
@@ -257,13 +235,13 @@ def _check_flag(previous: str, text: str) -> None:
 
 def _meant_by_word(text: str) -> str | None:
     """Return a hint on a word without ``=``: a game, a run, or the user's own environment."""
-    if text in _GROUPS["env"]:
+    if text in GROUPS["env"]:
         return f"did you mean env={text}?"
     if (Path(text) / "config.yaml").is_file():
         return f"did you mean resume={text}?"
     if own := _own_environment(text):
         return own
-    close = get_close_matches(text, _GROUPS["env"], n=1, cutoff=0.6)
+    close = get_close_matches(text, GROUPS["env"], n=1, cutoff=0.6)
     return f"did you mean env={close[0]}?" if close else None
 
 
@@ -298,16 +276,16 @@ def _check_single(text: str, value: str) -> None:
 
 def _check_options(group: str, options: str) -> None:
     for option in options.split(","):  # a sweep names several
-        if option.strip() not in _GROUPS[group]:
+        if option.strip() not in GROUPS[group]:
             own = _own_environment(option) if group == "env" else None
             raise ConfigError(
                 f"{group}={option} does not exist",
-                options=_GROUPS[group],
-                hint=own or nearest(option, _GROUPS[group]),
+                options=GROUPS[group],
+                hint=own or nearest(option, GROUPS[group]),
             )
 
 
-def resumed_config(composed: Any) -> TrainConfig:
+def resumed_config(settings: Any) -> TrainConfig:
     """Return the settings of this run.
 
     With ``resume`` they are those of the resumed run, changed by the command line.
@@ -316,30 +294,30 @@ def resumed_config(composed: Any) -> TrainConfig:
         UntrustedRunError: The resumed run names code and was made by somebody else, and the command
             line contains neither ``trust=true`` nor another environment.
     """
-    composed = dict(composed)
-    trust = composed.pop("trust", None)
-    if composed.get("resume") is None:
+    settings = dict(settings)
+    trust = settings.pop("trust", None)
+    if settings.get("resume") is None:
         if trust is not None:
             raise ConfigError("trust= applies to a resumed run only", hint="add resume=<run>")
-        return config_from_dict(composed)
-    run = RunFolder.open(composed["resume"])
+        return config_from_dict(settings)
+    run = RunFolder.open(settings["resume"])
     saved = run.read_config()
-    changes = _changes(composed)
-    named = dict(_leaves(changes))  # a group of settings is merged with that of the run
+    changes = _changes(settings)
+    named = dict(leaves(changes))  # a group of settings is merged with that of the run
     require_trust(run, saved, trust=trust or False, named=named, scripted=True, trains=True)
     # Plain dicts, so that Hydra does not expand ${...} in texts of the run.
     values = config_to_dict(saved)
     for name, value in changes.items():
-        _put(values, name.split("."), value)
+        put(values, name.split("."), value)
     return config_from_dict(values)
 
 
-def _changes(composed: Mapping[str, Any]) -> dict[str, Any]:
+def _changes(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings beside ``resume`` on the command line, by dotted name."""
     changes = {}
     for override in HydraConfig.get().overrides.task:
         name, _, _ = override.lstrip("+").partition("=")
-        if name in _GROUPS:
+        if name in GROUPS:
             raise ConfigError(
                 f"{name}= cannot be combined with resume=: a run keeps its environment and recipe",
                 hint="change single settings, such as env.width=8 or "
@@ -356,28 +334,8 @@ def _changes(composed: Mapping[str, Any]) -> dict[str, Any]:
                 hint="rename or move the folder itself, and then resume it",
             )
         if name != "trust" and not name.startswith("~"):
-            changes[name] = _lookup(composed, name)
+            changes[name] = _lookup(settings, name)
     return changes
-
-
-def _leaves(settings: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield single settings with their dotted names."""
-    for name, value in settings.items():
-        if isinstance(value, Mapping):
-            yield from _leaves(value, f"{above}{name}.")
-        else:
-            yield f"{above}{name}", value
-
-
-def _put(values: dict[str, Any], path: Sequence[str], value: Any) -> None:
-    """Set one value within nested dicts; a dict is merged with the present one."""
-    name, *rest = path
-    if rest or isinstance(value, dict):
-        inner = values[name] = values[name] if isinstance(values.get(name), dict) else {}
-        for key, part in {".".join(rest): value}.items() if rest else value.items():
-            _put(inner, key.split(".") if rest else [key], part)
-    else:
-        values[name] = value
 
 
 def _lookup(values: Any, path: str) -> Any:

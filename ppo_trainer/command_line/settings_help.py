@@ -8,21 +8,17 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-import yaml
-
 from entity_env.errors import nearest
+from ppo_trainer.command_line.composition import RECIPES, read_recipe
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.settings.build import KINDS
 from ragged_net.errors import RaggedNetError
 
 __all__ = ["RECIPES", "SettingHelp", "all_settings", "settings_help"]
-
-RECIPES = Path(__file__).parents[1] / "conf" / "experiment"
 
 
 @dataclass(frozen=True)
@@ -78,7 +74,7 @@ def settings_help(name: str) -> str:
 def all_settings() -> list[SettingHelp]:
     """Return the description of every setting, in the order of the dataclasses."""
     recipes = {
-        path.stem: dict(_leaves(_recipe(path))) for path in sorted(RECIPES.glob("[!_]*.yaml"))
+        path.stem: dict(_every(read_recipe(path))) for path in sorted(RECIPES.glob("[!_]*.yaml"))
     }
     return list(_described(TrainConfig, "", recipes))
 
@@ -139,28 +135,9 @@ def _written(value: Any) -> str:
     return json.dumps(value).replace('"', "")
 
 
-def _recipe(path: Path) -> dict[str, Any]:
-    """Return the settings of a recipe, with those of the recipes that it includes."""
-    own = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-    found: dict[str, Any] = {}
-    for name in own.pop("defaults", ()):
-        if isinstance(name, str) and name != "_self_":
-            found = _merged(found, _recipe(path.with_name(f"{name}.yaml")))
-    return _merged(found, own)
-
-
-def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    result = dict(below)
-    for name, value in above.items():
-        inner = result.get(name)
-        merges = isinstance(inner, Mapping) and isinstance(value, Mapping)
-        result[name] = _merged(inner, value) if merges and inner is not None else value
-    return result
-
-
-def _leaves(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield single settings with their dotted names."""
+def _every(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield single settings and groups with their dotted names."""
     for name, value in values.items():
         if isinstance(value, Mapping):
-            yield from _leaves(value, f"{above}{name}.")
+            yield from _every(value, f"{above}{name}.")
         yield f"{above}{name}", value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,15 +13,16 @@ from entity_env.wrappers import VecWrapper
 
 __all__ = ["RowHistory"]
 
-_MOST_STEPS = 500
-"""Number of steps that are kept, so that repeating them takes seconds."""
+_RATIO = 400.0
+"""Ratio of the time between two saved states to the time that saving one takes."""
 
 
 class RowHistory(VecWrapper):
     """Rows that keep their last saved state and all choices since then.
 
-    Saving the state of all rows takes 2 to 3% of an update, and keeping choices nothing. Only after
-    a failure, other rows of the same game begin with the saved state and repeat the choices.
+    Saving the state of all rows takes 2 to 3% of an update, and keeping choices nothing. After a
+    failure, other rows of the same game begin with the saved state and repeat the choices. The
+    state is saved again from time to time, so that few choices must be repeated.
 
     Args:
         env: Rows.
@@ -37,6 +39,7 @@ class RowHistory(VecWrapper):
         self._saved: str | None = None
         self._choices: list[Mapping[str, ActionBuffer]] = []
         self._marked = 0
+        self._renewed_at = 0.0  # time from which on the state may be saved again
 
     def mark(self) -> None:
         """Mark the present state, which ``marked_state`` returns later.
@@ -44,8 +47,11 @@ class RowHistory(VecWrapper):
         Nothing is kept before ``get_state`` or ``set_state`` has been called, as for rows that
         cannot save their state.
         """
-        if self._saved is not None and len(self._choices) >= _MOST_STEPS:
+        begun = time.perf_counter()
+        if self._saved is not None and self._choices and begun >= self._renewed_at:
             self.get_state()
+            ended = time.perf_counter()
+            self._renewed_at = ended + _RATIO * (ended - begun)
         self._marked = len(self._choices)
 
     def marked_state(self) -> list[Any] | None:

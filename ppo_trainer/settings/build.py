@@ -20,6 +20,7 @@ __all__ = [
     "fitted",
     "meant_setting",
     "names_its_settings",
+    "path_names",
     "plain",
     "setting_names",
 ]
@@ -132,6 +133,16 @@ def names_its_settings(kind: type[ConfigT]) -> type[ConfigT]:
 
     kind.__init__ = initialize  # type: ignore[method-assign,assignment]
     return kind
+
+
+def path_names(kind: type, path: str = "") -> Iterator[str]:
+    """Yield the dotted names of the settings that are paths."""
+    hints = get_type_hints(kind)
+    for own in dataclasses.fields(kind):
+        if dataclasses.is_dataclass(hints[own.name]):
+            yield from path_names(hints[own.name], _join(path, own.name))  # type: ignore[arg-type]
+        elif own.metadata.get("path"):
+            yield _join(path, own.name)
 
 
 def setting_names(kind: type, values: Any = None, path: str = "") -> Iterator[str]:

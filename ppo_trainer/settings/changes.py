@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Sequence
 from typing import Any
 
 from ppo_trainer.errors import ConfigError
 
-__all__ = ["env_changes"]
+__all__ = ["env_changes", "in_quotes", "path_text"]
+
+_QUOTED = re.compile(r"(['\"]).*\1", re.DOTALL)
 
 
 def env_changes(words: Sequence[str]) -> dict[str, Any]:
@@ -17,6 +21,29 @@ def env_changes(words: Sequence[str]) -> dict[str, Any]:
         ConfigError: A word is not a setting of the environment, or has several values.
     """
     return {_name(word): _value(word) for word in words}
+
+
+def path_text(value: str, *, lists: bool = False) -> str:
+    """Return the value of a setting that is a path as one text in Hydra's grammar.
+
+    Args:
+        value: Value on the command line, which may contain any character. It stays as it is if it
+            is written in quotes or refers to another setting.
+        lists: True if a list or a mapping is valid, too; a file with such a name takes precedence.
+    """
+    if value in ("", "null") or _QUOTED.fullmatch(value):
+        return value
+    if os.path.lexists(os.path.expanduser(value)):
+        return in_quotes(value.replace("${", "\\${"))
+    is_list = lists and value[0] + value[-1] in ("[]", "{}")
+    return value if is_list or "${" in value else in_quotes(value)
+
+
+def in_quotes(text: str) -> str:
+    """Return a text in quotes of Hydra's grammar."""
+    # Backslashes have a meaning only before a quote.
+    text = re.sub(r"(\\*)'", r"\1\1\\'", text)
+    return "'" + re.sub(r"(\\+)$", r"\1\1", text) + "'"
 
 
 def _name(word: str) -> str:
@@ -36,6 +63,9 @@ def _value(word: str) -> Any:
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
+    value = word.partition("=")[2]
+    if os.path.lexists(os.path.expanduser(value)):
+        return os.path.expanduser(value)
     try:
         override = OverridesParser.create().parse_override(word)
     except HydraException as error:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ppo_trainer.errors import ConfigError
 
-__all__ = ["above_0", "at_least", "check_ranges", "fraction", "within"]
+__all__ = ["above_0", "at_least", "check_ranges", "fraction", "path_field", "within"]
 
 _LARGEST, _SMALLEST = 2.0**127, 2.0**-149  # powers of two in the range of float32
 
@@ -47,6 +47,11 @@ def within(least: float, most: float, *, default: float | None) -> Any:
 def fraction(*, default: float | None) -> Any:
     """Return the field of a setting from 0 to 1, or None."""
     return within(0, 1, default=default)
+
+
+def path_field(default: Any) -> Any:
+    """Return the field of a setting that is a path; any text on the command line is one."""
+    return dataclasses.field(default=default, metadata={"path": True})
 
 
 def check_ranges(config: Any, path: str = "") -> None:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.settings.build import names_its_settings
-from ppo_trainer.settings.ranges import at_least, fraction
+from ppo_trainer.settings.ranges import at_least, fraction, path_field
 
 __all__ = ["SelfPlayConfig"]
 
@@ -84,7 +84,7 @@ class SelfPlayConfig:
     """
 
     mode: Literal["mirror", "pool", "stages", "fixed", "population"] = "mirror"
-    opponents: Sequence[str] = ()
+    opponents: Sequence[str] = path_field(())
     past: float = fraction(default=0.2)
     choose: Literal["uniform", "recent", "quality"] = "uniform"
     every: int = at_least(1, default=20)

@@ -531,7 +531,7 @@ def _resume(session: Session) -> tuple[Session, VecObs]:
             if not same_players
             else f"starting fresh episodes: it was saved with {counted(len(envs), 'environment')}"
             if envs is not None and vec_env.has_state()
-            else "starting fresh episodes: it was stopped in the middle of an update"
+            else "starting fresh episodes: they could not be restored when it was saved"
             if vec_env.has_state()
             else "starting fresh episodes: its environment does not save its state "
             "(get_state and set_state)"

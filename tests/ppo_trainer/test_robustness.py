@@ -14,7 +14,7 @@ import time
 from collections import OrderedDict
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -305,7 +305,7 @@ def test_a_disk_that_fills_up_says_how_to_go_on_and_leaves_nothing_half(config, 
             if how == "checkpoint":
                 monkeypatch.setattr("ppo_trainer.runs.checkpoint_files.write_file", full)
             else:
-                monkeypatch.setattr("ppo_trainer.runs.logger.json.dumps", full)
+                monkeypatch.setattr("ppo_trainer.runs.logger.json", SimpleNamespace(dumps=full))
         return False
 
     error = CheckpointError if how == "checkpoint" else RunFolderError

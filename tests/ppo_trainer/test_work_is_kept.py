@@ -139,10 +139,9 @@ def test_nor_do_opponents_and_populations(config, selfplay, monkeypatch):
     assert_nothing_is_lost(config, FailingGame, TicTacToe, monkeypatch, at=70)
 
 
-def test_a_long_run_repeats_few_steps_after_a_failure(config, monkeypatch):
-    """The saved state is renewed, so that at most some hundred steps are played again."""
-    history = sys.modules["ppo_trainer.experience.row_history"]
-    monkeypatch.setattr(history, "_MOST_STEPS", 12)
+@pytest.mark.parametrize("ratio", [0.0, 1e9])
+def test_it_makes_no_difference_how_often_the_state_is_saved(config, ratio, monkeypatch):
+    monkeypatch.setattr("ppo_trainer.experience.row_history._RATIO", ratio)
     assert_nothing_is_lost(config, Failing, SavedForaging, monkeypatch, at=130, update=5)
 
 

@@ -24,7 +24,7 @@ def composed(*arguments: str) -> Iterator[Any]:
         whole = compose("config", hydra_arguments(list(arguments)), return_hydra_config=True)
         HydraConfig.instance().set_config(whole)
         values = OmegaConf.to_container(
-            OmegaConf.masked_copy(whole, [k for k in whole if k != "hydra"])
+            OmegaConf.masked_copy(whole, [k for k in whole if k != "hydra"]), resolve=True
         )
         yield values
 

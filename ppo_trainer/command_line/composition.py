@@ -1,0 +1,187 @@
+"""The settings that recipes, files and words such as ``seed=3`` describe together.
+
+Hydra's grammar defines values, on the command line and in files alike. Nothing global is used or
+changed, so that programs with Hydra configurations of their own, and threads, can read recipes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from entity_env.errors import shorten
+from ppo_trainer.config import TrainConfig, config_to_dict
+from ppo_trainer.errors import ConfigError
+
+__all__ = [
+    "CONF",
+    "GROUPS",
+    "RECIPES",
+    "composed",
+    "grammar_value",
+    "leaves",
+    "put",
+    "read_recipe",
+    "read_settings",
+]
+
+CONF = Path(__file__).parents[1] / "conf"
+RECIPES = CONF / "experiment"
+GROUPS = {
+    folder.name: sorted(file.stem for file in folder.glob("[!_]*.yaml"))
+    for folder in sorted(CONF.iterdir())
+    if folder.is_dir()
+}
+"""The names of the files of settings, by group."""
+_TAGS = {f"tag:yaml.org,2002:{n}" for n in ("str", "int", "float", "bool", "null", "timestamp")}
+
+
+def composed(overrides: Sequence[str]) -> dict[str, Any]:
+    """Return all settings of a command line without several values.
+
+    The environment comes first, then its recipe, then other groups, then single settings.
+
+    Args:
+        overrides: Words in Hydra's grammar, as ``hydra_arguments`` returns them.
+
+    Raises:
+        ConfigError: A setting has several values, or refers to something unknown.
+    """
+    parsed = [OverridesParser.create().parse_override(word) for word in overrides]
+    for own in parsed:
+        if own.is_sweep_override():
+            raise ConfigError(
+                f"{own.key_or_group} names several values",
+                expected="one value; a list is written as [4,10]",
+            )
+    chosen: dict[str, Any] = {
+        own.key_or_group: None if own.is_delete() else own.value()
+        for own in parsed
+        if own.key_or_group in GROUPS
+    }
+    env = chosen.pop("env", "minesweeper")
+    recipe = chosen.pop("experiment", env if env in GROUPS["experiment"] else None)
+    values = {**config_to_dict(TrainConfig()), "env": read_recipe(CONF / "env" / f"{env}.yaml")}
+    if recipe is not None:
+        values = _merged(values, read_recipe(RECIPES / f"{recipe}.yaml"))
+    for group, option in chosen.items():
+        if option is not None:
+            own_values = read_recipe(CONF / group / f"{option}.yaml")
+            values = _merged(values, {group: own_values})
+    for own in parsed:
+        if own.is_delete() and own.key_or_group not in GROUPS:
+            _remove(values, own.key_or_group)
+        elif own.key_or_group not in GROUPS:
+            put(values, own.key_or_group.split("."), own.value())
+    try:
+        resolved: Any = OmegaConf.to_container(OmegaConf.create(values), resolve=True)
+    except OmegaConfBaseException as error:
+        raise ConfigError(
+            f"a setting refers to something unknown: {str(error).splitlines()[0]}",
+            expected="${name} with the name of another setting, such as ${seed}",
+        ) from error
+    return dict(resolved)
+
+
+def read_settings(path: Path) -> dict[str, Any]:
+    """Return the settings in a YAML file, whose values mean the same as on the command line.
+
+    Raises:
+        ConfigError: The file cannot be read, or does not contain settings.
+    """
+    try:
+        values = _value(yaml.compose(path.read_text(encoding="utf-8"), yaml.SafeLoader))
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from error
+    if not isinstance(values, dict | None):
+        raise ConfigError(
+            f"{path} does not contain settings",
+            expected="lines such as name: value, as in ppo_trainer/conf/experiment",
+            received=shorten(values),
+        )
+    return values or {}
+
+
+def read_recipe(path: Path) -> dict[str, Any]:
+    """Return the settings in a file of ``conf``, with those of the files that it includes."""
+    own = read_settings(path)
+    found: dict[str, Any] = {}
+    for name in own.pop("defaults", ()):
+        if name != "_self_":
+            found = _merged(found, read_recipe(path.with_name(f"{name}.yaml")))
+    return _merged(found, own)
+
+
+def grammar_value(text: str) -> Any:
+    """Return the value of a text in Hydra's grammar, or the text itself."""
+    try:
+        override = OverridesParser.create().parse_override(f"x={text}")
+    except HydraException:
+        return text
+    return text if override.is_sweep_override() else override.value()
+
+
+def leaves(settings: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield single settings with their dotted names."""
+    for name, value in settings.items():
+        if isinstance(value, Mapping) and value:
+            yield from leaves(value, f"{above}{name}.")
+        else:
+            yield f"{above}{name}", value
+
+
+def put(values: dict[str, Any], path: Sequence[str], value: Any) -> None:
+    """Set one value within nested dicts; a dict is merged with the present one."""
+    name, *rest = path
+    if rest or isinstance(value, dict):
+        inner = values[name] = values[name] if isinstance(values.get(name), dict) else {}
+        for key, part in {".".join(rest): value}.items() if rest else value.items():
+            put(inner, key.split(".") if rest else [key], part)
+    else:
+        values[name] = value
+
+
+def _value(node: yaml.Node | None) -> Any:
+    """Return the value of a YAML node, with plain scalars in Hydra's grammar."""
+    if isinstance(node, yaml.MappingNode):
+        return {str(_text(key)): _value(value) for key, value in node.value}
+    if isinstance(node, yaml.SequenceNode):
+        return [_value(own) for own in node.value]
+    if node is None:
+        return None
+    text = _text(node)
+    if node.style is not None or not isinstance(text, str):
+        return text
+    return None if text in ("", "~") else grammar_value(text)
+
+
+def _text(node: yaml.Node) -> str:
+    if not isinstance(node, yaml.ScalarNode) or node.tag not in _TAGS:
+        raise ValueError("it has names or tags that are no settings")
+    return str(node.value)
+
+
+def _remove(values: dict[str, Any], path: str) -> None:
+    *groups, name = path.split(".")
+    within: Any = values
+    for group in groups:
+        within = within.get(group) if isinstance(within, dict) else None
+    if not isinstance(within, dict) or name not in within:
+        raise ConfigError(f"~{path}: {path!r} does not exist")
+    del within[name]
+
+
+def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    result = dict(below)
+    for name, value in above.items():
+        inner = result.get(name)
+        merges = isinstance(inner, Mapping) and isinstance(value, Mapping)
+        result[name] = _merged(inner, value) if merges and inner is not None else value
+    return result
