@@ -24,7 +24,7 @@ from entity_env.player.episodes import play_scripted
 from ppo_trainer.command_line.overrides import recipe
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import make_factory
-from ppo_trainer.play.evaluation import evaluate
+from ppo_trainer.evaluation.comparison import evaluate
 from ppo_trainer.train import train
 from ragged_net import RaggedNet
 

@@ -26,8 +26,8 @@ from entity_env.environment import y_axis_of
 from entity_env.player.scripted_agent import ScriptedAgent, load_script
 from entity_env.registry import alone, resolve, seated
 from ppo_trainer import recipe, train
-from ppo_trainer.play.pictures import draw_steps
-from ppo_trainer.play.playing import play_agent
+from ppo_trainer.evaluation.pictures import draw_steps
+from ppo_trainer.evaluation.steps import play_agent
 from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.runs.curve import panels
 from ppo_trainer.runs.folder import RunFolder

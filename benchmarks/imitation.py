@@ -19,8 +19,8 @@ from pathlib import Path
 
 from ppo_trainer import recipe, train
 from ppo_trainer.environments import make_factory
+from ppo_trainer.evaluation.comparison import evaluate
 from ppo_trainer.imitate import imitate
-from ppo_trainer.play.evaluation import evaluate
 from ppo_trainer.record import record_agent
 from ppo_trainer.runs.folder import RunFolder
 from ppo_trainer.runs.logger import read_metrics

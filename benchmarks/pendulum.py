@@ -18,7 +18,7 @@ import torch
 from entity_env.interop import GymnasiumEnv
 from ppo_trainer import recipe, train
 from ppo_trainer.environments import make_factory
-from ppo_trainer.play.evaluation import evaluate
+from ppo_trainer.evaluation.comparison import evaluate
 
 STEPS = 100_352
 EPISODES = 100

@@ -34,13 +34,13 @@ from ppo_trainer.config import (
     TrainConfig,
 )
 from ppo_trainer.environments import Game
+from ppo_trainer.evaluation.comparison import evaluate_against
 from ppo_trainer.experience.collect import Collector, collect
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer
 from ppo_trainer.experience.row_memory import RowMemory
 from ppo_trainer.learner.optimizers import make_optimizers
 from ppo_trainer.learner.update import update
 from ppo_trainer.machine.stopwatch import Stopwatch
-from ppo_trainer.play.evaluation import evaluate_against
 from ppo_trainer.players.self_play import SelfPlay
 from ppo_trainer.reporting.evaluation import Evaluation
 from ppo_trainer.runs.folder import RunFolder

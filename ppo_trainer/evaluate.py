@@ -16,12 +16,12 @@ from typing import Any
 
 from entity_env.registry import Factory
 from ppo_trainer.errors import ConfigError
+from ppo_trainer.evaluation.comparison import SCRIPTED, evaluate_against, evaluate_all
+from ppo_trainer.evaluation.searched import evaluate_searched
 from ppo_trainer.machine.commands import command_parser, run_main
 from ppo_trainer.machine.device import use_threads
 from ppo_trainer.machine.screen import deliver
 from ppo_trainer.machine.torch_state import usual_torch
-from ppo_trainer.play.evaluation import SCRIPTED, evaluate_against, evaluate_all
-from ppo_trainer.play.searched import evaluate_searched
 from ppo_trainer.reporting.evaluation import Evaluation, left_out, table
 from ppo_trainer.runs.checkpoint import latest_checkpoint
 from ppo_trainer.runs.evaluation_file import describe

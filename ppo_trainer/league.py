@@ -13,7 +13,7 @@ is 0. The command prints a table and writes ``league.json``, and the payoff matr
 ``league.png``, to the folder ``--out``.
 
 With ``--follow`` the command rates each checkpoint of one run when it appears, until it is ended;
-see ``ppo_trainer.play.ratings``.
+see ``ppo_trainer.evaluation.ratings``.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from entity_env.errors import counted, shorten
 from entity_env.rows.vec_env import check_count
 from entity_env.storage.files import write_file
 from ppo_trainer.errors import ConfigError
+from ppo_trainer.evaluation.matches import count_results, play_pair
+from ppo_trainer.evaluation.ratings import follow
 from ppo_trainer.machine.commands import command_parser, run_main
 from ppo_trainer.machine.device import use_threads
 from ppo_trainer.machine.screen import deliver, say
 from ppo_trainer.machine.seeding import derived_seed
-from ppo_trainer.play.ratings import follow
-from ppo_trainer.play.sides import count_results, play_pair
 from ppo_trainer.players.opponents import make_opponent, opponent_labels
 from ppo_trainer.players.paired_comparison import rate
 from ppo_trainer.runs.folder import named_policy

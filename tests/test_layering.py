@@ -50,8 +50,8 @@ LAYERS = {
     "actors growing packing observed compiled gpu batch config model heads check network adopt "
     "export __init__",
     "ppo_trainer": "errors settings config machine environments experience algorithms learner "
-    "reporting runs players play training scale train command_line agent evaluate export league "
-    "record imitate watch tuning tune stable_baselines __init__ __main__",
+    "reporting runs players evaluation training scale train command_line agent evaluate export "
+    "league record imitate watch tuning tune stable_baselines __init__ __main__",
 }
 # Those that still import from a later layer.
 STILL: dict[str, set[str]] = {

@@ -10,16 +10,16 @@ from contextlib import contextmanager, suppress
 
 from entity_env.workers.pickles import pickled
 from ppo_trainer.errors import ConfigError, RunFolderError
+from ppo_trainer.evaluation.ratings import steps_of_version
 from ppo_trainer.machine.commands import python_command
 from ppo_trainer.machine.helper_process import start_helper
 from ppo_trainer.machine.screen import complain, say
-from ppo_trainer.play.ratings import steps_of_version
 from ppo_trainer.runs.ratings_file import RatedPlayer, read_ratings
 from ppo_trainer.training.session import Session
 
 __all__ = ["RunRatings", "open_ratings"]
 
-_START = "from ppo_trainer.play.ratings import main; main()"
+_START = "from ppo_trainer.evaluation.ratings import main; main()"
 _LAST_WAIT = 60.0
 """Seconds that the end of a run waits for the rating of its last version."""
 

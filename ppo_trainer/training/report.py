@@ -9,10 +9,10 @@ from pathlib import Path
 from entity_env.command_line import game_words
 from ppo_trainer.environments import UNIMPORTABLE, evaluated, name_in_script
 from ppo_trainer.errors import RunFolderError
+from ppo_trainer.evaluation.comparison import evaluate, evaluate_all
 from ppo_trainer.machine.commands import python_command
 from ppo_trainer.machine.interrupt import Interrupt
 from ppo_trainer.machine.screen import complain, say
-from ppo_trainer.play.evaluation import evaluate, evaluate_all
 from ppo_trainer.reporting.diagnosis import compare_greedy, diagnose, is_zero_sum, warnings
 from ppo_trainer.reporting.evaluation import Evaluation, Summary, left_out, table
 from ppo_trainer.runs.best_network import read_best

@@ -20,7 +20,7 @@ from ppo_trainer import (
     train,
 )
 from ppo_trainer.environments import make_factory, with_env
-from ppo_trainer.play.evaluation import evaluate
+from ppo_trainer.evaluation.comparison import evaluate
 from ppo_trainer.reporting.evaluation import Evaluation
 from ragged_net import NetConfig
 

@@ -10,8 +10,8 @@ from learning_support import played_by
 
 from ppo_trainer import recipe
 from ppo_trainer.environments import make_factory
+from ppo_trainer.evaluation.comparison import evaluate
 from ppo_trainer.imitate import imitate
-from ppo_trainer.play.evaluation import evaluate
 from ppo_trainer.record import record_agent
 from ppo_trainer.runs.folder import RunFolder
 from ppo_trainer.runs.logger import read_metrics

@@ -17,7 +17,7 @@ from entity_env.player.scripted_agent import ScriptedAgent
 from ppo_trainer import train
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.evaluate import evaluate_run, main
-from ppo_trainer.play.sides import play_sides
+from ppo_trainer.evaluation.matches import play_sides
 from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.runs.load_run import load_policy
 from ppo_trainer.watch import film, watch

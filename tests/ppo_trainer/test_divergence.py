@@ -22,7 +22,7 @@ from support.trainer_runs import (
 from ppo_trainer import CheckpointConfig, EvalConfig, OptimConfig, train
 from ppo_trainer.environments import Game
 from ppo_trainer.errors import NonFiniteError
-from ppo_trainer.play.evaluation import evaluate
+from ppo_trainer.evaluation.comparison import evaluate
 from ragged_net.heads.pairs import Pairs
 from ragged_net.heads.select_entity import SelectDist
 

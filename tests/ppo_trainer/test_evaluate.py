@@ -16,7 +16,7 @@ from ppo_trainer import EvalConfig, train
 from ppo_trainer.environments import Game
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.evaluate import evaluate_run, main
-from ppo_trainer.play.evaluation import evaluate
+from ppo_trainer.evaluation.comparison import evaluate
 from ppo_trainer.reporting.evaluation import Evaluation, table
 from ppo_trainer.runs.folder import RunFolder
 

@@ -17,7 +17,7 @@ from ppo_trainer import EvalConfig, train
 from ppo_trainer.agent import load_agent
 from ppo_trainer.config import config_to_dict
 from ppo_trainer.errors import CheckpointError, RunFolderError, TrainerError
-from ppo_trainer.play.video import write_video
+from ppo_trainer.evaluation.video import write_video
 from ppo_trainer.runs.curve import draw_curve
 from ppo_trainer.runs.folder import RunFolder
 from ppo_trainer.runs.logger import read_metrics

@@ -14,9 +14,9 @@ from entity_env.player.scripted_agent import ScriptedAgent
 from ppo_trainer import train
 from ppo_trainer.environments import Game
 from ppo_trainer.errors import ConfigError
+from ppo_trainer.evaluation.matches import count_results, play_pair
+from ppo_trainer.evaluation.steps import play_agent
 from ppo_trainer.league import League, draw, main, play_league
-from ppo_trainer.play.playing import play_agent
-from ppo_trainer.play.sides import count_results, play_pair
 from ppo_trainer.players.paired_comparison import SCALE, rate
 from ppo_trainer.players.search import SearchAgent
 from ppo_trainer.runs.load_run import load_policy

@@ -31,7 +31,7 @@ from ppo_trainer import EvalConfig, RolloutConfig, TrainConfig, resume, train
 from ppo_trainer.command_line.overrides import register_base
 from ppo_trainer.environments import make_factory, make_vec_env, with_env
 from ppo_trainer.evaluate import evaluate_run
-from ppo_trainer.play.evaluation import evaluate
+from ppo_trainer.evaluation.comparison import evaluate
 from ppo_trainer.runs.load_run import load_policy
 from ppo_trainer.watch import watch
 

@@ -20,9 +20,9 @@ from ppo_trainer.config import (
     SelfPlayConfig,
 )
 from ppo_trainer.errors import CheckpointError, ConfigError, RunFolderError
+from ppo_trainer.evaluation import ratings as ratings_module
+from ppo_trainer.evaluation.ratings import Ratings, follow
 from ppo_trainer.league import main
-from ppo_trainer.play import ratings as ratings_module
-from ppo_trainer.play.ratings import Ratings, follow
 from ppo_trainer.runs.checkpoint import save_network
 from ppo_trainer.runs.curve import draw_curve
 from ppo_trainer.runs.folder import RunFolder

@@ -33,6 +33,8 @@ from ppo_trainer.algorithms.advantage import estimate
 from ppo_trainer.algorithms.clone import Clone
 from ppo_trainer.algorithms.ppo import PPO
 from ppo_trainer.errors import CheckpointError, ConfigError
+from ppo_trainer.evaluation.comparison import evaluate
+from ppo_trainer.evaluation.steps import play_run
 from ppo_trainer.experience.pending import pending_from_tensors, pending_to_tensors
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer
 from ppo_trainer.experience.row_memory import RowMemory
@@ -44,8 +46,6 @@ from ppo_trainer.learner.minibatches import minibatch_numbers
 from ppo_trainer.learner.optimizers import make_optimizers
 from ppo_trainer.learner.update import add_gradients, update
 from ppo_trainer.machine.stopwatch import Stopwatch
-from ppo_trainer.play.evaluation import evaluate
-from ppo_trainer.play.playing import play_run
 from ppo_trainer.record import record_run
 from ppo_trainer.runs.load_run import load_policy
 from ragged_net import EntityBatch, NetConfig, RaggedTensor

@@ -29,8 +29,8 @@ from ppo_trainer import EvalConfig, train
 from ppo_trainer.agent import load_agent
 from ppo_trainer.errors import CheckpointError, RunFolderError
 from ppo_trainer.evaluate import evaluate_run
-from ppo_trainer.play.evaluation import evaluate
-from ppo_trainer.play.playing import play_run
+from ppo_trainer.evaluation.comparison import evaluate
+from ppo_trainer.evaluation.steps import play_run
 from ppo_trainer.runs.folder import RunFolder
 from ppo_trainer.runs.load_run import load_policy
 

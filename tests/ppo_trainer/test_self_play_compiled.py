@@ -14,8 +14,8 @@ from ppo_trainer.config import EvalConfig, PPOConfig, RolloutConfig, SelfPlayCon
 from ppo_trainer.environments import Game
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.evaluate import evaluate_run
+from ppo_trainer.evaluation.matches import play_sides
 from ppo_trainer.league import play_league
-from ppo_trainer.play.sides import play_sides
 from ppo_trainer.players.opponent_rows import Lineup, OpponentRows
 from ppo_trainer.runs.load_run import load_policy
 from ppo_trainer.watch import watch

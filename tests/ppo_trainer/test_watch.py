@@ -23,8 +23,8 @@ from entity_env.wrappers import TimeLimit
 from ppo_trainer import EvalConfig, NetConfig, PPOConfig, RolloutConfig, TrainConfig, train
 from ppo_trainer.errors import ConfigError, RunFolderError, VideoError
 from ppo_trainer.evaluate import main as evaluate_main
-from ppo_trainer.play.playing import play_run
-from ppo_trainer.play.video import write_video
+from ppo_trainer.evaluation.steps import play_run
+from ppo_trainer.evaluation.video import write_video
 from ppo_trainer.runs.load_run import load_policy
 from ppo_trainer.watch import film, main, watch
 

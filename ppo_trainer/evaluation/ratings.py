@@ -19,11 +19,11 @@ from entity_env.agent import Agent
 from entity_env.registry import Factory
 from entity_env.storage.files import folder_lock, remove, remove_leftovers
 from ppo_trainer.errors import CheckpointError, RunFolderError
+from ppo_trainer.evaluation.matches import count_results, play_pair
 from ppo_trainer.machine.commands import run_main
 from ppo_trainer.machine.helper_process import read_task
 from ppo_trainer.machine.screen import say
 from ppo_trainer.machine.seeding import derived_seed
-from ppo_trainer.play.sides import count_results, play_pair
 from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.players.opponents import make_opponent
 from ppo_trainer.players.paired_comparison import rate

@@ -11,8 +11,8 @@ from entity_env.drawing.canvas import Picture
 from entity_env.drawing.chosen import fold
 from entity_env.environment import YAxis
 from entity_env.spaces import ObsSpace
-from ppo_trainer.play.playing import Step
-from ppo_trainer.play.video import check_picture
+from ppo_trainer.evaluation.steps import Step
+from ppo_trainer.evaluation.video import check_picture
 
 __all__ = ["draw_steps"]
 

@@ -19,9 +19,9 @@ from entity_env.rows.vec_env import check_count
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import Game
 from ppo_trainer.errors import ConfigError
+from ppo_trainer.evaluation.matches import play_sides
 from ppo_trainer.machine.screen import complain
 from ppo_trainer.machine.seeding import derived_seed
-from ppo_trainer.play.sides import play_sides
 from ppo_trainer.players.network_agent import NetworkAgent, agent_of
 from ppo_trainer.players.opponents import make_opponent, opponent_labels
 from ppo_trainer.reporting.evaluation import Evaluation

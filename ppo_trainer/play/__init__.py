@@ -1,3 +1,0 @@
-"""Games of trained networks: evaluations, agents, videos, ratings."""
-
-__all__: list[str] = []
