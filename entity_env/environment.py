@@ -19,7 +19,9 @@ from entity_env.errors import (
     EnvironmentFailedError,
     ObservationError,
     SeedError,
+    SettingError,
     StateError,
+    shorten,
 )
 from entity_env.habits import check_methods
 from entity_env.hints import ViewerHints
@@ -36,6 +38,7 @@ __all__ = [
     "call_environment",
     "check_seed",
     "environment_failed",
+    "hints_of",
     "never_begins",
     "seed_environment",
     "y_axis_of",
@@ -167,6 +170,20 @@ _STATE_HINT = "define get_state and set_state; see envs/minesweeper.py for an ex
 def y_axis_of(env: Environment) -> YAxis:
     """Return the direction of greater y in pictures of ``env``: its ``y_axis``, or up."""
     return env.y_axis if isinstance(env.y_axis, str) else "up"
+
+
+def hints_of(game: Any) -> ViewerHints:
+    """Return the checked hints of a game, which may be inside wrappers."""
+    inner = getattr(game, "unwrapped", game)
+    hints = call_environment("viewer_hints", inner.viewer_hints)
+    if not isinstance(hints, ViewerHints):
+        raise SettingError(
+            "viewer_hints did not return ViewerHints",
+            expected="entity_env.hints.ViewerHints(...)",
+            received=shorten(hints),
+        )
+    hints.check(inner.obs_space())
+    return hints
 
 
 def seed_environment(env: Environment, seed: int) -> None:

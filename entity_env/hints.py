@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Literal
+from typing import Literal, TypeAlias, get_args
 
 from entity_env.arguments import named_arguments
-from entity_env.errors import SettingError, check_known
+from entity_env.errors import SettingError, check_known, shorten
 from entity_env.spaces import EntityName, ObsSpace
 
-__all__ = ["EntityHints", "ViewerHints"]
+__all__ = ["EntityHints", "Shape", "ViewerHints"]
+
+Shape: TypeAlias = Literal["circle", "square", "diamond", "hexagon", "box", "cross", "ring"]
+"""The shapes of marks; a ``box`` has sharp corners."""
 
 
 @named_arguments(SettingError)
@@ -19,29 +23,31 @@ class EntityHints:
     """Hints for drawing the entities of one type; features are given by name.
 
     Args:
-        x: The feature of the horizontal position.
-        y: The feature of the vertical position, in the direction of the game's ``y_axis``; 0 if it
-            is left out.
+        x: The feature of the horizontal position, or a number.
+        y: The feature of the vertical position, in the direction of the game's ``y_axis``, or a
+            number; 0 if it is left out.
         owner: The feature of the owner, which colours the edge.
         color: The feature whose value, a whole number, selects one of ``colors``.
-        colors: A colour for each value, such as ``#d04040``; an empty string draws nothing. Without
-            ``color`` and ``stack``, the first one is used for all entities.
+        colors: A colour for each value, such as ``#d04040`` or ``gold``; an empty string draws
+            nothing. Without ``color`` and ``stack``, the first one is used for all entities.
         size: The feature that the size of the dots is proportional to.
         heading: The feature with the direction in radians.
-        bar: The feature that is shown as a bar, such as health.
+        bar: The feature that is shown as a bar, such as health; an empty string for none.
         range: The radius of a circle around the entity, as a feature or a number.
         label: The feature whose value is written on the entity.
         shape: The shape of the dots.
+        shapes: A shape for each value of ``color``, in place of ``shape``.
         tile: The shape that fills the cell of the entity on a board: ``square`` or ``hexagon``. A
-            dot is drawn on it only if ``color`` is given.
+            dot is drawn on it only if ``color`` is given. Cells of a ``Grid`` then lie in its
+            columns and rows.
         ground: The feature whose value selects the colour of the cell among ``grounds``.
         grounds: A colour for each value.
         stack: Features that are drawn as discs one above the other, as in the columns of connect
             four, each in the one of ``colors`` that its value selects.
     """
 
-    x: str | None = None
-    y: str | None = None
+    x: str | float | None = None
+    y: str | float | None = None
     owner: str | None = None
     color: str | None = None
     colors: Sequence[str] = ()
@@ -50,7 +56,8 @@ class EntityHints:
     bar: str | None = None
     range: str | float | None = None
     label: str | None = None
-    shape: Literal["circle", "square", "diamond"] | None = None
+    shape: Shape | None = None
+    shapes: Sequence[Shape] = ()
     tile: Literal["square", "hexagon"] | None = None
     ground: str | None = None
     grounds: Sequence[str] = ()
@@ -60,10 +67,11 @@ class EntityHints:
     def features(self) -> list[str]:
         """The names of all features in the hints."""
         named = [getattr(self, own.name) for own in fields(self) if own.name not in _NO_FEATURES]
-        return [name for name in [*named, *self.stack] if isinstance(name, str)]
+        return [name for name in [*named, *self.stack] if isinstance(name, str) and name]
 
 
-_NO_FEATURES = ("colors", "grounds", "shape", "tile", "stack")
+_COLOR = re.compile(r"(#([0-9a-fA-F]{3}){1,2}|[a-z]+)?")
+_NO_FEATURES = ("colors", "grounds", "shape", "shapes", "tile", "stack")
 
 
 @named_arguments(SettingError)
@@ -83,13 +91,24 @@ class ViewerHints:
     owners: Sequence[str] = ()
 
     def check(self, obs_space: ObsSpace) -> None:
-        """Check the names of entity types and features.
+        """Check the names of entity types, features, shapes and colours.
 
         Raises:
-            SettingError: An entity type or a feature does not exist.
+            SettingError: An entity type, a feature, a shape or a colour does not exist.
         """
         types = obs_space.entities
         check_known(SettingError, "viewer_hints name an unknown type {}", self.entities, types)
         for name, own in self.entities.items():
             what = f"viewer_hints of {name!r} name an unknown feature {{}}"
             check_known(SettingError, what, own.features, types[name].names)
+            shapes = [*own.shapes, *([] if own.shape is None else [own.shape])]
+            what = f"viewer_hints of {name!r} name an unknown shape {{}}"
+            check_known(SettingError, what, shapes, get_args(Shape))
+        every = [color for own in self.entities.values() for color in (*own.colors, *own.grounds)]
+        for color in [*every, *self.owners]:
+            if not (isinstance(color, str) and _COLOR.fullmatch(color)):
+                raise SettingError(
+                    "viewer_hints name an unknown colour",
+                    expected="such as #d04040, or a name of CSS such as gold",
+                    received=shorten(color),
+                )

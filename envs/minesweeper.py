@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from entity_env.actions import Action, CategoricalAction, SelectEntityAction
 from entity_env.errors import ActionIndexError, ActorError, MaskedActionError, counted, shorten
+from entity_env.hints import ViewerHints
 from entity_env.observation import (
     CategoricalActionMask,
     EntityID,
@@ -250,6 +251,11 @@ class MineSweeper(SmallGame):
     def _restore(self, **saved: Any) -> None:
         self.width, self.height = saved.pop("size", self.size)
         super()._restore(**saved)
+
+    def viewer_hints(self) -> ViewerHints:
+        """Return the size of the largest board."""
+        width, height = self.settings.width[1], self.settings.height[1]
+        return ViewerHints(bounds=(0, width - 1, 0, height - 1))
 
     def render(self, tile: int = 24, **kwargs: Any) -> npt.NDArray[np.uint8]:
         """Return the board with y up, and a status bar over it if there are cannons.

@@ -85,8 +85,13 @@ class TicTacToe(SeatGame):
         self.winner = next((player for player in (0, 1) if self._has_won(player)), None)
 
     def viewer_hints(self) -> ViewerHints:
-        """Return the board: a space for each mark."""
-        cell = EntityHints(stack=["mark"], colors=("", "#e6a519", "#cf3b34"))
+        """Return the board: a tile for each cell, with a cross for the seat's own marks."""
+        cell = EntityHints(
+            tile="square",
+            color="mark",
+            colors=("", "#2672d6", "#e84c3d"),
+            shapes=("circle", "cross", "ring"),
+        )
         return ViewerHints({"Cell": cell})
 
     def render_text(self) -> str:

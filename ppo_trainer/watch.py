@@ -20,7 +20,7 @@ from entity_env import Environment, MaskedEnvironment
 from entity_env.agent import Agent
 from entity_env.drawing import check_labels, label_lines
 from entity_env.drawing.canvas import Picture
-from entity_env.environment import YAxis, y_axis_of
+from entity_env.environment import YAxis, hints_of, y_axis_of
 from entity_env.errors import SettingError
 from entity_env.player.episodes import play
 from entity_env.registry import Factory
@@ -163,10 +163,10 @@ def film(
     labels = check_labels(obs_space, label)
     game = _game(loaded, against, greedy)
     with contextlib.closing(game) as played:
-        axis = y_axis or y_axis_of(played)
+        axis, hints = y_axis or y_axis_of(played), hints_of(played)
         found = play_run(loaded, episodes=episodes, greedy=greedy, seed=seed, draw=True, env=played)
         moments = list(found)
-    pictures = draw_steps(moments, obs_space, axis, labels, captions=captions)
+    pictures = draw_steps(moments, obs_space, axis, labels, captions=captions, hints=hints)
     # The end of an episode is shown for a second.
     times = [max(1, round(fps)) if step.done else 1 for step in moments]
     every = [picture for picture, n in zip(pictures, times, strict=True) for _ in range(n)]

@@ -1,28 +1,46 @@
-"""A canvas for pictures."""
+"""A canvas that collects the shapes of a scene one by one, and pictures of scenes with Pillow."""
 
 from __future__ import annotations
 
 import functools
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.errors import MissingPackageError
+from entity_env.drawing.scene import (
+    INK,
+    Arrows,
+    Color,
+    Marks,
+    Numbers,
+    Scene,
+    Shape,
+    Words,
+    rgb,
+    text_width,
+)
+from entity_env.errors import MissingPackageError, SettingError, shorten
 
 __all__ = ["Canvas", "Color", "Picture", "Shape"]
 
 Picture: TypeAlias = npt.NDArray[np.uint8]
 """Shape: (H, W, 3)."""
-Color: TypeAlias = tuple[int, int, int]
-Shape: TypeAlias = Literal["circle", "square", "diamond"]
 
 _FINER = 2
 """The factor of oversampling, for smooth edges and text."""
 
 
+_PLACES: dict[type[Marks | Arrows | Words], tuple[str, ...]] = {
+    Marks: ("x", "y", "size", "tall"),
+    Arrows: ("x", "y", "to_x", "to_y"),
+    Words: ("x", "y", "text"),
+}
+"""The fields that differ between shapes of one look."""
+
+
 class Canvas:
-    """A canvas; positions and lengths are pixels from the upper left corner.
+    """A collection of shapes; positions and lengths are pixels from the upper left corner.
 
     Args:
         width: Width of the picture.
@@ -30,20 +48,46 @@ class Canvas:
     """
 
     def __init__(self, width: int, height: int) -> None:
-        self._pillow = _pillow()
         self.width, self.height = width, height
-        self._image = self._pillow.Image.new("RGB", (width * _FINER, height * _FINER), "white")
-        self._draw = self._pillow.ImageDraw.Draw(self._image)
+        self._placed: list[tuple[Scene, float, float, float]] = []
+        self._looks: list[tuple[type[Marks | Arrows | Words], dict[str, Any], list[Any]]] = []
 
     def picture(self) -> Picture:
         """Return the picture. Shape: (height, width, 3)."""
-        return np.array(self._image.reduce(_FINER), np.uint8)
+        painter = _Painter(self.width, self.height)
+        for scene, left, top, scale in self._placed:
+            painter.paint(scene, left, top, scale)
+        painter.paint(Scene(self.width, self.height, self.shapes()), 0.0, 0.0, 1.0)
+        return painter.picture()
+
+    def shapes(self) -> list[Marks | Arrows | Words]:
+        """Return the shapes, in the order in which they were drawn."""
+        shapes = []
+        for kind, look, places in self._looks:
+            fields: dict[str, Any] = dict(
+                zip(_PLACES[kind], zip(*places, strict=True), strict=True)
+            )
+            shapes.append(kind(**fields, **look))
+        return shapes
+
+    def _add(self, kind: type[Marks | Arrows | Words], place: tuple[Any, ...], **look: Any) -> None:
+        """Add a shape, to the shapes before if they have the same look."""
+        if self._looks and self._looks[-1][:2] == (kind, look):
+            self._looks[-1][2].append(place)
+        else:
+            self._looks.append((kind, look, [place]))
+
+    def place(self, scene: Scene, width: float, height: float) -> None:
+        """Draw a scene in the upper left corner, behind everything else, as large as it fits."""
+        scale = min(width / scene.width, height / scene.height)
+        left, top = (width - scene.width * scale) / 2, (height - scene.height * scale) / 2
+        self._placed.append((scene, left, top, scale))
 
     def box(self, left: float, top: float, right: float, bottom: float, fill: Color) -> None:
         """Draw a filled rectangle, or a line as a thin one."""
-        corners = [round(v * _FINER) for v in (left, top, right, bottom)]
-        corners[2:] = max(corners[0], corners[2] - 1), max(corners[1], corners[3] - 1)
-        self._draw.rectangle(corners, fill=fill)
+        x, y = (left + right) / 2, (top + bottom) / 2
+        half = abs(right - left) / 2, abs(bottom - top) / 2
+        self._add(Marks, (x, y, *half), shape="box", fill=fill)
 
     def dot(
         self,
@@ -57,39 +101,21 @@ class Canvas:
         hollow: bool = False,
     ) -> None:
         """Draw a filled shape with an edge; a ``hollow`` one is white inside."""
-        x, y, radius = x * _FINER, y * _FINER, radius * _FINER
-        fill: Color = (255, 255, 255) if hollow else color
-        outline, width = (color if hollow else edge), max(1, round(radius * 0.14 + 0.4))
-        if shape == "circle":
-            box = (x - radius, y - radius, x + radius, y + radius)
-            self._draw.ellipse(box, fill=fill, outline=outline, width=width)
-            return
-        turn = {"square": (0.86, 0.86), "diamond": (0.0, 1.15)}[shape]
-        corners = [complex(*turn) * 1j**quarter * radius + complex(x, y) for quarter in range(4)]
-        points = [(corner.real, corner.imag) for corner in corners]
-        self._draw.polygon(points, fill=fill, outline=outline, width=width)
+        fill, outline = ("card", color) if hollow else (color, edge)
+        line = radius * 0.14 + 0.2
+        place = (x, y, radius, radius)
+        self._add(Marks, place, shape=shape, fill=fill, edge=outline, line=line)
 
     def arrow(
         self, start: complex, end: complex, width: float, color: Color, *, head: float
     ) -> None:
         """Draw a line between points (x + y i), with a head of this length at its end."""
-        length = abs(end - start)
-        if length < head:  # draw the head only
-            start = end - head * (end - start) / length if length else end - head
-        along = (end - start) / abs(end - start)
-        neck = end - head * along
-        self._draw.line(
-            [(p.real * _FINER, p.imag * _FINER) for p in (start, neck)],
-            fill=color,
-            width=round(width * _FINER),
-        )
-        corners = (end, neck + 0.45j * head * along, neck - 0.45j * head * along)
-        self._draw.polygon([(p.real * _FINER, p.imag * _FINER) for p in corners], fill=color)
+        ends = (start.real, start.imag, end.real, end.imag)
+        self._add(Arrows, ends, color=color, line=width, head=head)
 
     def ring(self, x: float, y: float, radius: float, width: float, color: Color) -> None:
         """Draw a circle that is not filled."""
-        box = [v * _FINER for v in (x - radius, y - radius, x + radius, y + radius)]
-        self._draw.ellipse(box, outline=color, width=round(width * _FINER))
+        self._add(Marks, (x, y, radius, radius), shape="circle", edge=color, line=width)
 
     def text(
         self,
@@ -97,36 +123,149 @@ class Canvas:
         y: float,
         text: str,
         size: float,
-        color: Color,
+        color: Color = INK,
         anchor: str = "lm",
         halo: float = 0.0,
     ) -> None:
-        """Draw one line of text; the anchor is Pillow's: l, m, r across and t, m, b down.
-
-        A white ``halo`` of this many pixels separates it from the background.
-        """
-        font = _font(round(size * _FINER))
-        self._draw.text(
-            (x * _FINER, y * _FINER),
-            text,
-            fill=color,
-            font=font,
-            anchor=anchor,
-            stroke_width=round(halo * _FINER),
-            stroke_fill="white",
-        )
+        """Draw one line of text; see ``Words``."""
+        own = {"size": size, "color": color, "anchor": anchor, "halo": halo}
+        self._add(Words, (x, y, text), **own)
 
     def text_width(self, text: str, size: float) -> float:
         """Return the width of a line of text."""
-        return float(_font(round(size * _FINER)).getlength(text)) / _FINER
+        return text_width(text, size)
 
     def shortened(self, text: str, size: float, width: float) -> str:
         """Return the text, cut to a width."""
-        if self.text_width(text, size) <= width:
+        if text_width(text, size) <= width:
             return text
-        while text and self.text_width(text + "...", size) > width:
+        while text and text_width(text + "...", size) > width:
             text = text[:-1]
         return text + "..."
+
+
+class _Painter:
+    """Paints scenes on one image, which is larger by ``_FINER`` than the picture."""
+
+    def __init__(self, width: int, height: int) -> None:
+        pillow = _pillow()
+        self._image = pillow.Image.new("RGB", (width * _FINER, height * _FINER), "white")
+        self._draw = pillow.ImageDraw.Draw(self._image)
+        self._blend = pillow.ImageDraw.Draw(self._image, "RGBA")  # several times as slow
+
+    def picture(self) -> Picture:
+        """Return the picture."""
+        return np.array(self._image.reduce(_FINER), np.uint8)
+
+    def paint(self, scene: Scene, left: float, top: float, scale: float) -> None:
+        """Paint a scene at a place in pixels, with so many pixels for a unit."""
+        left, top, scale = left * _FINER, top * _FINER, scale * _FINER
+        for shape in scene.shapes:
+            x, y = _scaled(shape.x, scale, left), _scaled(shape.y, scale, top)
+            if isinstance(shape, Marks):
+                self._marks(shape, x, y, scale)
+            elif isinstance(shape, Words):
+                self._words(shape, x, y, scale)
+            else:
+                to_x, to_y = _scaled(shape.to_x, scale, left), _scaled(shape.to_y, scale, top)
+                for a, b, c, d in zip(x, y, to_x, to_y, strict=True):
+                    self._arrow(shape, complex(a, b), complex(c, d), scale)
+
+    def _marks(self, own: Marks, x: list[float], y: list[float], scale: float) -> None:
+        wide = _scaled(own.size, scale)
+        tall = wide if own.tall is None else _scaled(own.tall, scale)
+        alpha = () if own.alpha >= 1 else (round(255 * own.alpha),)
+        fill = None if own.fill is None else (*_numbers(own.fill), *alpha)
+        edge = None if own.edge is None else (*_numbers(own.edge), *alpha)
+        draw = self._blend if alpha else self._draw
+        line = max(1, round(own.line * scale)) if edge else 0
+        marks = zip(x, y, wide, tall, strict=True)
+        if own.shape == "box":
+            for mark in marks:
+                draw.rectangle(_corners(*mark), fill, edge, line)
+        elif own.shape == "square":
+            for across, down, a, b in marks:
+                box = (across - 0.86 * a, down - 0.86 * b, across + 0.86 * a, down + 0.86 * b)
+                draw.rounded_rectangle(box, 0.2 * min(a, b), fill, edge, line)
+        elif own.shape == "ring":
+            for across, down, a, b in marks:
+                box = (across - a, down - b, across + a, down + b)
+                draw.ellipse(box, None, fill or edge, max(1, round(0.3 * a)))
+        elif own.shape == "circle":
+            for across, down, a, b in marks:
+                box = (across - a, down - b, across + a, down + b)
+                draw.ellipse(box, fill, edge, line)
+        elif own.shape == "cross":
+            for across, down, a, b in marks:
+                for way in (1, -1):
+                    ends = (across - a, down - way * b, across + a, down + way * b)
+                    draw.line(ends, fill or edge, max(1, round(0.34 * a)))
+        else:
+            corners = _CORNERS[own.shape]
+            for across, down, a, b in marks:
+                points = [(across + u * a, down + v * b) for u, v in corners]
+                draw.polygon(points, fill, edge, line)
+
+    def _arrow(self, own: Arrows, start: complex, end: complex, scale: float) -> None:
+        color, head = _numbers(own.color), own.head * scale
+        length = abs(end - start)
+        if length < head:  # draw the head only
+            start = end - head * (end - start) / length if length else end - head
+        along = (end - start) / (abs(end - start) or 1.0)
+        neck = end - head * along
+        line = [(p.real, p.imag) for p in (start, neck)]
+        self._draw.line(line, color, max(1, round(own.line * scale)))
+        if head:
+            corners = (end, neck + 0.45j * head * along, neck - 0.45j * head * along)
+            self._draw.polygon([(p.real, p.imag) for p in corners], color)
+
+    def _words(self, own: Words, x: list[float], y: list[float], scale: float) -> None:
+        font, color = _font(round(own.size * scale)), _numbers(own.color)
+        for text, across, down in zip(own.text, x, y, strict=True):
+            self._draw.text(
+                (across, down),
+                text,
+                fill=color,
+                font=font,
+                anchor=own.anchor,
+                stroke_width=round(own.halo * scale),
+                stroke_fill="white",
+            )
+
+
+_CORNERS = {
+    "diamond": ((0.0, -1.15), (1.15, 0.0), (0.0, 1.15), (-1.15, 0.0)),
+    "hexagon": tuple(
+        (float(np.sin(k * np.pi / 3)), float(np.cos(k * np.pi / 3))) for k in range(6)
+    ),
+}
+"""The corners of shapes of size 1 around the origin."""
+
+
+def _scaled(values: Numbers, scale: float, start: float = 0.0) -> list[float]:
+    """Return lengths in pixels, or positions from a start on."""
+    if isinstance(values, np.ndarray):
+        return (start + values.astype(np.float64) * scale).tolist()  # type: ignore[no-any-return]
+    return [start + value * scale for value in values]
+
+
+def _corners(x: float, y: float, wide: float, tall: float) -> tuple[float, ...]:
+    """Return a box in whole pixels, so that boxes beside each other touch."""
+    left, top, right, bottom = (round(v) for v in (x - wide, y - tall, x + wide, y + tall))
+    return left, top, max(left, right - 1), max(top, bottom - 1)
+
+
+def _numbers(color: Color) -> tuple[int, int, int]:
+    """Return red, green and blue."""
+    own = rgb(color)
+    if isinstance(own, str):
+        try:
+            own = _pillow().ImageColor.getrgb(own)[:3]
+        except ValueError:
+            raise SettingError(
+                f"unknown colour {shorten(color)}", expected="such as #d04040, or a name of CSS"
+            ) from None
+    return own
 
 
 @functools.cache
@@ -134,6 +273,7 @@ def _pillow() -> Any:
     try:
         import PIL
         import PIL.Image
+        import PIL.ImageColor
         import PIL.ImageDraw
         import PIL.ImageFont
     except ImportError as error:

@@ -39,6 +39,7 @@ def choices_of(
     obs_space: ObsSpace,
     action_space: Mapping[ActionName, ActionSpace],
     indices: Mapping[ActionName, npt.NDArray[Any]],
+    actors: Mapping[ActionName, npt.NDArray[Any]] | None = None,
 ) -> list[Chosen]:
     """Return the choices of the actors of a frame, in the order of the action space.
 
@@ -48,14 +49,16 @@ def choices_of(
         action_space: The action space.
         indices: For each action one number for each actor: the index of the choice, or for a
             select-entity action the index of the entity, (A,); or the numbers (A, K).
+        actors: The entity indices of the actors of each action; None for those of the frame.
     """
-    every, called = [], functools.partial(name_in_frame, frame, obs_space)
+    if actors is None:
+        actors = {name: own.actors for name, own in frame.actions.items()}
+    every, name_of = [], functools.partial(name_in_frame, frame, obs_space)
     for name, space in action_space.items():
-        who = frame.actions.get(name)
-        if who is None:
+        if name not in actors:
             continue
-        for actor, index in zip(who.actors.tolist(), indices[name].tolist(), strict=True):
-            every.append(Chosen(name, actor, *kind_of(space).told(space, index, called)))
+        for actor, index in zip(actors[name].tolist(), indices[name].tolist(), strict=True):
+            every.append(Chosen(name, actor, *kind_of(space).told(space, index, name_of)))
     return every
 
 

@@ -2,39 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal, NamedTuple, TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from entity_env.drawing.canvas import Canvas, Color, Picture, Shape
+from entity_env.batching.frame import Frame
+from entity_env.drawing.canvas import Canvas, Picture
+from entity_env.drawing.chosen import Chosen
+from entity_env.drawing.looks import Look, map_colors, value_color
+from entity_env.drawing.scene import INK, SOFT, Color, Mark, Sign, text_color
+from entity_env.drawing.table_text import feature_text
+from entity_env.spaces import Discrete, Entity, EntityName, Feature, ObsSpace, feature_name
 
-__all__ = ["Sign", "add_legend", "draw_sign"]
-
-Mark: TypeAlias = Shape | Literal["box", "line", "arrow", "text"]
-_INK: Color = (38, 46, 60)
-_WHITE: Color = (255, 255, 255)
+__all__ = ["Sign", "add_legend", "draw_sign", "legend_of"]
 
 
-class Sign(NamedTuple):
-    """A mark of a picture and its meaning.
+def legend_of(
+    frame: Frame, obs_space: ObsSpace, looks: Mapping[EntityName, Look], chosen: Sequence[Chosen]
+) -> list[Sign]:
+    """Return the meanings of the marks of a scene."""
+    signs: list[Sign] = []
+    placed = {name: own for name, own in looks.items() if own.x is not None}
+    for name, own in placed.items():
+        count = f"{len(frame.features[name]):,}"
+        is_cell = own.fills_cells and own.color_by is None
+        mark: Mark = "square" if is_cell else own.shape
+        color = "grid" if is_cell and not own.hints.colors else own.color
+        signs.append(Sign(name, color, mark, name[:1].upper(), value=count))
+        signs += _value_signs(own, obs_space.entities[name])
+    owned = [
+        (obs_space.entities[name].features[own.owner], tuple(own.owners))
+        for name, own in placed.items()
+        if own.owner is not None
+    ]
+    for feature, owners in dict.fromkeys(owned):
+        for value in range(feature.n if isinstance(feature, Discrete) else 0):
+            edge = owners[value] if value < len(owners) else INK
+            signs.append(Sign(_owner_text(feature, value), "card", edge=edge))
+    if placed and not all(visible.all() for visible in frame.visible.values()):
+        signs.append(Sign("hidden from the policy", SOFT, hollow=True))
+    if placed and any(own.actee is not None for own in chosen):
+        signs.append(Sign("selects", SOFT, "arrow"))
+    return signs
 
-    Attributes:
-        meaning: The words beside the mark.
-        color: The color of the mark.
-        mark: A shape; ``box`` is a filled rectangle, ``line`` and ``arrow`` are drawn from left to
-            right, and ``text`` is the letter alone.
-        letter: The text on the mark.
-        edge: The color of the edge of a shape; None is that of the mark.
-        hollow: True to draw a shape white inside.
-    """
 
-    meaning: str
-    color: Color = _INK
-    mark: Mark = "circle"
-    letter: str = ""
-    edge: Color | None = None
-    hollow: bool = False
+def _value_signs(own: Look, entity: Entity) -> Iterator[Sign]:
+    """Yield the colours and shapes of the named values of a type's features."""
+    parts: list[tuple[int | None, Sequence[Color], Mark | None]] = [
+        (own.ground, own.hints.grounds, "square"),
+        (own.color_by, own.hints.colors, None),
+        (own.stack[0] if own.stack else None, own.hints.colors, "circle"),
+        *((k, (), "square") for k in range(own.maps)),
+    ]
+    for column, colors, mark in parts:
+        feature = None if column is None else entity.features[column]
+        if not isinstance(feature, Discrete) or not feature.names:
+            continue
+        for value, text in enumerate(feature.names):
+            color = value_color(colors, value)  # type: ignore[arg-type]
+            if own.is_map:
+                places, palette = map_colors(feature, np.array([value]))
+                color = palette[int(places[0])]
+            if color:
+                yield Sign(text, color, mark or own.shape_of(value))
+
+
+def _owner_text(feature: Feature, value: int) -> str:
+    """Return the meaning of the edge of an owner."""
+    name, text = feature_name(feature), feature_text(feature, value)
+    if name == "own" and text in ("0", "1", "no", "yes"):
+        return "own" if text in ("1", "yes") else "not own"
+    return f"{name} {text}"
 
 
 def add_legend(picture: Picture, signs: Sequence[Sign], size: float = 12.0) -> Picture:
@@ -86,18 +124,12 @@ def draw_sign(canvas: Canvas, left: float, y: float, sign: Sign, size: float) ->
         on_ground = sign.mark == "text" or sign.hollow
         ink = sign.color if on_ground else text_color(sign.color)
         canvas.text(x, y, sign.letter, size * (1 if on_ground else 0.75), ink, "mm")
-    canvas.text(left + across + 0.5 * size, y, sign.meaning, size, _INK)
+    canvas.text(left + across + 0.5 * size, y, sign.meaning, size, INK)
 
 
 def sign_width(canvas: Canvas, sign: Sign, size: float) -> float:
     """Return the width in pixels of a mark with its meaning."""
     return _mark_width(canvas, sign, size) + 0.5 * size + canvas.text_width(sign.meaning, size)
-
-
-def text_color(ground: Color) -> Color:
-    """Return a color of text that can be read on ``ground``."""
-    brightness = 0.299 * ground[0] + 0.587 * ground[1] + 0.114 * ground[2]
-    return _INK if brightness > 150 else _WHITE
 
 
 def _mark_width(canvas: Canvas, sign: Sign, size: float) -> float:

@@ -1,472 +1,278 @@
-"""The parts of a picture: the plane with its dots, and the panel with its lists."""
+"""Scenes: pictures as shapes, arrows and words, painted for films and by the viewer's page.
+
+Positions and lengths are in units of the scene, from its upper left corner, with y down. All rules
+of drawing are applied before: painting needs no knowledge of the game.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.batching.frame import Frame
-from entity_env.drawing.canvas import Canvas, Color, Shape
-from entity_env.drawing.chosen import Chosen
-from entity_env.drawing.legend import Sign, draw_sign, text_color
-from entity_env.drawing.plane import Spread, View
-from entity_env.drawing.table_text import TextBlock, entity_blocks, feature_text, id_text
-from entity_env.observation import EntityID
-from entity_env.spaces import Discrete, EntityName, ObsSpace, feature_name
+from entity_env.drawing.table_text import TextBlock
+from entity_env.hints import Shape
 
-__all__ = ["OWNERS", "Panel", "draw_plane", "find_owners", "look"]
+__all__ = [
+    "INK",
+    "SOFT",
+    "Arrows",
+    "Color",
+    "EntityList",
+    "Mark",
+    "Marks",
+    "Numbers",
+    "Scene",
+    "Shape",
+    "Sign",
+    "Words",
+    "rgb",
+    "shape_json",
+    "sign_json",
+    "text_color",
+    "text_width",
+]
 
-# Okabe and Ito (2008), "Color universal design": distinguishable with any kind of colour vision.
-_COLORS: tuple[Color, ...] = (
-    (0, 114, 178),
-    (213, 94, 0),
-    (0, 158, 115),
-    (230, 159, 0),
-    (204, 121, 167),
-    (86, 180, 233),
-    (214, 200, 40),
-    (84, 90, 102),
-)
-_SHAPES: tuple[Shape, ...] = ("circle", "square", "diamond")
-_GROUND: Color = (247, 249, 251)
-_LINE: Color = (225, 230, 237)
-_SOFT: Color = (120, 130, 146)
-_INK: Color = (38, 46, 60)
-_WHITE: Color = (255, 255, 255)
-_MARK: Color = (255, 236, 179)
-OWNERS: tuple[Color, ...] = (_INK, (220, 40, 40), (250, 180, 0), (110, 60, 190))
-"""The edges of the entities of each owner."""
-_MOST_WORDS = 200
-"""The largest number of entities with text beside them, for readability."""
+Color: TypeAlias = tuple[int, int, int] | str
+"""Red, green and blue, as numbers or as ``#rrggbb``, a colour of CSS such as ``gold``, or one of
+the parts of a page whose colours depend on its theme: ``ink``, ``soft``, ``ground``, ``grid``,
+``card``."""
+Mark: TypeAlias = Shape | Literal["line", "arrow", "text"]
+Numbers: TypeAlias = Sequence[float] | npt.NDArray[Any]
 
-
-def draw_plane(
-    canvas: Canvas,
-    unit: float,
-    view: View,
-    radius: float,
-    frame: Frame,
-    places: Mapping[EntityName, tuple[int, int]],
-    owners: Mapping[EntityName, int],
-    chosen: Sequence[Chosen] = (),
-    labels: Mapping[int, str] = MappingProxyType({}),
-) -> None:
-    """Draw the ground with its grid, and a dot for each entity that has a place.
-
-    Args:
-        canvas: The canvas.
-        unit: Unit of length for the sizes of text and lines.
-        view: The map of the plane to pixels.
-        radius: Radius of a dot.
-        frame: The frame to draw.
-        places: The columns of x and y in the features of each type that has them.
-        owners: The column of the owner in the features of each type that has one.
-        chosen: The choices of the actors.
-        labels: Further text beside entities, by their indices.
-    """
-    left, top, right, bottom = view.left, view.top, view.left + view.size, view.top + view.size
-    canvas.box(left, top, right, bottom, _GROUND)
-    for value, x in view.ticks(0):
-        canvas.box(x, top, x + unit, bottom, _LINE)
-        canvas.text(x, bottom + 5 * unit, f"{value:g}", 10 * unit, _SOFT, "mt")
-    for value, y in view.ticks(1):
-        canvas.box(left, y, right, y + unit, _LINE)
-        canvas.text(left - 5 * unit, y, f"{value:g}", 10 * unit, _SOFT, "rm")
-    kinds = list(frame.features)
-    dots = _Dots.of(frame, places, owners)
-    pixels = view.pixels(dots.points)
-    inside = ((pixels >= (left, top)) & (pixels <= (right, bottom))).all(axis=1)
-    spread = Spread.of(pixels[inside], radius)
-    own = [dots.entities[i] for i in np.flatnonzero(inside).tolist()]
-    spots = {
-        entity.index: _Spot(x, y, r, look(kinds.index(entity.kind))[0])
-        for entity, (x, y), r in zip(
-            own, spread.pixels.tolist(), spread.radius.tolist(), strict=True
-        )
-    }
-    arrows = _draw_selections(canvas, unit, chosen, spots)
-    for i in np.flatnonzero(spread.shown).tolist():
-        entity = own[i]
-        color, shape = look(kinds.index(entity.kind))
-        spot = spots[entity.index]
-        edge = _WHITE if entity.owner is None else OWNERS[entity.owner]
-        canvas.dot(spot.x, spot.y, spot.radius, color, shape, edge=edge, hollow=entity.is_hidden)
-        if spot.radius >= 6 * unit:
-            ink = color if entity.is_hidden else text_color(color)
-            _label(canvas, spot, (entity.kind, entity.id), ink)
-    for x, y, count in spread.crowds.tolist():
-        canvas.text(x + radius, y - radius, f"x{count:.0f}", 10 * unit, _INK, "lb")
-    shown = {own[i].index: spots[own[i].index] for i in np.flatnonzero(spread.shown).tolist()}
-    _write_beside(canvas, unit, view, shown, _words(chosen, spots), labels, arrows)
-
-
-@dataclass(frozen=True)
-class _Spot:
-    """The place of an entity's dot in pixels, and its colour."""
-
-    x: float
-    y: float
-    radius: float
-    color: Color
-
-
-_Box: TypeAlias = tuple[float, float, float, float]
-"""Left, top, right, bottom, in pixels."""
-
-
-def _draw_selections(
-    canvas: Canvas, unit: float, chosen: Sequence[Chosen], spots: Mapping[int, _Spot]
-) -> list[_Box]:
-    """Draw a line from each actor to its selected entity, or a ring for an actor without a place.
-
-    Return the areas covered by the lines, in parts.
-    """
-    covered = []
-    for own in chosen:
-        actor, actee = spots.get(own.actor), spots.get(-1 if own.actee is None else own.actee)
-        if actee is None:
-            continue
-        if actor is None or actor is actee:
-            canvas.ring(actee.x, actee.y, actee.radius + 4 * unit, 2 * unit, _INK)
-            continue
-        start, end = complex(actor.x, actor.y), complex(actee.x, actee.y)
-        away = (end - start) / abs(end - start) if end != start else 1.0 + 0j
-        tip = end - (actee.radius + unit) * away
-        canvas.arrow(start, tip, 2 * unit, _darker(actor.color), head=7 * unit)
-        for part in np.linspace(start, tip, 2 + int(abs(tip - start) / (8 * unit))).tolist():
-            x, y, half = part.real, part.imag, 3 * unit
-            covered.append((x - half, y - half, x + half, y + half))
-    return covered
-
-
-def _words(chosen: Sequence[Chosen], spots: Mapping[int, _Spot]) -> dict[int, str]:
-    """Return the choices of each actor as text, without those that a line shows."""
-    words: dict[int, list[str]] = {}
-    for own in chosen:
-        if own.actee is None:
-            words.setdefault(own.actor, []).append(own.what)
-        elif own.actee not in spots:
-            words.setdefault(own.actor, []).append(f"-> {own.what}")
-    return {actor: ", ".join(parts) for actor, parts in words.items()}
-
-
-def _write_beside(
-    canvas: Canvas,
-    unit: float,
-    view: View,
-    spots: Mapping[int, _Spot],
-    words: Mapping[int, str],
-    labels: Mapping[int, str],
-    taken: Sequence[_Box],
-) -> None:
-    """Write choices to the right of the entities' dots, and labels under them.
-
-    If that side is covered, use another side that is free.
-    """
-    size = 10.5 * unit
-    edges = view.left, view.top, view.left + view.size, view.top + view.size
-    margin = 3 * unit
-    dots = [
-        (s.x - s.radius, s.y - s.radius, s.x + s.radius, s.y + s.radius) for s in spots.values()
+INK, SOFT = "ink", "soft"
+_LIGHT: dict[str, tuple[int, int, int]] = {
+    "ink": (38, 46, 60),
+    "soft": (120, 130, 146),
+    "ground": (247, 249, 251),
+    "grid": (225, 230, 237),
+    "card": (255, 255, 255),
+}
+_WIDTHS = np.array(
+    [
+        *(22, 24, 34, 58, 58, 74, 65, 18, 32, 32, 56, 58, 22, 27, 22, 30),
+        *(58, 58, 58, 58, 58, 58, 58, 58, 58, 58, 22, 22, 58, 58, 58, 50),
+        *(85, 64, 63, 70, 71, 59, 57, 71, 73, 26, 54, 61, 58, 87, 72, 74),
+        *(60, 73, 62, 58, 61, 68, 62, 95, 62, 58, 59, 31, 30, 30, 58, 50),
+        *(30, 53, 61, 53, 62, 55, 29, 62, 59, 24, 23, 52, 25, 86, 59, 59),
+        *(61, 62, 33, 46, 31, 59, 51, 78, 48, 51, 46, 30, 25, 30, 58),
     ]
-    free = _FreePlace(edges, [*dots, *taken])
-    for texts, sides in ((words, ("lm", "rm", "mb", "mt")), (labels, ("mt", "mb", "lm", "rm"))):
-        for index in [i for i in spots if texts.get(i)][:_MOST_WORDS]:
-            spot = spots[index]
-            text = canvas.shortened(texts[index], size, view.size / 3)
-            box = canvas.text_width(text, size), size
-            x, y, anchor = free.take(spot, box, sides, margin)
-            color = _darker(spot.color) if texts is words else _INK
-            canvas.text(x, y, text, size, color, anchor, halo=1.5 * unit)
-
-
-class _FreePlace:
-    """A search for a side of a dot where a text covers neither dots nor other texts.
-
-    Args:
-        edges: Left, top, right and bottom of the area for texts.
-        taken: Left, top, right and bottom of each covered area.
-    """
-
-    def __init__(self, edges: _Box, taken: Sequence[_Box]) -> None:
-        self._edges = edges
-        self._taken = np.array(taken).reshape(-1, 4)
-
-    def take(
-        self, spot: _Spot, size: tuple[float, float], sides: Sequence[str], margin: float
-    ) -> tuple[float, float, str]:
-        """Return x, y and the anchor of a text of this size at the best of the sides.
-
-        A side is the anchor of a text: ``lm`` is to the right of the dot.
-        """
-        (width, height), gap = size, spot.radius + margin
-        best = []
-        for rank, side in enumerate(sides):
-            across, down = {"lm": (1, 0), "rm": (-1, 0), "mb": (0, -1), "mt": (0, 1)}[side]
-            x, y = spot.x + gap * across, spot.y + gap * down
-            left, top = x + (across - 1) * width / 2, y + (down - 1) * height / 2
-            box = left, top, left + width, top + height
-            low, high = self._taken[:, :2], self._taken[:, 2:]
-            covered = ((low < box[2:]) & (high > box[:2])).all(axis=1).sum()
-            is_outside = not (
-                self._edges[0] <= left
-                and self._edges[1] <= top
-                and box[2] <= self._edges[2]
-                and box[3] <= self._edges[3]
-            )
-            best.append((is_outside, int(covered), rank, (x, y, side), box))
-        *_, place, box = min(best)
-        self._taken = np.concatenate([self._taken, [box]])
-        return place
-
-
-def _darker(color: Color) -> Color:
-    """Return a darker color, for text and lines on light ground."""
-    red, green, blue = (round(0.7 * part) for part in color)
-    return red, green, blue
+)
+"""Widths of the characters from the space to the tilde in percent of the size of a text."""
 
 
 @dataclass(frozen=True)
-class _Word:
-    """A word of a line: from ``x`` on to the right, or up to ``x`` if it ``ends`` there."""
+class Marks:
+    """Filled shapes of one look.
 
-    x: float
-    text: str
+    Args:
+        shape: The shape; a ``box`` has sharp corners, a ``ring`` is a thick circle.
+        x: The middles. Shape: (M,).
+        y: The middles. Shape: (M,).
+        size: Half of the widths. Shape: (M,).
+        tall: Half of the heights; None for those of ``size``. Shape: (M,).
+        fill: Colour inside; None for none.
+        edge: Colour of the edge; None for none.
+        line: Width of the edge.
+        alpha: The opacity, from 0 to 1.
+        index: Entity indices; None if the marks are no entities. Shape: (M,).
+    """
+
+    shape: Shape
+    x: Numbers
+    y: Numbers
+    size: Numbers
+    tall: Numbers | None = None
+    fill: Color | None = None
+    edge: Color | None = None
+    line: float = 0.0
+    alpha: float = 1.0
+    index: Numbers | None = None
+
+
+@dataclass(frozen=True)
+class Arrows:
+    """Lines of one look.
+
+    Args:
+        x: The starts. Shape: (M,).
+        y: The starts. Shape: (M,).
+        to_x: The ends. Shape: (M,).
+        to_y: The ends. Shape: (M,).
+        color: The colour.
+        line: The width.
+        head: Length of the head at the end; 0 for lines without.
+    """
+
+    x: Numbers
+    y: Numbers
+    to_x: Numbers
+    to_y: Numbers
     color: Color
-    ends: bool = False
-
-
-class Panel:
-    """Lists of entity types, entities and global features, one line under the other.
-
-    Args:
-        canvas: The canvas.
-        unit: Unit of length for the sizes of text and lines.
-        left: Left edge of the lines.
-        width: Largest width of a line.
-    """
-
-    def __init__(self, canvas: Canvas, unit: float, left: float, width: float) -> None:
-        self.canvas, self.unit, self.left, self.width = canvas, unit, left, width
-        self._indent = 18 * unit
-        self._lines: list[list[_Word]] = []
-        self._signs: dict[int, Sign] = {}
-        self._selected: set[str] = set()
-        self._marked: set[int] = set()
-
-    def draw(
-        self,
-        frame: Frame,
-        obs_space: ObsSpace,
-        placed: Sequence[EntityName],
-        owners: Mapping[EntityName, int] = MappingProxyType({}),
-        chosen: Sequence[Chosen] = (),
-        labels: Sequence[str] = (),
-    ) -> None:
-        """Draw the types with counts, tables of types that are not ``placed``, and global features.
-
-        The legend explains the edges of dots of ``owners`` and the ``labels`` beside dots. Entities
-        in tables that an actor has ``chosen`` are marked.
-        """
-        self._selected = {str(own.actee) for own in chosen if own.actee is not None}
-        blocks = entity_blocks(frame, obs_space)
-        looks = {block.name: look(i) for i, block in enumerate(blocks)}
-        for block in blocks:
-            if block.name in placed:
-                self._add_heading(block, *looks[block.name])
-        if placed:
-            for meaning, sign in _other_signs(frame, obs_space, owners, chosen):
-                self._add_sign(meaning, sign)
-        if placed and labels:
-            text = f"labels: {', '.join(labels)}"
-            text = self.canvas.shortened(text, self._size, self.width)
-            self._lines += [[], [_Word(0, text, _SOFT)]]
-        if placed and obs_space.global_features:
-            self._lines.append([])
-        for feature, value in zip(obs_space.global_features, frame.global_features, strict=True):
-            self._add_pair(0, feature_name(feature), feature_text(feature, value), _SOFT)
-        for block in blocks:
-            if block.name not in placed:
-                self._lines += [[]] * bool(self._lines)
-                self._add_heading(block, *looks[block.name])
-                if block.count and block.header:
-                    self._add_table(block)
-        self._write()
-
-    def _add_heading(self, block: TextBlock, color: Color, shape: Shape) -> None:
-        self._signs[len(self._lines)] = Sign("", color, shape, block.name[:1].upper())
-        self._add_pair(self._indent, block.name, f"{block.count:,}", _INK)
-
-    def _add_sign(self, meaning: str, sign: Sign) -> None:
-        self._signs[len(self._lines)] = sign
-        text = self.canvas.shortened(meaning, self._size, self.width - self._indent)
-        self._lines.append([_Word(self._indent, text, _INK)])
-
-    def _add_pair(self, x: float, name: str, value: str, color: Color) -> None:
-        """Draw a name to the left and its value to the right."""
-        right = min(self.width, 152 * self.unit)
-        room = right - x - self._measure(value) - 8 * self.unit
-        name = self.canvas.shortened(name, self._size, room)
-        self._lines.append([_Word(x, name, color), _Word(right, value, _INK, ends=True)])
-
-    def _add_table(self, block: TextBlock) -> None:
-        """Add ids to the left and as many columns of features beside them as fit."""
-        names = [_short_label(block.name, *label) for label in block.labels]
-        right = self._indent + max(map(self._measure, names))
-        columns: list[tuple[float, list[str]]] = []
-        for place, name in enumerate(block.header):
-            cells = [name, *(row[place] for row in block.cells)]
-            right += 12 * self.unit + max(map(self._measure, cells))
-            if right > self.width:
-                break
-            columns.append((right, cells))
-        head = [_Word(right, cells[0], _SOFT, ends=True) for right, cells in columns]
-        if len(columns) < len(block.header):
-            head.append(_Word(self.width, "...", _SOFT))
-        self._lines.append(head)
-        for i, name in enumerate(names, 1):
-            if block.labels[i - 1][0] in self._selected:
-                self._marked.add(len(self._lines))
-            words = [_Word(right, cells[i], _INK, ends=True) for right, cells in columns]
-            self._lines.append([_Word(self._indent, name, _SOFT), *words])
-        if block.count > len(names):
-            more = f"... and {block.count - len(names):,} more"
-            self._lines.append([_Word(self._indent, more, _SOFT)])
-
-    def _write(self) -> None:
-        """Write all lines, in as many columns as fit beside each other."""
-        height, top, gap = 19 * self.unit, 12 * self.unit, 28 * self.unit
-        most = int((self.canvas.height - 2 * top) / height)
-        widest = max([0.0, *(self._end(word) for words in self._lines for word in words)])
-        room = most * max(1, int((self.width + gap) / (widest + gap)))
-        if len(self._lines) > room:
-            more = f"... and {len(self._lines) - room + 1} more lines"
-            self._lines[room - 1 :] = [[_Word(0, more, _SOFT)]]
-            self._signs.pop(room - 1, None)
-            self._marked.discard(room - 1)
-        for i, words in enumerate(self._lines):
-            left, y = self.left + i // most * (widest + gap), top + (i % most + 0.5) * height
-            if i in self._marked:
-                right = left + max(map(self._end, words)) + 6 * self.unit
-                start = left + self._indent - 6 * self.unit
-                self.canvas.box(start, y - height / 2, right, y + height / 2, _MARK)
-            if i in self._signs:
-                draw_sign(self.canvas, left, y, self._signs[i], self._size)
-            for word in words:
-                anchor = "rm" if word.ends else "lm"
-                self.canvas.text(left + word.x, y, word.text, self._size, word.color, anchor)
-
-    def _end(self, word: _Word) -> float:
-        return word.x if word.ends else word.x + self._measure(word.text)
-
-    @property
-    def _size(self) -> float:
-        return 12 * self.unit
-
-    def _measure(self, text: str) -> float:
-        return self.canvas.text_width(text, self._size)
-
-
-@dataclass(frozen=True, slots=True)
-class _Entity:
-    """The index in the frame, type, id, owner and visibility of an entity."""
-
-    index: int
-    kind: EntityName
-    id: EntityID
-    owner: int | None
-    is_hidden: bool
+    line: float
+    head: float = 0.0
 
 
 @dataclass(frozen=True)
-class _Dots:
-    """The entities that have a place: ``points`` (M, 2), and a description of each."""
+class Words:
+    """Lines of text of one look.
 
-    points: npt.NDArray[np.float64]
-    entities: list[_Entity]
-
-    @classmethod
-    def of(
-        cls,
-        frame: Frame,
-        places: Mapping[EntityName, tuple[int, int]],
-        owners: Mapping[EntityName, int],
-    ) -> _Dots:
-        parts: list[npt.NDArray[Any]] = [np.zeros((0, 2))]
-        entities, first = [], 0
-        for name, rows in frame.features.items():
-            if name in places:
-                parts.append(rows[:, places[name]])
-                visible = frame.visible.get(name, np.ones(len(rows), np.bool_)).tolist()
-                own: list[int | None] = [None] * len(rows)
-                if name in owners:
-                    own = rows[:, owners[name]].astype(int).tolist()
-                entities += [
-                    _Entity(first + i, name, frame.ids[first + i], own[i], not seen)
-                    for i, seen in enumerate(visible)
-                ]
-            first += len(rows)
-        return cls(np.concatenate(parts), entities)
-
-
-def find_owners(obs_space: ObsSpace, placed: Iterable[EntityName]) -> dict[EntityName, int]:
-    """Return the column of the owner for the ``placed`` entity types that have one.
-
-    The owner is a feature ``owner``, ``own``, ``player``, ``team`` or ``seat``, with few values.
+    Args:
+        x: The anchors. Shape: (M,).
+        y: The anchors. Shape: (M,).
+        text: The texts, M of them.
+        size: The height of the text.
+        color: The colour.
+        anchor: Position of the anchor in the text, as in Pillow: l, m, r across and t, m, b down.
+        halo: Width of a margin in the colour of the ground around the text.
+        grows: False for texts beside shapes, which need not grow with a large picture.
     """
-    return {
-        name: place
-        for name in placed
-        for place, feature in reversed(list(enumerate(obs_space.entities[name].features)))
-        if isinstance(feature, Discrete)
-        and feature.name in ("owner", "own", "player", "team", "seat")
-        and feature.n <= len(OWNERS)
-    }
+
+    x: Numbers
+    y: Numbers
+    text: Sequence[str]
+    size: float
+    color: Color = INK
+    anchor: str = "mm"
+    halo: float = 0.0
+    grows: bool = True
 
 
-def _other_signs(
-    frame: Frame, obs_space: ObsSpace, owners: Mapping[EntityName, int], chosen: Sequence[Chosen]
-) -> Iterator[tuple[str, Sign]]:
-    """Yield the signs for owners, hidden entities and selections, and their meanings."""
-    features = [obs_space.entities[name].features[place] for name, place in owners.items()]
-    for feature in dict.fromkeys(features):
-        for value, edge in enumerate(OWNERS[: feature.n if isinstance(feature, Discrete) else 0]):
-            meaning = f"{feature_name(feature)} {feature_text(feature, value)}"
-            yield meaning, Sign("", _WHITE, edge=edge)
-    if not all(visible.all() for visible in frame.visible.values()):
-        yield "hidden from the policy", Sign("", _SOFT, hollow=True)
-    if any(own.actee is not None for own in chosen):
-        yield "selects", Sign("", _SOFT, "arrow")
+class Sign(NamedTuple):
+    """A mark of a picture and its meaning.
+
+    Attributes:
+        meaning: The words beside the mark.
+        color: The color of the mark.
+        mark: A shape; ``box`` is a filled rectangle, ``line`` and ``arrow`` are drawn from left to
+            right, and ``text`` is the letter alone.
+        letter: The text on the mark.
+        edge: The color of the edge of a shape; None is that of the mark.
+        hollow: True to draw a shape white inside.
+        value: Text at the end of the line, such as a number.
+    """
+
+    meaning: str
+    color: Color = INK
+    mark: Mark = "circle"
+    letter: str = ""
+    edge: Color | None = None
+    hollow: bool = False
+    value: str = ""
 
 
-def look(place: int) -> tuple[Color, Shape]:
-    """Return the colour and the shape of a type; shapes change when the colours repeat."""
-    return _COLORS[place % len(_COLORS)], _SHAPES[place // len(_COLORS) % len(_SHAPES)]
+class EntityList(NamedTuple):
+    """The entities of a type without places.
+
+    Attributes:
+        sign: The mark of the type, its name and the number of entities.
+        block: The entities as text.
+        are_cards: True for few entities with few features, which are best shown side by side.
+    """
+
+    sign: Sign
+    block: TextBlock
+    are_cards: bool
 
 
-def _label(canvas: Canvas, spot: _Spot, entity: tuple[EntityName, EntityID], color: Color) -> None:
-    """Draw the longest label that fits into a dot."""
-    name, entity_id = entity
-    initial = name[:1].upper()
-    text = "" if entity_id is None else _short_label(name, "", id_text(entity_id))
-    number = re.search(r"\d+$", text)
-    options = [initial + number.group()] if number else [text] if text else []
-    for option in [*options, initial]:
-        size = spot.radius * (0.95 if len(option) < 3 else 0.8)
-        if canvas.text_width(option, size) <= 1.6 * spot.radius:
-            canvas.text(spot.x, spot.y, option, size, color, "mm")
-            return
+@dataclass(frozen=True)
+class Scene:
+    """A picture of a frame.
+
+    Args:
+        width: The width.
+        height: The height.
+        shapes: The shapes, those behind first.
+        behind: The number of shapes at the beginning that are the ground and cells of a board.
+        legend: The meanings of the shapes.
+        lists: The entities without places.
+    """
+
+    width: float
+    height: float
+    shapes: Sequence[Marks | Arrows | Words] = ()
+    behind: int = 0
+    legend: Sequence[Sign] = ()
+    lists: Sequence[EntityList] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the scene as JSON with arrays, as in ``entity_env.viewer.messages``."""
+        return {
+            "width": self.width,
+            "height": self.height,
+            "behind": self.behind,
+            "shapes": [shape_json(shape) for shape in self.shapes],
+            "legend": [sign_json(sign) for sign in self.legend],
+            "lists": [
+                {
+                    "sign": sign_json(sign),
+                    "are_cards": are_cards,
+                    "first": int(block.labels[0][0]) if block.labels else 0,
+                    "count": block.count,
+                    "header": block.header,
+                    "cells": block.cells,
+                    "hidden": block.hidden,
+                }
+                for sign, block, are_cards in self.lists
+            ],
+        }
 
 
-def _short_label(name: EntityName, index: str, text: str) -> str:
-    """Return an id without the type at its beginning, or the index without an id."""
-    if text == "-":
-        return f"#{index}"
-    rest = text.removeprefix(name).strip()
-    return rest or text
+def shape_json(shape: Marks | Arrows | Words) -> dict[str, Any]:
+    """Return shapes of one look as JSON with arrays."""
+    return {"kind": type(shape).__name__, **_fields_json(shape)}
+
+
+def sign_json(sign: Sign) -> dict[str, Any]:
+    """Return a sign as JSON."""
+    return {**sign._asdict(), "color": _css(sign.color), "edge": _css(sign.edge)}
+
+
+def rgb(color: Color) -> tuple[int, int, int] | str:
+    """Return a colour as numbers, or the name of a colour of CSS."""
+    if not isinstance(color, str):
+        return color
+    if color in _LIGHT:
+        return _LIGHT[color]
+    digits = color[1:] if len(color) == 7 else "".join(2 * part for part in color[1:])
+    try:
+        return int(digits[:2], 16), int(digits[2:4], 16), int(digits[4:], 16)
+    except ValueError:
+        return color
+
+
+def text_color(ground: Color) -> Color:
+    """Return a color of text that can be read on ``ground``."""
+    red, green, blue = own if not isinstance(own := rgb(ground), str) else (0, 0, 0)
+    return _LIGHT["ink"] if 0.299 * red + 0.587 * green + 0.114 * blue > 150 else (255, 255, 255)
+
+
+def text_width(text: str, size: float) -> float:
+    """Return the width of a line of text, of about the font of Pillow."""
+    codes = np.array([ord(character) for character in text], np.int64) - 32
+    is_known = (codes >= 0) & (codes < len(_WIDTHS))
+    widths = np.where(is_known, _WIDTHS[np.where(is_known, codes, 0)], 62)
+    return float(np.where(codes > 4000, 100, widths).sum()) * size / 100
+
+
+def _fields_json(own: Any) -> dict[str, Any]:
+    found = {}
+    for each in fields(own):
+        value = getattr(own, each.name)
+        if each.name in ("fill", "edge", "color"):
+            value = _css(value)
+        elif each.name in ("x", "y", "size", "tall", "to_x", "to_y") and not np.isscalar(value):
+            value = None if value is None else np.asarray(value, np.float32)
+        elif each.name == "index" and value is not None:
+            value = np.asarray(value, np.int32)
+        found[each.name] = value
+    return found
+
+
+def _css(color: Color | None) -> str | None:
+    return (
+        color if color is None or isinstance(color, str) else "#{:02x}{:02x}{:02x}".format(*color)
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +21,7 @@ __all__ = [
     "feature_text",
     "global_text",
     "id_text",
+    "short_name",
     "terminal_width",
 ]
 
@@ -49,11 +50,16 @@ class TextBlock:
     hidden: Sequence[bool]
 
 
-def entity_blocks(frame: Frame, obs_space: ObsSpace, limit: int = 50) -> list[TextBlock]:
-    """Return a block for each entity type, with at most ``limit`` entities."""
+def entity_blocks(
+    frame: Frame, obs_space: ObsSpace, limit: int = 50, leave_out: Collection[EntityName] = ()
+) -> list[TextBlock]:
+    """Return a block for each entity type that is not left out, of at most ``limit`` entities."""
     blocks, start = [], 0
     for name, entity in obs_space.entities.items():
         rows = frame.features[name]
+        if name in leave_out:
+            start += len(rows)
+            continue
         shown = range(min(len(rows), limit))
         visible = frame.visible.get(name, np.ones(len(rows), np.bool_))
         blocks.append(
@@ -145,6 +151,14 @@ def entity_name(frame: Frame, obs_space: ObsSpace, index: int) -> str:
             is_named = text.casefold().startswith(name.casefold())
             return name if own is None else text if is_named else f"{name} {text}"
     return "you"
+
+
+def short_name(name: EntityName, index: str, text: str) -> str:
+    """Return an id without the type at its beginning, or the index without an id."""
+    if text == "-":
+        return f"#{index}"
+    rest = text.removeprefix(name).strip()
+    return rest or text
 
 
 def id_text(entity_id: EntityID) -> str:

@@ -1,9 +1,9 @@
-"""Conversion of frames to JSON with arrays, with everything that the page needs to draw them."""
+"""Conversion of frames to JSON with arrays, and back."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,29 +11,24 @@ import numpy as np
 from entity_env.agent import Decision
 from entity_env.batching.frame import Frame
 from entity_env.batching.vec_obs import VecObs
-from entity_env.drawing.plane import find_places
-from entity_env.drawing.scene import OWNERS, find_owners, look
+from entity_env.drawing.chosen import Chosen, choices_of
+from entity_env.drawing.scene import Sign, sign_json
+from entity_env.drawing.scene_maker import SceneMaker
 from entity_env.drawing.table_text import id_text
-from entity_env.environment import YAxis
-from entity_env.hints import EntityHints, ViewerHints
 from entity_env.kinds.table import kind_of
 from entity_env.recording.records import per_frame, select_frames
 from entity_env.spaces import (
     ActionName,
     ActionSpace,
     Discrete,
+    EntityName,
     Feature,
     Flags,
-    Grid,
     ObsSpace,
     feature_name,
 )
 
-__all__ = ["frame_json", "frame_of", "number", "one_frame", "spaces_json"]
-
-_HEADINGS, _BARS = ("heading", "angle", "orientation"), ("hp", "health")
-_KINDS = ("kind", "type")
-_NO_HINTS = ViewerHints()
+__all__ = ["frame_json", "frame_of", "number", "one_frame", "read_frame", "spaces_json"]
 
 
 def number(value: float | None) -> float | None:
@@ -42,55 +37,46 @@ def number(value: float | None) -> float | None:
 
 
 def spaces_json(
-    obs_space: ObsSpace,
-    action_space: Mapping[ActionName, ActionSpace],
-    y_axis: YAxis,
-    hints: ViewerHints = _NO_HINTS,
+    obs_space: ObsSpace, action_space: Mapping[ActionName, ActionSpace], scenes: SceneMaker
 ) -> dict[str, Any]:
-    """Return the common parts of all frames: names, places, colours, choices."""
-    places = find_places(obs_space)
-    owners = find_owners(obs_space, obs_space.entities)
-    types = []
-    for order, (name, entity) in enumerate(obs_space.entities.items()):
-        own = hints.entities.get(name, EntityHints())
-        color, shape = look(order)
-        x, y = places.get(name, (None, None))
-        at = {feature: place for place, feature in enumerate(entity.names)}
-        named = [f for f in entity.features if isinstance(f, Discrete) and f.names]
-        is_one_color = own.colors and own.color is None and not own.stack
-        label = next((feature_name(f) for f in named if feature_name(f) in _KINDS), None)
-        types.append(
+    """Return the common parts of all frames: names of features, choices, marks of types."""
+    return {
+        "types": [
             {
                 "name": name,
                 "features": [_feature_json(feature) for feature in entity.features],
-                "grid": list(entity.shape) if isinstance(entity, Grid) else None,
-                "x": at.get(own.x or "", x),
-                "y": at.get(own.y or "", None if own.x else y),
-                "owner": at.get(own.owner or "", owners.get(name)),
-                "heading": _first(at, own.heading, _HEADINGS),
-                "bar": _first(at, own.bar, _BARS),
-                "label": at.get(own.label or label or ""),
-                "value_color": at.get(own.color or ""),
-                "colors": list(own.colors),
-                "size": at.get(own.size or ""),
-                "range": at.get(own.range) if isinstance(own.range, str) else None,
-                "circle": own.range if isinstance(own.range, int | float) else None,
-                "tile": own.tile,
-                "ground": at.get(own.ground or ""),
-                "grounds": list(own.grounds),
-                "stack": [at[feature] for feature in own.stack if feature in at],
-                "color": own.colors[0] if is_one_color else _css(color),
-                "shape": own.shape or shape,
+                "is_placed": look.x is not None,
+                "label": look.label,
+                "sign": sign_json(Sign(name, look.color, look.shape)),
             }
-        )
-    return {
-        "bounds": hints.bounds,
-        "types": types,
+            for (name, entity), look in zip(
+                obs_space.entities.items(), scenes.looks.values(), strict=True
+            )
+        ],
         "globals": [_feature_json(feature) for feature in obs_space.global_features],
         "actions": {name: _action_json(space) for name, space in action_space.items()},
-        "owners": list(hints.owners) or ["", *map(_css, OWNERS[1:])],  # the first is the ink
-        "y_axis": y_axis,
     }
+
+
+def read_frame(
+    given: Mapping[str, Any], obs_space: ObsSpace, action_space: Mapping[ActionName, ActionSpace]
+) -> tuple[Frame, list[Chosen]]:
+    """Return a frame of ``frame_json`` without its masks, and the choices in it."""
+    features: dict[EntityName, Any] = {}
+    visible, ids = {}, list[Any]()
+    for name, entity in obs_space.entities.items():
+        own = given["entities"].get(name, {})
+        features[name] = rows = own.get("features", np.zeros((0, len(entity.names))))
+        ids += own.get("ids", [None] * len(rows))
+        if "visible" in own:
+            visible[name] = own["visible"].astype(np.bool_)
+    chosen, actors = {}, {}
+    for name, own in given["actions"].items():
+        if "chosen" in own:
+            actors[name], chosen[name] = own["actors"], own["chosen"]
+    numbers = np.array([math.nan if v is None else v for v in given["globals"]])
+    frame = Frame(features, numbers, visible, ids, {}, 0.0, False, False, {})
+    return frame, choices_of(frame, obs_space, action_space, chosen, actors)
 
 
 def frame_json(frame: Frame, decision: Decision | None = None) -> dict[str, Any]:
@@ -186,12 +172,3 @@ def _action_json(space: ActionSpace) -> dict[str, Any]:
         "high": details.get("high"),
         "at_most": details.get("at_most"),
     }
-
-
-def _first(at: Mapping[str, int], hint: str | None, usual: Sequence[str]) -> int | None:
-    """Return the place of the feature named by a hint, or else of one with a common name."""
-    return next((at[name] for name in (hint or "", *usual) if name in at), None)
-
-
-def _css(color: tuple[int, int, int]) -> str:
-    return "#{:02x}{:02x}{:02x}".format(*color)

@@ -13,9 +13,8 @@ import numpy.typing as npt
 
 from entity_env.agent import Decision, Proposer
 from entity_env.batching.frame import Frame
-from entity_env.environment import Playable, call_environment, y_axis_of
-from entity_env.errors import ActionShapeError, SettingError, counted, shorten
-from entity_env.hints import ViewerHints
+from entity_env.environment import Playable, call_environment, hints_of, y_axis_of
+from entity_env.errors import ActionShapeError, SettingError, counted
 from entity_env.kinds.table import answer_forms
 from entity_env.metrics import EpisodeTracker
 from entity_env.player.proposers import decide_at
@@ -26,7 +25,7 @@ from entity_env.viewer.messages import from_message, to_message
 from entity_env.viewer.metrics import MetricsFile
 from entity_env.viewer.source import Source, curve_json
 
-__all__ = ["LiveSource", "hints_of"]
+__all__ = ["LiveSource"]
 
 _MOST_BYTES = 256 << 20
 """The largest number of bytes of stored frames; the oldest are dropped."""
@@ -91,7 +90,8 @@ class LiveSource(Source):
         self._people = [seat for seat, name in enumerate(table.names) if name in people]
         self._spaces = table.obs_space(), table.action_space()
         self._forms = answer_forms(self._spaces[1])
-        self._hints = hints_of(table.game)
+        game: Any = table.game
+        super().__init__(*self._spaces, y_axis_of(game), hints_of(game))
         self._games: list[_Game] = []
         self._forgotten = self._bytes = 0
         self._decisions: dict[int, Decision] = {}
@@ -111,7 +111,7 @@ class LiveSource(Source):
             "layers": list(getattr(getattr(game, "unwrapped", game), "overlays", ())),
             "seats": [] if self.table.is_alone else self.table.names,
             "people": self._people,
-            **spaces_json(*self._spaces, y_axis_of(game), self._hints),
+            **spaces_json(*self._spaces, self.scenes),
         }
 
     def episode(self, number: int) -> dict[str, Any]:
@@ -349,20 +349,6 @@ class LiveSource(Source):
                 "the episode does not exist", expected=f"{self._forgotten} to {count - 1}"
             )
         return place, self._games[place - self._forgotten]
-
-
-def hints_of(game: Any) -> ViewerHints:
-    """Return the checked hints of a game, which may be inside wrappers."""
-    inner = getattr(game, "unwrapped", game)
-    hints = call_environment("viewer_hints", inner.viewer_hints)
-    if not isinstance(hints, ViewerHints):
-        raise SettingError(
-            "viewer_hints did not return ViewerHints",
-            expected="entity_env.hints.ViewerHints(...)",
-            received=shorten(hints),
-        )
-    hints.check(inner.obs_space())
-    return hints
 
 
 def _draws_itself(game: Any) -> bool:

@@ -98,12 +98,13 @@ class RecordedSource(Source):
         self._recording, self._seats, self._notice = recording, list(seats), notice
         self._judge = judge
         spaces = recording.obs_space, recording.action_space
+        super().__init__(*spaces, y_axis, hints or ViewerHints())
         self._about = {
             "kind": kind,
             "title": title,
             "seats": self._seats,
             "people": [],
-            **spaces_json(*spaces, y_axis, hints or ViewerHints()),
+            **spaces_json(*spaces, self.scenes),
         }
         self._forms = answer_forms(self._recording.action_space)
         # In the order in which they begin, so that their numbers do not change during reading.

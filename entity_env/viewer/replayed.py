@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from entity_env.agent import Decision
-from entity_env.environment import y_axis_of
+from entity_env.environment import hints_of, y_axis_of
 from entity_env.kinds.table import answer_forms
 from entity_env.recording import Moment, RecordedCommand, RecordedStep, Replay
 from entity_env.recording.outline import Outline
@@ -18,7 +18,7 @@ from entity_env.recording.replays import actions_of
 from entity_env.registry import alone, resolve, seated
 from entity_env.rows.vec_env import VecEnv
 from entity_env.seats.table_rows import TableRows
-from entity_env.viewer.live import LiveSource, hints_of
+from entity_env.viewer.live import LiveSource
 from entity_env.viewer.recorded import RecordedSource
 from entity_env.viewer.source import Source
 from entity_env.workers.obs_format import ObsFormat

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import json
+import math
 import secrets
 import sys
 import threading
@@ -23,8 +24,8 @@ __all__ = ["Viewer"]
 _HERE = "127.0.0.1"
 _MOST_BYTES = 1 << 20
 """The largest number of bytes in a request of the page."""
-_LARGEST = 1 << 31
-"""The largest number in a request."""
+_LARGEST, _MOST_ZOOM = 1 << 31, 100
+"""The largest number in a request, and the largest magnification."""
 _TYPES = {
     "html": "text/html; charset=utf-8",
     "css": "text/css; charset=utf-8",
@@ -128,6 +129,19 @@ def _whole(given: Mapping[str, Any], name: str) -> int:
     return found
 
 
+def _zoom(given: Mapping[str, Any]) -> float:
+    """Return the magnification of a scene."""
+    try:
+        zoom = float(given.get("zoom", 1.0))
+    except (TypeError, ValueError, OverflowError):
+        zoom = math.nan
+    if not 1 <= zoom <= _MOST_ZOOM:
+        raise SettingError(
+            "zoom is not valid", expected=f"1 to {_MOST_ZOOM}", received=shorten(given["zoom"])
+        )
+    return zoom
+
+
 def _seat(source: Source, given: Mapping[str, Any]) -> int:
     """Return the number of a seat that exists."""
     seat, count = _whole(given, "seat"), max(len(source.about()["seats"]), 1)
@@ -138,7 +152,7 @@ def _seat(source: Source, given: Mapping[str, Any]) -> int:
 
 def _advance(source: Source, given: Mapping[str, Any]) -> dict[str, Any]:
     """Play a step, and return beside the episode the frame that a seat sees then."""
-    seat, chosen = _seat(source, given), given.get("chosen", {})
+    seat, zoom, chosen = _seat(source, given), _zoom(given), given.get("chosen", {})
     if not isinstance(chosen, Mapping):
         raise SettingError(
             "the choices are not valid",
@@ -146,15 +160,15 @@ def _advance(source: Source, given: Mapping[str, Any]) -> dict[str, Any]:
             received=shorten(chosen),
         )
     episode = source.advance(chosen)
-    frame = source.frame(episode["number"], episode["length"] - 1, seat)
+    frame = source.drawn_frame(episode["number"], episode["length"] - 1, seat, zoom)
     return {**episode, "frame": frame}
 
 
 _READS: dict[str, Callable[[Source, Mapping[str, Any]], Any]] = {
     "about": lambda source, given: source.about(),
     "episode": lambda source, given: source.episode(_whole(given, "episode")),
-    "frame": lambda source, given: source.frame(
-        _whole(given, "episode"), _whole(given, "step"), _seat(source, given)
+    "frame": lambda source, given: source.drawn_frame(
+        _whole(given, "episode"), _whole(given, "step"), _seat(source, given), _zoom(given)
     ),
     "picture": lambda source, given: source.picture(
         _whole(given, "episode"),
@@ -162,7 +176,9 @@ _READS: dict[str, Callable[[Source, Mapping[str, Any]], Any]] = {
         str(given.get("layer", "")),
         _seat(source, given),
     ),
-    "visits": lambda source, given: source.visits(_whole(given, "episode"), _seat(source, given)),
+    "visits": lambda source, given: source.visits(
+        _whole(given, "episode"), _seat(source, given), str(given.get("kind", "visits"))
+    ),
     "training": lambda source, given: source.training(),
     "curve": lambda source, given: source.curve(_whole(given, "episode"), _seat(source, given)),
 }

@@ -9,7 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from entity_env.drawing.scene import shape_json
+from entity_env.drawing.scene_maker import SceneMaker
+from entity_env.environment import YAxis
 from entity_env.errors import SettingError
+from entity_env.hints import ViewerHints
+from entity_env.spaces import ActionName, ActionSpace, ObsSpace
+from entity_env.viewer.frames import read_frame
 
 __all__ = ["Source", "curve_json"]
 
@@ -22,11 +28,27 @@ _MOST_POINTS = 1500
 class Source(ABC):
     """A source of episodes; its methods are called one at a time.
 
+    Args:
+        obs_space: The observation space.
+        action_space: The action space.
+        y_axis: Direction of greater y.
+        hints: Hints for drawing the game.
+
     Attributes:
         is_live: True if the source plays games, and ``advance`` makes the next frame.
     """
 
     is_live = False
+
+    def __init__(
+        self,
+        obs_space: ObsSpace,
+        action_space: Mapping[ActionName, ActionSpace],
+        y_axis: YAxis,
+        hints: ViewerHints,
+    ) -> None:
+        self._obs_space, self._action_space = obs_space, action_space
+        self.scenes = SceneMaker(obs_space, y_axis, hints)
 
     @abstractmethod
     def about(self) -> dict[str, Any]:
@@ -54,36 +76,43 @@ class Source(ABC):
     def curve(self, episode: int, seat: int) -> dict[str, Any]:
         """Return reward, return so far and value along an episode."""
 
-    def visits(self, episode: int, seat: int) -> dict[str, Any]:
-        """Return the places of the actors in an episode, with the value of each frame.
+    def drawn_frame(self, episode: int, step: int, seat: int, zoom: float = 1.0) -> dict[str, Any]:
+        """Return the frame of a step with its scene, to be magnified by ``zoom``."""
+        given = self.frame(episode, step, seat)
+        own = read_frame(given, self._obs_space, self._action_space)
+        return {**given, "scene": self.scenes.scene(*own, zoom).to_json()}
 
-        Long episodes are sampled at even intervals. If no actor has a place, return the places of
-        all entities. The points are x, y and value, NaN if it is not known. Shape: (N, 3).
+    def visits(self, episode: int, seat: int, kind: str = "visits") -> dict[str, Any]:
+        """Return the cells that the actors visited in an episode, as shapes of a scene.
+
+        Long episodes are sampled at even intervals. If no actor has a place, the cells are those of
+        all entities.
+
+        Args:
+            episode: The number of the episode.
+            seat: The seat whose view is shown.
+            kind: ``visits`` for colours by the number of visits, ``value`` for colours by the mean
+                value of the frames with an actor in the cell.
         """
-        types = {own["name"]: own for own in self.about()["types"] if own["x"] is not None}
         length = self.episode(episode)["length"]
-        found: list[npt.NDArray[np.float64]] = [np.zeros((0, 3))]
-        anything = list(found)
+        points, every = list[npt.NDArray[Any]](), list[npt.NDArray[Any]]()
         for step in np.unique(np.linspace(0, max(length - 1, 0), _MOST_MOMENTS).astype(int)):
             try:
-                frame = self.frame(episode, int(step), seat)
+                given = self.frame(episode, int(step), seat)
             except SettingError:  # no longer stored
                 continue
-            value = frame.get("value")
-            acting = [own["actors"] for own in frame["actions"].values()]
+            frame, _ = read_frame(given, self._obs_space, self._action_space)
+            value = given.get("value")
+            acting = [own["actors"] for own in given["actions"].values()]
             actors = np.unique(np.concatenate([np.zeros(0, int), *acting]))
-            for name, own in frame["entities"].items():
-                if name not in types:
-                    continue
-                rows = own["features"]
-                x, y = types[name]["x"], types[name]["y"]
-                points = np.full((len(rows), 3), np.nan if value is None else value)
-                points[:, 0], points[:, 1] = rows[:, x], 0 if y is None else rows[:, y]
-                anything.append(points[:_MOST_OF_A_TYPE])
-                acts = np.isin(np.arange(len(rows)) + own["first"], actors)
-                found.append(points[acts])
-        points = np.concatenate(found)
-        return {"points": points if len(points) else np.concatenate(anything)}
+            for index, places in self.scenes.places(frame):
+                own = np.column_stack([places, np.full(len(places), value, np.float64)])
+                every.append(own[:_MOST_OF_A_TYPE])
+                points.append(own[np.isin(index, actors)])
+        found = np.concatenate([np.zeros((0, 3)), *points])
+        if not len(found):
+            found = np.concatenate([np.zeros((0, 3)), *every])
+        return {"shapes": [shape_json(own) for own in self.scenes.heat(found, kind == "value")]}
 
     def picture(self, episode: int, step: int, layer: str = "", seat: int = 0) -> dict[str, Any]:
         """Return the game's own ``picture`` of a step, or None. Shape: (H, W, 3), bytes."""

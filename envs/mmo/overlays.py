@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import colorsys
 from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env import VecObs
+from entity_env.hints import EntityHints, ViewerHints
 from entity_env.rows.compiled import CompiledRows
 from entity_env.rows.jit import interpreted
 
@@ -25,6 +27,7 @@ from .terrain import FOREST, GRASS, SCRUB
 
 __all__ = [
     "draw_map",
+    "hints_of_world",
     "population_colours",
     "values_over_map",
     "with_heat",
@@ -37,13 +40,33 @@ Floats = npt.NDArray[np.float64]
 _LAKE = ((207, 82, 46), (66, 117, 201))
 _LAND = ((150, 190, 110), (190, 178, 120), (56, 122, 62), (128, 128, 128))
 _COLOURS = np.array([*_LAKE, *_LAND], np.uint8)  # of TILES
-_COLD, _HOT = np.array((49, 54, 149)), np.array((255, 221, 51))
-_MOST_TINT = 0.8
+# From cold to hot by way of a red that no terrain has: a mixture of blue and yellow would be the
+# grey of stone.
+_HEAT = np.array([(49, 54, 149), (190, 40, 110), (255, 221, 51)])
+_LEAST_TINT, _MOST_TINT = 0.5, 0.8
 
 
 def draw_map(tiles: npt.ArrayLike, cell: int = 8) -> Picture:
     """Return a picture of tiles (height, width), each of ``cell`` x ``cell`` pixels."""
     return _larger(_COLOURS[np.asarray(tiles)], cell)
+
+
+def hints_of_world(radius: int, populations: int) -> ViewerHints:
+    """Return hints for the view of an agent: the map around it, itself, and the others there.
+
+    Args:
+        radius: Number of tiles that agents see in each direction.
+        populations: Number of populations, each of which has a colour.
+    """
+    colours = [_css(own) for own in population_colours(populations)]
+    agent = EntityHints(color="population", colors=colours, bar="")
+    return ViewerHints(
+        {
+            "Tile": EntityHints(tile="square", ground="kind", grounds=[_css(c) for c in _COLOURS]),
+            "Self": replace(agent, x=radius, y=radius, shape="diamond"),
+            "Agent": replace(agent, x="column", y="row"),
+        }
+    )
 
 
 def population_colours(count: int) -> Picture:
@@ -62,8 +85,10 @@ def with_heat(picture: Picture, amounts: npt.ArrayLike) -> Picture:
     own = np.asarray(amounts, np.float64)
     known = np.isfinite(own)
     least, most = (own[known].min(), own[known].max()) if known.any() else (0.0, 0.0)
-    shares = np.where(known, (own - least) / max(most - least, 1e-12), 0.0)[..., np.newaxis]
-    return _blended(picture, _COLD + shares * (_HOT - _COLD), np.where(known, _MOST_TINT, 0.0))
+    shares = np.where(known, (own - least) / max(most - least, 1e-12), 0.0)
+    places = np.linspace(0, 1, len(_HEAT))
+    colours = np.stack([np.interp(shares, places, part) for part in _HEAT.T], axis=-1)
+    return _blended(picture, colours, np.where(known, _MOST_TINT, 0.0))
 
 
 def with_visits(picture: Picture, visits: npt.ArrayLike) -> Picture:
@@ -78,7 +103,9 @@ def with_visits(picture: Picture, visits: npt.ArrayLike) -> Picture:
 
 
 def with_populations(picture: Picture, visits: npt.ArrayLike) -> Picture:
-    """Return the picture with the mean colour of who visits a tile, stronger where many do.
+    """Return the picture with the colour of who visits a tile most, stronger where many do.
+
+    A mean of several colours would often be the grey of stone.
 
     Args:
         picture: Of a map, as ``draw_map`` makes it.
@@ -86,9 +113,10 @@ def with_populations(picture: Picture, visits: npt.ArrayLike) -> Picture:
     """
     own = np.asarray(visits, np.float64)
     total = own.sum(0)
-    colours = np.einsum("phw,pc->hwc", own, population_colours(len(own)))
-    colours /= np.maximum(total, 1)[..., np.newaxis]
-    return _blended(picture, colours, _MOST_TINT * np.sqrt(total / max(total.max(), 1)))
+    colours = population_colours(len(own))[own.argmax(0)].astype(np.float64)
+    strength = np.sqrt(total / max(total.max(), 1))
+    shares = _LEAST_TINT + (_MOST_TINT - _LEAST_TINT) * strength
+    return _blended(picture, colours, np.where(total > 0, shares, 0.0))
 
 
 def values_over_map(
@@ -127,6 +155,10 @@ def values_over_map(
         obs = rows.put_games(range(len(me)), saved)
         found[tuple(part.T)] = np.asarray(value(obs), np.float64)[: len(part)]
     return found
+
+
+def _css(colour: Picture) -> str:
+    return "#{:02x}{:02x}{:02x}".format(*colour.tolist())
 
 
 def _larger(cells: npt.NDArray[Any], cell: int) -> npt.NDArray[Any]:

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from entity_env import VecObs
 from entity_env.errors import counted, nearest
+from entity_env.hints import ViewerHints
 from entity_env.rows.compiled import CompiledGame, CompiledRows, Field, random_int
 from entity_env.rows.jit import called, inlined, interpreted
 from entity_env.rows.single_game import CompiledPlayers
@@ -43,6 +44,7 @@ from .observation import Observing, choose, choose_move
 from .overlays import (
     Picture,
     draw_map,
+    hints_of_world,
     population_colours,
     values_over_map,
     with_heat,
@@ -361,8 +363,14 @@ class Mmo(CompiledPlayers):
     """
 
     rows = MmoRows
+    y_axis = "down"
     overlays = ("visits", "populations", "values")
     _visits: npt.NDArray[np.float64] | None = None
+
+    def viewer_hints(self) -> ViewerHints:
+        """Return the colours of tiles and populations, and the places of agents on the map."""
+        rows: Any = self._rows
+        return hints_of_world(rows.settings.radius, rows.settings.populations)
 
     def render(
         self,

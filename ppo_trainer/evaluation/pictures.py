@@ -10,6 +10,7 @@ from entity_env.drawing import Caption, Drawer, chosen_lines
 from entity_env.drawing.canvas import Picture
 from entity_env.drawing.chosen import fold
 from entity_env.environment import YAxis
+from entity_env.hints import ViewerHints
 from entity_env.spaces import ObsSpace
 from ppo_trainer.evaluation.steps import Step
 from ppo_trainer.evaluation.video import check_picture
@@ -29,6 +30,7 @@ def draw_steps(
     labels: Sequence[str] = (),
     *,
     captions: bool = True,
+    hints: ViewerHints | None = None,
 ) -> list[Picture]:
     """Return pictures of one size: those of the steps, or of their observations if they have none.
 
@@ -39,8 +41,9 @@ def draw_steps(
         labels: Features whose values are written beside each entity. If entities have positions,
             the observations are then drawn even if the steps have pictures.
         captions: True to write the progress of the episode and the choices under each picture.
+        hints: Hints for drawing the observations.
     """
-    drawer = Drawer(obs_space, y_axis=y_axis, labels=labels)
+    drawer = Drawer(obs_space, y_axis=y_axis, labels=labels, hints=hints)
     for step in steps:  # before drawing, so that all pictures show the same part of the plane
         drawer.include_frame(step.frame)
     is_labelled = bool(labels) and drawer.has_places

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -21,15 +20,10 @@ from entity_env import (
     errors,
 )
 from entity_env.drawing import Sign, add_legend
-from entity_env.drawing.plane import (
-    Extent,
-    Spread,
-    View,
-    check_bounds,
-    dot_radius,
-    find_places,
-    nice_step,
-)
+from entity_env.drawing.ground import Ground
+from entity_env.drawing.looks import find_place
+from entity_env.drawing.plane import Extent, Spread, check_bounds, nice_step
+from entity_env.hints import EntityHints
 
 pytest.importorskip("PIL")
 
@@ -79,9 +73,9 @@ def test_dots_lie_where_the_features_say_with_y_up_and_equal_scale():
     bee = middle(drawer.draw(seen(Bee=[[0, 0]])), RED)
     places = [middle(drawer.draw(seen(Ant=[ant])), BLUE) for ant in ants]
     right, up, both = (place - bee for place in places)
-    # The plane is 364 pixels wide, less 2 * (364 / 22 + 6): 4 units are 318.9 pixels.
-    np.testing.assert_allclose(right, [318.9, 0], atol=1.5)
-    np.testing.assert_allclose(up, [0, -318.9 / 2], atol=1.5)
+    # Five cells, and 2.2 + 0.6 units of 5 / 22 beside them, are 400 pixels: a cell is 70.97.
+    np.testing.assert_allclose(right, [4 * 70.97, 0], atol=1.5)
+    np.testing.assert_allclose(up, [0, -2 * 70.97], atol=1.5)
     np.testing.assert_allclose(both, right + up, atol=1.5)
 
 
@@ -142,7 +136,7 @@ def test_a_legend_stands_below_in_lines_that_fit():
         Sign("now", (30, 200, 30), "line"),
         Sign("moves to", (214, 90, 30), "arrow"),
         Sign("job", (90, 20, 90), "box", "3"),
-        Sign("machine", mark="text", letter="M3"),
+        Sign("machine", (38, 46, 60), "text", letter="M3"),
     ]
     whole = add_legend(picture, signs)
     np.testing.assert_array_equal(whole[:50], picture)
@@ -338,8 +332,9 @@ def test_without_pillow_a_check_leaves_pictures_out_and_says_so(no_pillow):
     ids=str,
 )
 def test_places_are_found_by_the_names_of_features(features, columns):
-    places = find_places(ObsSpace(entities={"A": Entity(features)}))
-    assert places == ({} if columns is None else {"A": columns})
+    x, y = find_place(Entity(features), EntityHints())
+    row = np.arange(len(features))[None]
+    assert (None if x is None else (*x(row), *y(row))) == columns
 
 
 @pytest.mark.parametrize(
@@ -363,43 +358,37 @@ def test_an_extent_grows_out_to_round_numbers():
     assert check_bounds([0, 2, 1, 3]) == Extent(0.0, 2.0, 1.0, 3.0)
 
 
-def test_a_view_maps_the_middle_to_the_middle_and_turns_y_over():
-    view = View(Extent(0, 10, 0, 5), left=20, top=10, size=120, inset=10)
-    assert view.scale == 10  # 100 pixels for 10 units
-    pixels = view.pixels(np.array([[5, 2.5], [0, 0], [10, 5]]))
-    assert pixels.tolist() == [[80, 70], [30, 95], [130, 45]]
-    # 12 units are seen, from -1 to 11 and from -3.5 to 8.5: steps of 2.
-    assert [value for value, _ in view.ticks(0)] == [0, 2, 4, 6, 8, 10]
-    assert view.ticks(1) == [(-2, 115), (0, 95), (2, 75), (4, 55), (6, 35), (8, 15)]
-
-
-def test_dots_of_a_grid_do_not_touch_and_many_are_small():
-    view = View(Extent(0, 29, 0, 29), left=0, top=0, size=300, inset=5)
-    assert view.scale == 10
-    assert dot_radius(replace(view, is_grid=True), 4) == pytest.approx(4.2)
-    assert dot_radius(view, 4) == pytest.approx(300 / 22)
-    assert dot_radius(view, 900) == pytest.approx(3.0)  # 0.3 * 300 / 30
-    assert dot_radius(view, 10**6) == 1.5
-
-
-def test_a_grid_has_no_lines_between_whole_numbers():
-    view = View(Extent(0, 2, 0, 2), left=0, top=0, size=300, inset=20)
-    assert [value for value, _ in view.ticks(0)] == [0, 0.5, 1, 1.5, 2]
-    assert [value for value, _ in replace(view, is_grid=True).ticks(0)] == [0, 1, 2]
+def test_the_ground_turns_y_over_and_has_lines_between_cells():
+    points = np.array([0.0, 2.0])
+    up, down = (Ground(Extent(-0.5, 2.5, -0.5, 2.5), turn, True, False) for turn in (-1.0, 1.0))
+    unit = 3 / 22
+    left, top = 2.2 * unit, 0.6 * unit  # margins for numbers
+    np.testing.assert_allclose(up.x(points), [left + 0.5, left + 2.5])
+    np.testing.assert_allclose(up.y(points), [top + 2.5, top + 0.5])
+    np.testing.assert_allclose(down.y(points), [top + 0.5, top + 2.5])
+    assert up.size == pytest.approx((3 + 2.8 * unit, 3 + 2.3 * unit))
+    _, lines, columns, rows = up.shapes()
+    # Two lines between three columns, and two between three rows; a number for each.
+    np.testing.assert_allclose(lines.x, [left + 1, left + 2, left, left])
+    assert (columns.text, rows.text) == (["0", "1", "2"], ["0", "1", "2"])
+    # Without cells, lines are at round numbers.
+    _, lines, columns, _ = Ground(Extent(-0.2, 2.2, 0, 1), -1.0, False, False).shapes()
+    assert columns.text == ["0", "0.5", "1", "1.5", "2"]
+    np.testing.assert_allclose(lines.x[:5], columns.x)
 
 
 def test_dots_of_one_place_stand_around_it():
-    pixels = np.array([[50.0, 50.0], [10.0, 10.0], [50.0, 50.0]] + [[90.0, 20.0]] * 8)
-    spread = Spread.of(pixels, 10.0)
-    assert spread.pixels[1].tolist() == [10, 10]
+    points = np.array([[50.0, 50.0], [10.0, 10.0], [50.0, 50.0]] + [[90.0, 20.0]] * 8)
+    spread = Spread.of(points, 10.0)
+    assert spread.points[1].tolist() == [10, 10]
     assert spread.radius[1] == 10
     # Two stand left and right of their place, 0.72 radii away, and are 0.62 as large.
-    np.testing.assert_allclose(spread.pixels[[0, 2]], [[42.8, 50], [57.2, 50]])
+    np.testing.assert_allclose(spread.points[[0, 2]], [[42.8, 50], [57.2, 50]])
     np.testing.assert_allclose(spread.radius[[0, 2]], 6.2)
     # Of eight, six are shown, a number says so, and no two of them are nearer than they are wide.
     assert spread.shown.tolist() == [True] * 9 + [False] * 2
     assert spread.crowds.tolist() == [[90, 20, 8]]
-    ring = spread.pixels[3:9]
+    ring = spread.points[3:9]
     apart = np.linalg.norm(ring[:, None] - ring[None], axis=2)[~np.eye(6, dtype=bool)].min()
     assert apart >= 1.9 * spread.radius[3]
     np.testing.assert_allclose(ring.mean(axis=0), [90, 20])

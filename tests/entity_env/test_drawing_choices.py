@@ -23,7 +23,8 @@ from entity_env import (
 )
 from entity_env.batching.frame_reader import FrameReader
 from entity_env.drawing import Caption, Chosen, check_labels, choices_of, chosen_lines, label_lines
-from entity_env.drawing.canvas import Canvas
+from entity_env.drawing.scene import Arrows, Marks, Words
+from entity_env.drawing.scene_maker import SceneMaker
 from entity_env.wrappers import TimeLimit, Wrapper
 
 pytest.importorskip("PIL")
@@ -41,7 +42,6 @@ ACTIONS = {
     "Mood": GlobalCategoricalActionSpace(["calm", "bold"]),
 }
 ANT, LEAF = (0, 114, 178), (213, 94, 0)
-DARK_ANT = (0, 80, 125)  # 0.7 of it
 
 
 def frame(ants, leaves, queens=(), ids=None, **actions):
@@ -141,63 +141,67 @@ def test_a_label_that_nobody_has_is_refused(labels):
 # ------------------------------------------------------------------------------------- pictures
 
 
+def scene_of(seen, chosen=(), **settings):
+    return SceneMaker(SPACE, **settings).scene(seen, chosen)
+
+
+def dots(scene):
+    """Middle and radius of each entity, by its index."""
+    return {
+        index: (x, y, size)
+        for own in scene.shapes
+        if isinstance(own, Marks) and own.index is not None
+        for index, x, y, size in zip(own.index, own.x, own.y, own.size, strict=True)
+    }
+
+
 def test_a_line_leads_from_the_actor_to_what_it_selected():
     seen, chosen = everybody()
-    drawer = Drawer(SPACE, bounds=(0, 9, 0, 9))
-    without, picture = drawer.draw_frame(seen), drawer.draw_frame(seen, chosen)
-    # Ant 0 is bottom left and eats the oak bottom right. Dots are a radius and 6 from the edges.
-    radius = 364 / 22
-    left, right, y = 36 + radius + 6, 400 - radius - 6, 376 - radius - 6
-    row = (picture == DARK_ANT).all(axis=2)[round(y), :400]
-    assert row[round(left + radius + 2) : round(right - radius - 2)].all(), "without a gap"
-    changed = (without != picture).any(axis=2)[330:376, round(left + 60) : round(right - 60)]
-    assert changed.any(axis=1).sum() <= 4, "and thin"
+    scene = scene_of(seen, chosen)
+    (arrows,) = (own for own in scene.shapes if isinstance(own, Arrows) and own.head)
+    # Ant 0 eats the oak to its right; the queen of ant 1 and of the elm has no place.
+    (x, y, _), (to_x, to_y, radius) = dots(scene)[0], dots(scene)[2]
+    assert (arrows.x, arrows.y) == ([x], [y])
+    assert arrows.to_y == [to_y]
+    assert to_x - radius - 0.1 < arrows.to_x[0] < to_x - radius
+    assert arrows.color == ANT
 
 
-def texts_of(monkeypatch, seen, chosen=(), **settings):
-    """Return the texts in the plane: text, x, y."""
-    written = []
-    write = Canvas.text
-
-    def spy(self, x, y, text, size, color, anchor="lm", halo=0.0):
-        if halo:
-            written.append((text, round(x), round(y), anchor))
-        write(self, x, y, text, size, color, anchor, halo)
-
-    monkeypatch.setattr(Canvas, "text", spy)
-    Drawer(SPACE, **settings).draw_frame(seen, chosen)
-    monkeypatch.undo()
-    return written
+def words_of(scene):
+    """The texts beside dots, each with its place and anchor."""
+    return {
+        text: (x, y, own.anchor)
+        for own in scene.shapes
+        if isinstance(own, Words) and own.halo
+        for text, x, y in zip(own.text, own.x, own.y, strict=True)
+    }
 
 
-def test_choices_stand_beside_the_actors_and_labels_under_them(monkeypatch):
+def test_choices_stand_beside_the_actors_and_labels_under_them():
     seen, chosen = everybody()
-    written = texts_of(monkeypatch, seen, chosen, bounds=(-3, 12, -3, 12), labels=["hp", "kind"])
-    # 15 units on 364 - 2 * (364 / 22 + 6) = 318.9 pixels from x = 36 + 22.5 and y = 12 + 22.5 on;
-    # dots have a radius of 0.42 * 21.26 = 8.9.
-    unit, radius = 318.9 / 15, 0.42 * 318.9 / 15
-    ant_0 = 58.5 + 3 * unit, 34.5 + 12 * unit
-    ant_1 = 58.5 + 12 * unit, 34.5 + 3 * unit
-    expected = [
+    scene = scene_of(seen, chosen, labels=["hp", "kind"])
+    words, places = words_of(scene), dots(scene)
+    margin = 0.2 * 10 / 22  # ten cells are 22 units
+    (x0, y0, r0), (x1, y1, r1) = places[0], places[1]
+    expected = {
         # The line to the oak is to the right of ant 0: its word stands to the left.
-        ("right", ant_0[0] - radius - 3, ant_0[1], "rm"),
-        # The queen has no place: no line can lead there.
-        ("left, -> queen", ant_1[0] + radius + 3, ant_1[1], "lm"),
-        ("0.512, 2", ant_0[0], ant_0[1] + radius + 3, "mt"),
-        ("7, 0", ant_1[0], ant_1[1] + radius + 3, "mt"),
-    ]
-    assert [(text, anchor) for text, _, _, anchor in written] == [(e[0], e[3]) for e in expected]
-    for (_, x, y, _), (_, wanted_x, wanted_y, _) in zip(written, expected, strict=True):
-        assert (x, y) == pytest.approx((wanted_x, wanted_y), abs=1.5)
+        "right": (x0 - r0 - margin, y0, "rm"),
+        # The queen has no place: no line can lead there. At the edge there is room to the left.
+        "left, -> queen": (x1 - r1 - margin, y1, "rm"),
+        "0.512, 2": (x0, y0 + r0 + margin, "mt"),
+        "7, 0": (x1, y1 + r1 + margin, "mt"),
+    }
+    assert words.keys() == expected.keys()
+    for text, (x, y, anchor) in expected.items():
+        assert words[text] == (pytest.approx(x), pytest.approx(y), anchor), text
 
 
-def test_a_word_avoids_neighbours(monkeypatch):
+def test_a_word_avoids_neighbours():
     def side(*others):
-        rows = [[4, 4, 1, 0]]
         mask = CategoricalActionMask(actor_ids=["a"])
-        seen = frame(rows, others, ids={"Ant": ["a"]}, Move=mask)
+        seen = frame([[4, 4, 1, 0]], [[0, 0], [8, 8], *others], ids={"Ant": ["a"]}, Move=mask)
         chosen = choices_of(seen, SPACE, ACTIONS, {"Move": np.array([0])})
-        ((_, _, _, anchor),) = texts_of(monkeypatch, seen, chosen, bounds=(0, 8, 0, 8))
+        ((_, _, anchor),) = words_of(scene_of(seen, chosen)).values()
         return anchor
 
     assert side() == "lm"
@@ -208,15 +212,11 @@ def test_a_word_avoids_neighbours(monkeypatch):
 
 def test_what_an_actor_without_a_place_selects_has_a_ring():
     seen, chosen = everybody()
-    drawer = Drawer(SPACE, bounds=(0, 9, 0, 9))
-    rest = [own for own in chosen if own.actor != 4]
-    changed = (drawer.draw_frame(seen, rest) != drawer.draw_frame(seen, chosen)).any(axis=2)
-    ys, xs = np.nonzero(changed)
-    # Around the elm, top left: 364 / 22 + 6 from the edges. Nine units on 318.9 pixels.
-    inset, radius = 364 / 22 + 6, 0.42 * 318.9 / 9
-    centre = (xs.min() + xs.max()) / 2, (ys.min() + ys.max()) / 2
-    assert centre == pytest.approx((36 + inset, 12 + inset), abs=2)
-    assert np.ptp(xs) == pytest.approx(2 * (radius + 4), abs=2)
+    scene = scene_of(seen, [own for own in chosen if own.actor == 4])
+    (ring,) = (own for own in scene.shapes if isinstance(own, Marks) and own.edge == "ink")
+    (x, y, radius) = dots(scene)[3]  # the elm
+    assert (ring.fill, ring.x, ring.y) == (None, [x], [y])
+    assert ring.size[0] > radius
 
 
 def test_what_is_selected_is_marked_in_a_table():

@@ -19,6 +19,9 @@ from support.walkers import EVIL, Walkers
 
 from entity_env import ListEnv
 from entity_env.agent import Decision, RandomAgent, random_policy
+from entity_env.batching.frame_reader import FrameReader
+from entity_env.drawing import Chosen
+from entity_env.drawing.scene_maker import SceneMaker
 from entity_env.errors import (
     ActionShapeError,
     EntityEnvError,
@@ -55,10 +58,8 @@ def test_a_frame_has_entities_actions_and_choices():
     source = live_source(Walkers(), "walkers", agent=_go_right, seed=1)
     about, frame = source.about(), source.frame(0, 0, 0)
     assert [own["name"] for own in about["types"]] == ["Walker", "Tree", EVIL]
-    walker = about["types"][0]
-    assert (walker["x"], walker["y"], walker["owner"]) == (0, 1, 2)
-    assert walker["features"][2]["names"] == ["mine", "<i>yours</i>"]
-    assert about["types"][2]["x"] is None
+    assert about["types"][0]["features"][2]["names"] == ["mine", "<i>yours</i>"]
+    assert [own["is_placed"] for own in about["types"]] == [True, True, False]
     walkers = frame["entities"]["Walker"]
     assert walkers["features"].tolist() == [[0, 0, 0], [0, 1, 1]]
     assert walkers["ids"] == ["Walker 0", "Walker 1"]
@@ -69,6 +70,27 @@ def test_a_frame_has_entities_actions_and_choices():
     assert go["mask"].tolist() == [[1, 1], [1, 1]]
     assert look["actees"].tolist() == [2, 3, 4]
     assert look["chosen"].tolist() == [4]
+
+
+def test_a_frame_has_the_scene_that_films_have():
+    game = Walkers()
+    source = live_source(game, "walkers", agent=_go_right, seed=1)
+    scene = source.drawn_frame(0, 0, 0)["scene"]
+    seen = game.reset()
+    frame = FrameReader(game.obs_space(), game.action_space()).read(seen)
+    chosen = [Chosen("Go", 0, "<b>right</b>"), Chosen("Go", 1, "<b>right</b>")]
+    chosen.append(Chosen("Look", 0, "Tree 2", 4))
+    expected = SceneMaker(game.obs_space()).scene(frame, chosen)
+    assert to_message(scene) == to_message(expected.to_json())
+    # The walkers and the trees are drawn, each once; the rest is listed.
+    drawn = [own["index"].tolist() for own in scene["shapes"] if own.get("index") is not None]
+    assert sorted(sum(drawn, [])) == [0, 1, 2, 3, 4]
+    assert [own["sign"]["meaning"] for own in scene["lists"]] == [EVIL]
+    texts = [text for own in scene["shapes"] for text in own.get("text", ())]
+    assert texts.count("<b>right</b>") == 2
+    # A magnified scene has the same places.
+    other = source.drawn_frame(0, 0, 0, zoom=4.0)["scene"]
+    assert (other["width"], other["height"]) == (scene["width"], scene["height"])
 
 
 def test_a_message_holds_json_and_the_arrays_that_stand_in_it():
@@ -166,13 +188,21 @@ def test_where_those_who_act_have_been():
     source = live_source(Walkers(length=4), "walkers", agent=_go_right, seed=1)
     for _ in range(4):
         source.advance({})
-    points = source.visits(0, 0)["points"]
     # Both walkers at steps 0 to 3; at the end nobody acts, and trees never do.
-    first, second = [0, 1, 1, 2], [0, 1, 2, 3]
-    assert sorted(points[points[:, 1] == 0, 0].tolist()) == first
-    assert sorted(points[points[:, 1] == 1, 0].tolist()) == second
-    assert len(points) == 8
-    assert np.isnan(points[:, 2]).all()
+    at = [(0, 0), (1, 0), (1, 0), (2, 0), (0, 1), (1, 1), (2, 1), (3, 1)]
+    shapes = source.visits(0, 0)["shapes"]
+    strengths = {
+        (round(float(x), 3), round(float(y), 3)): own["alpha"]
+        for own in shapes
+        for x, y in zip(own["x"], own["y"], strict=True)
+    }
+    ground = source.scenes._ground()
+    places = {own: (ground.x(own[0]), ground.y(own[1])) for own in set(at)}
+    assert strengths.keys() == {(round(x, 3), round(y, 3)) for x, y in places.values()}
+    most = places[1, 0]
+    assert strengths[round(most[0], 3), round(most[1], 3)] == max(strengths.values())
+    assert len(set(strengths.values())) == 2
+    assert source.visits(0, 0, "value")["shapes"] == []  # nobody knows values
 
 
 def test_a_person_plays_what_is_clicked_and_a_mask_forbids():
@@ -243,10 +273,11 @@ def test_an_agent_is_asked_once_for_each_frame():
 
 def test_hints_say_how_a_game_looks():
     pytest.importorskip("numba")
-    (player, column) = open_source("connect_four", seed=1).about()["types"]
-    assert (column["x"], column["y"]) == (0, None)
-    assert column["stack"] == [2, 3, 4, 5, 6, 7]
-    assert player["x"] is None
+    source = open_source("connect_four", seed=1)
+    assert [own["is_placed"] for own in source.about()["types"]] == [False, True]
+    shapes = source.drawn_frame(0, 0, 0)["scene"]["shapes"]
+    columns = next(own for own in shapes if own["kind"] == "Marks")
+    assert columns["index"].tolist() == [1, 2, 3, 4, 5, 6, 7]
 
     class Hinted(Walkers):
         green = EntityHints(size="x", range=2.5, colors=("#00ff00",))
@@ -255,13 +286,18 @@ def test_hints_say_how_a_game_looks():
         def viewer_hints(self):
             return self.hints
 
-    about = live_source(Hinted(), "hinted", seed=1).about()
-    assert about["bounds"] == (0, 9, 0, 9)
-    assert about["owners"] == ["red", "blue"]
-    tree = about["types"][1]
-    assert (tree["size"], tree["circle"], tree["color"]) == (0, 2.5, "#00ff00")
+    scene = live_source(Hinted(), "hinted", seed=1).drawn_frame(0, 0, 0)["scene"]
+    assert scene["width"] > 10  # from -0.5 to 9.5, and a margin
+    (reach,) = (own for own in scene["shapes"] if own.get("alpha", 1) < 1)
+    assert (reach["fill"], reach["size"].tolist()) == ("#00ff00", [2.5, 2.5, 2.5])
+    edges = {own["edge"] for own in scene["shapes"] if own.get("index") is not None}
+    assert edges == {"red", "blue", "card"}
     for wrong in (
         ViewerHints({"Trees": EntityHints()}),
+        ViewerHints({"Tree": EntityHints(shape="star")}),
+        ViewerHints({"Tree": EntityHints(color="x", colors=("#12345g",))}),
+        ViewerHints({"Tree": EntityHints(ground="x", grounds=("url(x)",))}),
+        ViewerHints(owners=("rgb(1 2 3)",)),
         ViewerHints({"Tree": EntityHints(stack=["x", "hight"])}),
         {"Tree": "green"},
     ):

@@ -17,7 +17,7 @@ from ragged_envs.mmo.overlays import (
     with_populations,
     with_visits,
 )
-from ragged_envs.mmo.terrain import FOREST, GRASS, LAKE, LAVA, SCRUB, STONE
+from ragged_envs.mmo.terrain import FOREST, GRASS, LAKE, LAVA, SCRUB, STONE, TILES
 from ragged_envs.mmo.world import Mmo, MmoRows
 
 from benchmarks.mmo_findings import (
@@ -95,8 +95,29 @@ def test_colours_of_amounts_and_populations():
     who = with_populations(plain, [[[0, 4], [0, 0]], [[0, 0], [1, 0]]])
     first, second = population_colours(2).astype(float)
     assert np.allclose(who[0, 2], 0.2 * plain[0, 2] + 0.8 * first, atol=0.5)
-    assert np.allclose(who[2, 0], 0.6 * plain[2, 0] + 0.4 * second, atol=0.5)  # sqrt(1 / 4)
+    # 0.5 + 0.3 * sqrt(1 / 4)
+    assert np.allclose(who[2, 0], 0.35 * plain[2, 0] + 0.65 * second, atol=0.5)
     assert np.array_equal(who[2, 2], plain[2, 2])
+
+
+def test_visited_land_looks_like_no_other_terrain():
+    kinds = range(len(TILES))
+    land, terrain = (GRASS, SCRUB, FOREST), draw_map([kinds], cell=1)[0].astype(float)
+    visits = np.unique(np.geomspace(1, 1000, 60).astype(int))
+    map_of_land = np.repeat([land], len(visits), axis=0)
+    amounts = np.repeat(visits[:, None], len(land), axis=1).astype(float)
+    for populations in (1, 2, 4, 8):
+        # Each tile is visited by two populations, as often or twice as often by the first.
+        by = np.zeros((populations, *amounts.shape))
+        for first in range(populations):
+            by[first], by[first - 1] = amounts, amounts / 2
+            plain = draw_map(map_of_land, cell=1)
+            visited = with_visits(plain, by)
+            assert np.linalg.norm(visited[:, :, None] - terrain, axis=-1).min() > 35
+            # 0 is the same colour, 86 grass beside stone.
+            populated = with_populations(plain, by)
+            assert np.linalg.norm(populated - terrain[STONE], axis=-1).min() > 50
+            by[:] = 0
 
 
 def test_information_of_population_and_place():

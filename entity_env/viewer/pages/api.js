@@ -66,7 +66,7 @@ class Group {
   }
 
   get isPlaced() {
-    return this.type.x !== null;
+    return this.type.is_placed;
   }
 }
 

@@ -93,9 +93,17 @@ export class Chooser {
     return true;
   }
 
-  key(number) {
-    const own = this.question?.options.filter((option) => option.allowed);
-    if (own && own[number - 1]) this.pick(own[number - 1]);
+  /** The keys of the options that are allowed: the numbers in their names, else their places. */
+  get keys() {
+    const own = this.question?.options.filter((option) => option.allowed) ?? [];
+    const numbers = own.map((option) => /(?:^|\D)(\d)$/.exec(option.label)?.[1]);
+    const areNumbers = numbers.every(Boolean) && new Set(numbers).size === own.length;
+    return new Map(own.slice(0, areNumbers ? 10 : 9).map((option, i) => [areNumbers ? numbers[i] : `${i + 1}`, option]));
+  }
+
+  key(text) {
+    const option = this.keys.get(text);
+    if (option) this.pick(option);
   }
 
   /** The most likely choice that an agent proposes, or any that is allowed. */
@@ -128,9 +136,11 @@ export class Chooser {
     parts.push(make("div", make("strong", actorName === "you" ? action.name : `${actorName}: ${action.name}`)));
     if (action.actees || action.space.labels) {
       const shown = options.filter((option) => option.allowed || options.length <= 12);
+      const keys = new Map(Array.from(this.keys, ([key, option]) => [option, key]));
       for (const option of shown.slice(0, MOST_BUTTONS)) {
         const chosen = this.picked.includes(option.index);
         const row = optionRow({ ...option, chosen }, "button");
+        if (keys.has(option)) row.title = `key ${keys.get(option)}`;
         row.disabled = !option.allowed;
         row.addEventListener("click", () => this.pick(option));
         parts.push(row);

@@ -15,12 +15,6 @@ export function pair(name, value) {
   return make("div.pair", make("span", name), make("span", value));
 }
 
-export function sign(type) {
-  const element = make(`span.sign.${type.shape}`);
-  element.style.background = type.color;
-  return element;
-}
-
 export function heading(text, ...more) {
   return make("h2", text, ...more);
 }

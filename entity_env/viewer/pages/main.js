@@ -27,7 +27,7 @@ const state = {
 const isLive = about.kind === "game";
 const hasPeople = (about.people ?? []).length > 0;
 const kept = new Map();
-const stage = new Stage($("plane"), about);
+const stage = new Stage($("plane"));
 const cards = new Cards($("cards"));
 const timeline = new Timeline($("timeline"), (step) => { pause(); show(step); });
 const chooser = new Chooser(onChosen, redraw);
@@ -53,7 +53,8 @@ async function guarded(work) {
 function fetchFrame(episode, step, seat) {
   const key = `${episode} ${step} ${seat}`;
   if (!kept.has(key)) {
-    const asked = ask("frame", { episode, step, seat }).then((given) => new Frame(given, about));
+    const zoom = sceneZoom;
+    const asked = ask("frame", { episode, step, seat, zoom }).then((given) => new Frame(given, about));
     asked.catch(() => kept.delete(key));
     keep(key, asked);
   }
@@ -63,6 +64,30 @@ function fetchFrame(episode, step, seat) {
 function keep(key, frame) {
   kept.set(key, frame);
   if (kept.size > MOST_KEPT) kept.delete(kept.keys().next().value);
+}
+
+let sceneZoom = 1; // the zoom that scenes are made for
+
+/** Drop scenes of another scale than that of a frame: the plane has grown, or was zoomed. */
+function forgetOtherScales(frame) {
+  const { width, height } = frame.given.scene;
+  const scale = `${width} ${height} ${sceneZoom}`;
+  if (scale !== forgetOtherScales.last) {
+    const key = `${state.episode.number} ${state.step} ${state.seat}`;
+    for (const own of kept.keys()) if (own !== key) kept.delete(own);
+  }
+  forgetOtherScales.last = scale;
+}
+
+let zoomTimer = null;
+function zoomSoon() {
+  clearTimeout(zoomTimer);
+  zoomTimer = setTimeout(async () => {
+    if (sceneZoom === stage.zoom) return;
+    sceneZoom = stage.zoom;
+    kept.clear();
+    await show(state.step);
+  }, 150);
 }
 
 let wanted = 0; // only the newest of the frames that were asked for is shown
@@ -76,6 +101,7 @@ async function show(step) {
   const frame = await guarded(() => fetchFrame(number, place, state.seat));
   if (!frame || turn !== wanted) return;
   state.frame = frame;
+  forgetOtherScales(frame);
   redraw();
   for (let i = 1; i <= AHEAD && place + i < length; i++) {
     fetchFrame(number, place + i, state.seat).catch(() => {});
@@ -90,7 +116,7 @@ function redraw() {
   stage.choices = asking ? chooser.entities : null;
   stage.selected = state.selected;
   stage.hovered = state.hovered;
-  const placed = about.types.some((type) => type.x !== null);
+  const placed = about.types.some((type) => type.is_placed);
   document.body.classList.toggle("only-cards", !placed);
   const chosen = new Set(asking ? chooser.marked : []);
   for (const action of frame.actions) {
@@ -152,8 +178,8 @@ $("layer").addEventListener("change", showPicture);
 
 async function showOverlay() {
   const kind = $("overlay").value;
-  const given = kind && (await guarded(() => ask("visits", { episode: state.episode.number, seat: state.seat })));
-  stage.overlay = given ? { kind, points: given.points } : null;
+  const given = kind && (await guarded(() => ask("visits", { episode: state.episode.number, seat: state.seat, kind })));
+  stage.overlay = given ? given.shapes : [];
   stage.draw();
 }
 $("overlay").addEventListener("change", showOverlay);
@@ -302,7 +328,7 @@ let coming = null; // the step that is played already, while the one before it i
 function playStep() {
   const { chosen, seat } = state;
   state.chosen = {};
-  const played = tell("advance", { chosen, seat }).then((episode) => {
+  const played = tell("advance", { chosen, seat, zoom: sceneZoom }).then((episode) => {
     keep(`${episode.number} ${episode.length - 1} ${seat}`, new Frame(episode.frame, about));
     return episode;
   });
@@ -374,7 +400,8 @@ $("last").addEventListener("click", () => open(-1));
 $("new").addEventListener("click", restart);
 $("new").hidden = !isLive;
 $("episode").addEventListener("change", (event) => open(Number(event.target.value) - 1));
-$("fit").addEventListener("click", () => { stage.fit(); redraw(); });
+const fit = () => { stage.fit(); redraw(); zoomSoon(); };
+$("fit").addEventListener("click", fit);
 $("theme").addEventListener("click", () => {
   const root = document.documentElement;
   root.dataset.theme = root.dataset.theme === "dark" ? "light" : "dark";
@@ -394,7 +421,7 @@ document.addEventListener("keydown", (event) => {
     n: () => open(Math.min(state.episode.number + 1, state.episode.count - 1)),
     p: () => open(Math.max(state.episode.number - 1, 0)),
   };
-  if (/^[1-9]$/.test(event.key)) chooser.key(Number(event.key));
+  if (/^[0-9]$/.test(event.key)) chooser.key(event.key);
   else if (keys[event.key]) {
     event.preventDefault();
     keys[event.key]();
@@ -445,11 +472,12 @@ plane.addEventListener("click", (event) => {
   if (drag && drag.moved > 4) return;
   click(stage.pick(...local(event)));
 });
-plane.addEventListener("dblclick", () => { stage.fit(); redraw(); });
+plane.addEventListener("dblclick", fit);
 plane.addEventListener("wheel", (event) => {
   event.preventDefault();
   stage.zoomAt(...local(event), Math.exp(-event.deltaY / 400));
   $("fit").hidden = stage.isFitted;
+  zoomSoon();
 }, { passive: false });
 cards.onClick = click;
 

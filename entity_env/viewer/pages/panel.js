@@ -1,7 +1,8 @@
 // The side: reward and value, the entity that is looked at, who does what, what there is.
 
 import { featureText, percent, short } from "./api.js";
-import { $, heading, make, pair, sign } from "./dom.js";
+import { $, heading, make, pair } from "./dom.js";
+import { signElement } from "./paint.js";
 
 const MOST_LINES = 60;
 const MOST_OPTIONS = 40;
@@ -60,7 +61,7 @@ export function describe(frame, index, full) {
   const parts = [];
   if (found) {
     const { group, row } = found;
-    const title = make("span.named", sign(group.type), make("strong", frame.name(index)));
+    const title = make("span.named", signElement(group.type.sign), make("strong", frame.name(index)));
     parts.push(title);
     const features = make("section");
     group.type.features.forEach((feature, column) => {
@@ -112,26 +113,14 @@ export function showPanel(frame, about, onLook) {
   if (globals.length && given.globals.length) {
     parts.push(make("section", heading("Global features"), ...globals));
   }
-  const types = about.types.map((type) => {
-    const count = frame.groups.find((group) => group.type === type)?.count ?? 0;
-    const line = pair(make("span.named", sign(type), type.name), count.toLocaleString("en"));
+  const scene = given.scene ?? { legend: [], lists: [] };
+  const signs = [...scene.legend, ...scene.lists.map((own) => own.sign)].map((own) => {
+    const line = pair(make("span.named", signElement(own), own.meaning), own.value);
     line.classList.add("type");
     return line;
   });
-  if (types.length) parts.push(make("section", heading("Entities"), ...types, ...owners(about)));
+  if (signs.length) parts.push(make("section", heading("Entities"), ...signs));
   $("panel").replaceChildren(...parts);
-}
-
-function owners(about) {
-  const type = about.types.find((own) => own.owner !== null && own.x !== null);
-  if (!type || !type.features[type.owner].n) return [];
-  const feature = type.features[type.owner];
-  return Array.from({ length: feature.n }, (_, value) => {
-    const ring = make("span.sign");
-    ring.style.border = `2.5px solid ${about.owners[value] || "var(--ink)"}`;
-    const text = `${feature.name} ${featureText(feature, value)}`;
-    return make("div.pair", make("span.named", ring, text), make("span", ""));
-  });
 }
 
 function chosenProb(frame, action, row) {

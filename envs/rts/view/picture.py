@@ -56,13 +56,13 @@ def draw_map(view: MapView, player: int | None = None, cell: int = 24, **_: Any)
     canvas = Canvas(size * cell, size * cell + head)
     canvas.box(0, 0, size * cell, head, (255, 255, 255))
     visible = view.visible(player)
+    canvas.box(0, head, size * cell, size * cell + head, LINE)
     for row in range(size):
         for column in range(size):
             fill: Color = SEEN if visible[row, column] else FOG
             if view.walls[row, column]:
                 fill = WALL
             left, top = column * cell, row * cell + head
-            canvas.box(left, top, left + cell, top + cell, LINE)
             canvas.box(left, top, left + cell - 1, top + cell - 1, fill)
     for unit in view.units.values():
         _draw_order(canvas, view, unit, cell, head)

@@ -1,0 +1,76 @@
+"""Texts beside dots, where they cover neither dots nor other texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.drawing.scene import INK, Words, text_width
+
+__all__ = ["Box", "write_beside"]
+
+Box: TypeAlias = tuple[float, float, float, float]
+"""Left, top, right, bottom."""
+_MOST_WORDS = 200
+"""The largest number of entities with text beside them, for readability."""
+_WAYS = {"lm": (1, 0), "rm": (-1, 0), "mb": (0, -1), "mt": (0, 1)}
+"""The sides of a dot by the anchor of a text there: ``lm`` is to the right of the dot."""
+
+
+def write_beside(
+    dots: Mapping[int, tuple[float, float, float]],
+    words: Mapping[int, str],
+    labels: Mapping[int, str],
+    room: tuple[float, float],
+    unit: float,
+    taken: npt.NDArray[np.float64],
+) -> Iterator[Words]:
+    """Yield texts to the right of dots, and labels under them, or at another side that is free.
+
+    Args:
+        dots: Middle and radius of each dot, by the index of its entity.
+        words: The texts.
+        labels: The labels.
+        room: Width and height of the scene.
+        unit: Unit of length for the size of text.
+        taken: Covered areas. Shape: (K, 4).
+    """
+    size = 0.64 * unit
+    covered = [(x - r, y - r, x + r, y + r) for x, y, r in dots.values()]
+    taken = np.concatenate([taken.reshape(-1, 4), np.array(covered).reshape(-1, 4)])
+    found: dict[str, list[tuple[float, float, str]]] = {}
+    for texts, sides in ((words, ("lm", "rm", "mb", "mt")), (labels, ("mt", "mb", "lm", "rm"))):
+        for index in [i for i in dots if texts.get(i)][:_MOST_WORDS]:
+            text = texts[index] if len(texts[index]) <= 40 else f"{texts[index][:37]}..."
+            box = text_width(text, size), size
+            x, y, side, area = _free_side(dots[index], box, sides, room, taken, 0.2 * unit)
+            taken = np.concatenate([taken, [area]])
+            found.setdefault(side, []).append((x, y, text))
+    for side, own in found.items():
+        xs, ys, written = zip(*own, strict=True)
+        yield Words(xs, ys, written, size, INK, side, 0.09 * unit, grows=False)
+
+
+def _free_side(
+    dot: tuple[float, float, float],
+    size: tuple[float, float],
+    sides: Sequence[str],
+    room: tuple[float, float],
+    taken: npt.NDArray[np.float64],
+    margin: float,
+) -> tuple[float, float, str, Box]:
+    """Return the place and the anchor of a text at the best side of a dot, and its area."""
+    (width, height), gap = size, dot[2] + margin
+    best = []
+    for rank, side in enumerate(sides):
+        across, down = _WAYS[side]
+        x, y = dot[0] + gap * across, dot[1] + gap * down
+        left, top = x + (across - 1) * width / 2, y + (down - 1) * height / 2
+        area = left, top, left + width, top + height
+        covered = ((taken[:, :2] < area[2:]) & (taken[:, 2:] > area[:2])).all(axis=1).sum()
+        is_inside = left >= 0 and top >= 0 and area[2] <= room[0] and area[3] <= room[1]
+        best.append((not is_inside, int(covered), rank, (x, y, side, area)))
+    return min(best)[-1]

@@ -1,0 +1,327 @@
+"""Scenes of frames: where entities are drawn, how large, and with which colours and words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.batching.frame import Frame
+from entity_env.drawing.beside import write_beside
+from entity_env.drawing.chosen import Chosen
+from entity_env.drawing.dots import Group, draw_cells, draw_dots
+from entity_env.drawing.ground import Ground
+from entity_env.drawing.labels import check_labels, label_texts
+from entity_env.drawing.legend import legend_of
+from entity_env.drawing.looks import find_looks
+from entity_env.drawing.plane import Extent, Spread
+from entity_env.drawing.scene import INK, Arrows, Color, EntityList, Marks, Scene, Sign, Words, rgb
+from entity_env.drawing.table_text import entity_blocks
+from entity_env.environment import YAxis
+from entity_env.hints import ViewerHints
+from entity_env.spaces import EntityName, ObsSpace
+
+__all__ = ["SceneMaker"]
+
+_MOST_CELLS, _MOST_WHOLE = 64, 1e9
+"""The largest side of a board, because dots that keep to the cells of a larger one would be too
+small, and the largest coordinate of a board."""
+_MOST_NEAR, _MOST_LETTERS, _MOST_SELECTIONS = 300, 600, 2000
+"""Largest numbers of entities whose distances are computed, of entities with letters on them, and
+of arrows."""
+_MOST_LISTED, _MOST_CARDS, _MOST_PAIRS = 100, 24, 5
+"""Largest numbers of entities in a list, of cards, and of features of a card."""
+_HEAT_CELLS, _HEAT_LEVELS = 36, 10
+"""Numbers of cells along a plane without cells of its own, and of different colours."""
+_NO_HINTS = ViewerHints()
+
+
+class SceneMaker:
+    """A maker of scenes of one space.
+
+    The scale of the scenes follows from all frames so far, so that it rarely changes.
+
+    Args:
+        obs_space: The observation space.
+        y_axis: Direction of greater y.
+        hints: Hints for drawing.
+        labels: Features whose values are written beside entities.
+        bounds: The visible part of the plane; entities outside are only counted. None shows all.
+    """
+
+    def __init__(
+        self,
+        obs_space: ObsSpace,
+        y_axis: YAxis = "up",
+        hints: ViewerHints = _NO_HINTS,
+        labels: str | Sequence[str] = (),
+        bounds: Extent | None = None,
+    ) -> None:
+        self.obs_space, self.labels = obs_space, check_labels(obs_space, labels)
+        self.looks = find_looks(obs_space, hints)
+        self._bounds = bounds
+        self._extent = None if hints.bounds is None else Extent(*map(float, hints.bounds))
+        is_map = any(look.is_map for look in self.looks.values())
+        self._turn = 1.0 if y_axis == "down" or is_map else -1.0
+        self._is_plain = any(look.fills_cells for look in self.looks.values())
+        self._is_whole, self._most, self._gap = True, 1, math.inf
+        self._largest: dict[tuple[EntityName, int], float] = {}
+
+    @property
+    def has_places(self) -> bool:
+        """True if entities of some type have places."""
+        return any(look.x is not None for look in self.looks.values())
+
+    def include(self, frame: Frame) -> None:
+        """Extend the visible part of the plane to the places in a frame."""
+        points = []
+        for name, look in self.looks.items():
+            rows = frame.features[name]
+            for column in (look.size, look.bar):
+                if column is not None and len(rows):
+                    known = self._largest.get((name, column), 0.0)
+                    self._largest[name, column] = max(known, float(rows[:, column].max()))
+            if look.x is not None and look.y is not None and len(rows):
+                x, y = look.x(rows), look.y(rows)
+                corner = look.maps_width - 1 - x.max() if look.is_map else 0.0
+                points.append(np.column_stack([x, y]))
+                points.append(np.column_stack([x + corner, y + max(len(look.stack) - 1, 0)]))
+        every = np.concatenate([np.zeros((0, 2)), *points])
+        extent = Extent.of(every)
+        if extent is None:
+            return
+        self._extent = extent.join(self._extent)
+        self._is_whole = self._is_whole and bool((every == np.floor(every)).all())
+        places = np.unique(every @ (1, 1j))
+        self._most = max(self._most, len(places))
+        if 1 < len(places) <= _MOST_NEAR and not self._is_whole:
+            apart = abs(places[:, None] - places)
+            np.fill_diagonal(apart, np.inf)
+            self._gap = min(self._gap, float(np.median(apart.min(axis=1))))
+
+    def scene(self, frame: Frame, chosen: Sequence[Chosen] = (), zoom: float = 1.0) -> Scene:
+        """Return the scene of a frame.
+
+        Args:
+            frame: The frame.
+            chosen: The choices of its actors.
+            zoom: The magnification of the scene. Entities grow less than their distances, so that
+                those close to each other separate, unless they stand in cells.
+        """
+        self.include(frame)
+        lists = self._lists(frame)
+        legend = legend_of(frame, self.obs_space, self.looks, chosen)
+        if not self.has_places:
+            return Scene(1.0, 1.0, legend=legend, lists=lists)
+        ground = self._ground()
+        unit = ground.unit if ground.is_board else ground.unit / math.sqrt(zoom)
+        groups, crowds = self._groups(frame, ground, unit)
+        places = _Places(frame, groups)
+        shapes: list[Marks | Arrows | Words] = [*ground.shapes()]
+        for group in groups:
+            shapes += draw_cells(group, ground)
+        behind = len(shapes)
+        arrows = list(_draw_selections(chosen, places, unit))
+        shapes += arrows
+        has_letters = len(frame.ids) <= _MOST_LETTERS
+        for group in groups:
+            shapes += draw_dots(group, ground, self._largest, has_letters=has_letters)
+        if len(crowds):
+            x, y, counts = crowds.T
+            texts = [f"x{count:.0f}" for count in counts]
+            radius = self._radius(ground, unit)
+            shapes.append(Words(x + radius, y - radius, texts, 0.6 * unit, INK, "lb"))
+        words, labels = _choice_texts(chosen, places), self._label_texts(frame)
+        if words or labels:
+            dots = places.dots()
+            taken = _covered(arrows, unit)
+            shapes += write_beside(dots, words, labels, ground.size, unit, taken)
+        return Scene(*ground.size, shapes, behind, legend, lists)
+
+    def places(self, frame: Frame) -> Iterator[tuple[npt.NDArray[Any], npt.NDArray[Any]]]:
+        """Yield the entity indices and the places in the plane of each type: (n,) and (n, 2)."""
+        first = 0
+        for name, look in self.looks.items():
+            rows = frame.features[name]
+            if look.x is not None and look.y is not None:
+                yield first + np.arange(len(rows)), np.column_stack([look.x(rows), look.y(rows)])
+            first += len(rows)
+
+    def heat(self, points: npt.NDArray[np.float64], is_value: bool) -> Iterator[Marks]:
+        """Yield the cells of points, coloured by their number or by their mean value.
+
+        Args:
+            points: x, y, and a value that may be NaN. Shape: (N, 3).
+            is_value: True for colours by value, False by number.
+        """
+        points = points[~np.isnan(points[:, 2])] if is_value else points
+        if not len(points):
+            return
+        ground = self._ground()
+        side = 1.0 if ground.is_board else ground.side / _HEAT_CELLS
+        cells, place, counts = np.unique(
+            np.round(points[:, :2] / side), axis=0, return_inverse=True, return_counts=True
+        )
+        amounts = counts.astype(np.float64)
+        if is_value:
+            amounts = np.bincount(place.ravel(), points[:, 2]) / counts
+        least = amounts.min() if is_value else 0.0
+        parts = (amounts - least) / ((amounts.max() - least) or 1.0)
+        levels = np.minimum((parts * _HEAT_LEVELS).astype(int), _HEAT_LEVELS - 1)
+        for level in np.unique(levels).tolist():
+            x, y = cells[levels == level].T * side
+            part = (level + 0.5) / _HEAT_LEVELS
+            color = _between("#d0413a", "#1d9a6c", part) if is_value else "#e0701b"
+            half = np.full(len(x), side / 2)
+            alpha = 0.4 if is_value else 0.08 + 0.55 * part
+            yield Marks("box", ground.x(x), ground.y(y), half, half, color, alpha=alpha)
+
+    def _lists(self, frame: Frame) -> list[EntityList]:
+        """Return the types without places."""
+        placed = [name for name, look in self.looks.items() if look.x is not None]
+        lists = []
+        for block in entity_blocks(frame, self.obs_space, _MOST_LISTED, placed):
+            look, name = self.looks[block.name], block.name
+            sign = Sign(name, look.color, look.shape, name[:1].upper(), value=f"{block.count:,}")
+            is_small = block.count <= _MOST_CARDS and len(block.header) <= _MOST_PAIRS
+            lists.append(EntityList(sign, block, is_small))
+        return lists
+
+    def _label_texts(self, frame: Frame) -> Mapping[int, str]:
+        return label_texts(frame, self.obs_space, self.labels) if self.labels else {}
+
+    def _ground(self) -> Ground:
+        """Return the ground, which shows all places so far."""
+        extent = self._bounds or self._extent or Extent(0.0, 1.0, 0.0, 1.0)
+        is_small = extent.side < _MOST_CELLS and extent.farthest < _MOST_WHOLE
+        if self._is_plain or (self._is_whole and is_small):
+            return Ground(extent.wider(0.5), self._turn, True, self._is_plain)
+        extent = extent if self._bounds else extent.rounded()
+        # Far from the origin, numbers have few digits for a small plane.
+        side = max(extent.side or 1.0, 1e-6 * extent.farthest)
+        return Ground(extent.wider(0.07 * side), self._turn, False, False)
+
+    def _radius(self, ground: Ground, unit: float) -> float:
+        """Return a radius at which most dots do not fill the plane or touch."""
+        even = min(unit, 0.3 * ground.side / math.sqrt(self._most) * unit / ground.unit)
+        if ground.is_board:
+            return min(1.35 * even, 0.42)
+        return min(even, max(0.62 * self._gap, 0.6 * unit))
+
+    def _groups(
+        self, frame: Frame, ground: Ground, unit: float
+    ) -> tuple[list[Group], npt.NDArray[Any]]:
+        """Return the visible entities of each type, and the places with many of them."""
+        groups, first, radius = [], 0, self._radius(ground, unit)
+        for name, look in self.looks.items():
+            rows = frame.features[name]
+            if look.x is not None and look.y is not None:
+                x = ground.x(look.x(rows))
+                y = ground.y(look.y(rows) + max(len(look.stack) - 1, 0) / 2)
+                visible = frame.visible.get(name, np.ones(len(rows), np.bool_))
+                inside = np.flatnonzero(ground.contains(x, y))
+                index = first + inside
+                entity = self.obs_space.entities[name]
+                largest = self._largest.get((name, -1 if look.size is None else look.size), 0.0)
+                size = radius * look.sizes(rows[inside], entity, largest)
+                own = (name, entity, look, rows[inside], index)
+                ids = [frame.ids[i] for i in index] if len(frame.ids) <= _MOST_LETTERS else []
+                hidden = ~np.asarray(visible, np.bool_)[inside]
+                groups.append(Group(*own, ids, hidden, x[inside], y[inside], size, unit))
+            first += len(rows)
+        dots = [group for group in groups if not group.look.fills_cells]
+        if not dots:
+            return groups, np.zeros((0, 3))
+        points = np.concatenate([np.column_stack([group.x, group.y]) for group in dots])
+        spread = Spread.of(points, radius)
+        ends = np.cumsum([len(group.x) for group in dots])[:-1]
+        parts = (np.split(part, ends) for part in (spread.points, spread.radius, spread.shown))
+        for group, at, size, shown in zip(dots, *parts, strict=True):
+            group.x, group.y, group.shown = at[:, 0], at[:, 1], shown
+            group.size = group.size * (size / radius)
+        return groups, spread.crowds
+
+
+def _between(low: Color, high: Color, part: float) -> Color:
+    """Return a mixture of two colours."""
+    red, green, blue = np.rint(np.array(rgb(low)) * (1 - part) + np.array(rgb(high)) * part)
+    return int(red), int(green), int(blue)
+
+
+class _Places:
+    """Where the entities of a frame are drawn, by their indices; NaN without a place."""
+
+    def __init__(self, frame: Frame, groups: Sequence[Group]) -> None:
+        count = len(frame.ids)
+        self.x, self.y, self.size = np.full((3, count), np.nan)
+        self._groups = groups
+        for group in groups:
+            self.x[group.index], self.y[group.index] = group.x, group.y
+            self.size[group.index] = group.size
+
+    def has(self, index: int | None) -> bool:
+        """Return True for an entity with a place."""
+        return index is not None and 0 <= index < len(self.x) and not math.isnan(self.x[index])
+
+    def group(self, index: int) -> Group:
+        """Return the group of an entity with a place."""
+        return next(own for own in self._groups if (own.index == index).any())
+
+    def dots(self) -> dict[int, tuple[float, float, float]]:
+        """Return middle and radius of each dot that is drawn."""
+        found = {}
+        for group in self._groups:
+            parts = (part[group.shown].tolist() for part in (group.index, group.x, group.y))
+            sizes = group.size[group.shown].tolist()
+            for index, x, y, size in zip(*parts, sizes, strict=True):
+                found[index] = (x, y, size)
+        return found
+
+
+def _draw_selections(
+    chosen: Sequence[Chosen], places: _Places, unit: float
+) -> Iterator[Arrows | Marks]:
+    """Yield arrows from actors to the entities that they select; outlines without an actor."""
+    arrows: dict[Color, list[tuple[float, ...]]] = {}
+    for own in chosen[:_MOST_SELECTIONS]:
+        actee = own.actee
+        if actee is None or not places.has(actee):
+            continue
+        if not places.has(own.actor) or own.actor == actee:
+            yield places.group(actee).outline(actee, INK, 0.12 * unit, 0.25 * unit)
+            continue
+        start = complex(places.x[own.actor], places.y[own.actor])
+        end = complex(places.x[actee], places.y[actee])
+        away = (end - start) / abs(end - start) if end != start else 1.0 + 0j
+        tip = end - (places.size[actee] + 0.06 * unit) * away
+        color = places.group(own.actor).look.color
+        arrows.setdefault(color, []).append((start.real, start.imag, tip.real, tip.imag))
+    for color, ends in arrows.items():
+        x, y, to_x, to_y = np.array(ends).T
+        yield Arrows(x, y, to_x, to_y, color, 0.12 * unit, 0.43 * unit)
+
+
+def _covered(shapes: Sequence[Arrows | Marks], unit: float) -> npt.NDArray[np.float64]:
+    """Return the areas covered by arrows, in parts. Shape: (K, 4)."""
+    covered = []
+    for own in shapes:
+        if isinstance(own, Arrows):
+            for x, y, to_x, to_y in zip(own.x, own.y, own.to_x, own.to_y, strict=True):
+                count = 2 + int(math.hypot(to_x - x, to_y - y) / (0.5 * unit))
+                middles = np.linspace((x, y), (to_x, to_y), count)
+                covered.append(np.hstack([middles - 0.18 * unit, middles + 0.18 * unit]))
+    return np.concatenate([np.zeros((0, 4)), *covered])
+
+
+def _choice_texts(chosen: Sequence[Chosen], places: _Places) -> dict[int, str]:
+    """Return the choices of each actor as text, without those that an arrow shows."""
+    words: dict[int, list[str]] = {}
+    for own in chosen:
+        if own.actee is None:
+            words.setdefault(own.actor, []).append(own.what)
+        elif not places.has(own.actee):
+            words.setdefault(own.actor, []).append(f"-> {own.what}")
+    return {actor: ", ".join(parts) for actor, parts in words.items()}
