@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
@@ -21,7 +22,7 @@ _WAYS = {"lm": (1, 0), "rm": (-1, 0), "mb": (0, -1), "mt": (0, 1)}
 
 
 def write_beside(
-    dots: Mapping[int, tuple[float, float, float]],
+    dots: npt.NDArray[np.float64],
     words: Mapping[int, str],
     labels: Mapping[int, str],
     room: tuple[float, float],
@@ -31,22 +32,22 @@ def write_beside(
     """Yield texts to the right of dots, and labels under them, or at another side that is free.
 
     Args:
-        dots: Middle and radius of each dot, by the index of its entity.
-        words: The texts.
+        dots: Middle and radius of each dot, NaN for entities without. Shape: (3, N).
+        words: The texts, by the index of the entity.
         labels: The labels.
         room: Width and height of the scene.
         unit: Unit of length for the size of text.
         taken: Covered areas. Shape: (K, 4).
     """
-    size = 0.64 * unit
-    covered = [(x - r, y - r, x + r, y + r) for x, y, r in dots.values()]
-    taken = np.concatenate([taken.reshape(-1, 4), np.array(covered).reshape(-1, 4)])
+    size, margin = 0.64 * unit, 0.2 * unit
     found: dict[str, list[tuple[float, float, str]]] = {}
     for texts, sides in ((words, ("lm", "rm", "mb", "mt")), (labels, ("mt", "mb", "lm", "rm"))):
-        for index in [i for i in dots if texts.get(i)][:_MOST_WORDS]:
+        placed = (i for i, own in texts.items() if own and not np.isnan(dots[0, i]))
+        for index in itertools.islice(placed, _MOST_WORDS):
             text = texts[index] if len(texts[index]) <= 40 else f"{texts[index][:37]}..."
             box = text_width(text, size), size
-            x, y, side, area = _free_side(dots[index], box, sides, room, taken, 0.2 * unit)
+            dot = dots[:, index].tolist()
+            x, y, side, area = _free_side(dot, box, sides, room, taken, margin)
             taken = np.concatenate([taken, [area]])
             found.setdefault(side, []).append((x, y, text))
     for side, own in found.items():
@@ -55,7 +56,7 @@ def write_beside(
 
 
 def _free_side(
-    dot: tuple[float, float, float],
+    dot: Sequence[float],
     size: tuple[float, float],
     sides: Sequence[str],
     room: tuple[float, float],
@@ -64,6 +65,9 @@ def _free_side(
 ) -> tuple[float, float, str, Box]:
     """Return the place and the anchor of a text at the best side of a dot, and its area."""
     (width, height), gap = size, dot[2] + margin
+    reach = max(width, height) + gap + height
+    near = abs(taken[:, 0] + taken[:, 2] - 2 * dot[0]) < 2 * reach + taken[:, 2] - taken[:, 0]
+    taken = taken[near]
     best = []
     for rank, side in enumerate(sides):
         across, down = _WAYS[side]

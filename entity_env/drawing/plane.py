@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -30,12 +30,11 @@ class Extent:
     top: float
 
     @classmethod
-    def of(cls, points: Floats) -> Extent | None:
-        """Return the smallest rectangle around points (N, 2), or None without points."""
-        if not len(points):
+    def of(cls, x: Floats, y: Floats) -> Extent | None:
+        """Return the smallest rectangle around points, or None without points. Shapes: (N,)."""
+        if not len(x):
             return None
-        (left, bottom), (right, top) = points.min(axis=0).tolist(), points.max(axis=0).tolist()
-        return cls(left, right, bottom, top)
+        return cls(float(x.min()), float(x.max()), float(y.min()), float(y.max()))
 
     @property
     def side(self) -> float:
@@ -104,22 +103,36 @@ class Spread:
     """Shifted dots, so that several dots in the same place are visible.
 
     Args:
-        points: Positions of the dots. Shape: (M, 2).
+        x: Positions of the dots. Shape: (M,).
+        y: Positions of the dots. Shape: (M,).
         radius: Radius of each dot, smaller for dots that share a place. Shape: (M,).
         shown: False for dots after the first few of a place. Shape: (M,).
         crowds: Places with more dots than are shown: x, y and the number of dots. Shape: (K, 3).
     """
 
-    points: Floats
+    x: Floats
+    y: Floats
     radius: Floats
     shown: npt.NDArray[np.bool_]
     crowds: Floats
 
     @classmethod
-    def of(cls, points: Floats, radius: float) -> Spread:
+    def of(cls, x: Floats, y: Floats, radius: float) -> Spread:
         """Return the dots, with those in the same place shifted to a ring around it."""
-        rounded = np.round(points / (radius * _SAME)).astype(np.int64)
-        keys = rounded[:, 0] * (1 << 20) + rounded[:, 1]
+        column, row = (np.round(part / (radius * _SAME)).astype(np.int64) for part in (x, y))
+        keys = (column << 20) + row
+        whole = cls(
+            x=x.copy(),
+            y=y.copy(),
+            radius=np.full(len(keys), radius),
+            shown=np.ones(len(keys), np.bool_),
+            crowds=np.zeros((0, 3)),
+        )
+        in_order = np.sort(keys)
+        shared = np.isin(keys, in_order[1:][in_order[1:] == in_order[:-1]])
+        if not shared.any():
+            return whole
+        keys, own_x, own_y = keys[shared], x[shared], y[shared]
         _, first, place, counts = np.unique(
             keys, return_index=True, return_inverse=True, return_counts=True
         )
@@ -127,13 +140,11 @@ class Spread:
         rank = np.empty(len(keys), np.int64)
         rank[order] = np.arange(len(keys)) - (np.cumsum(counts) - counts)[place[order]]
         ring = np.minimum(counts, _RING)[place]
-        angle = np.pi + 2 * np.pi * rank / np.maximum(ring, 1)
-        away = np.where(ring > 1, 0.72 * radius, 0.0)[:, None]
-        smaller = np.where(ring > 1, np.minimum(0.62, 0.75 * np.sin(np.pi / ring)), 1.0)
+        angle = np.pi + 2 * np.pi * rank / ring
         crowded = np.flatnonzero(counts > _RING)
-        return cls(
-            points=points + away * np.stack([np.cos(angle), np.sin(angle)], axis=1),
-            radius=radius * smaller,
-            shown=rank < _RING,
-            crowds=np.column_stack([points[first[crowded]], counts[crowded]]),
-        )
+        whole.x[shared] += 0.72 * radius * np.cos(angle)
+        whole.y[shared] += 0.72 * radius * np.sin(angle)
+        whole.radius[shared] *= np.minimum(0.62, 0.75 * np.sin(np.pi / ring))
+        whole.shown[shared] = rank < _RING
+        at = first[crowded]
+        return replace(whole, crowds=np.column_stack([own_x[at], own_y[at], counts[crowded]]))

@@ -87,17 +87,23 @@ class SceneMaker:
             if look.x is not None and look.y is not None and len(rows):
                 x, y = look.x(rows), look.y(rows)
                 corner = look.maps_width - 1 - x.max() if look.is_map else 0.0
-                points.append(np.column_stack([x, y]))
-                points.append(np.column_stack([x + corner, y + max(len(look.stack) - 1, 0)]))
-        every = np.concatenate([np.zeros((0, 2)), *points])
-        extent = Extent.of(every)
+                tall = max(len(look.stack) - 1, 0)
+                points.append(np.stack([x, y]))
+                if corner or tall:
+                    points.append(np.stack([x + corner, y + tall]))
+        x, y = every = np.concatenate([np.zeros((2, 0)), *points], axis=1)
+        extent = Extent.of(x, y)
         if extent is None:
             return
         self._extent = extent.join(self._extent)
         self._is_whole = self._is_whole and bool((every == np.floor(every)).all())
-        places = np.unique(every @ (1, 1j))
-        self._most = max(self._most, len(places))
-        if 1 < len(places) <= _MOST_NEAR and not self._is_whole:
+        # Whole numbers are sorted several times as fast as pairs.
+        scale = (1 << 30) / (extent.side or 1.0)
+        left, bottom = (x - extent.left) * scale, (y - extent.bottom) * scale
+        count = len(np.unique((left.astype(np.int64) << 31) + bottom.astype(np.int64)))
+        self._most = max(self._most, count)
+        if 1 < count <= _MOST_NEAR and not self._is_whole:
+            places = np.unique(x + 1j * y)
             apart = abs(places[:, None] - places)
             np.fill_diagonal(apart, np.inf)
             self._gap = min(self._gap, float(np.median(apart.min(axis=1))))
@@ -136,9 +142,8 @@ class SceneMaker:
             shapes.append(Words(x + radius, y - radius, texts, 0.6 * unit, INK, "lb"))
         words, labels = _choice_texts(chosen, places), self._label_texts(frame)
         if words or labels:
-            dots = places.dots()
-            taken = _covered(arrows, unit)
-            shapes += write_beside(dots, words, labels, ground.size, unit, taken)
+            taken = np.concatenate([places.areas(), _covered(arrows, unit)])
+            shapes += write_beside(places.dots, words, labels, ground.size, unit, taken)
         return Scene(*ground.size, shapes, behind, legend, lists)
 
     def places(self, frame: Frame) -> Iterator[tuple[npt.NDArray[Any], npt.NDArray[Any]]]:
@@ -235,12 +240,14 @@ class SceneMaker:
         dots = [group for group in groups if not group.look.fills_cells]
         if not dots:
             return groups, np.zeros((0, 3))
-        points = np.concatenate([np.column_stack([group.x, group.y]) for group in dots])
-        spread = Spread.of(points, radius)
+        places = [(group.x, group.y) for group in dots]
+        every_x, every_y = (np.concatenate(parts) for parts in zip(*places, strict=True))
+        spread = Spread.of(every_x, every_y, radius)
         ends = np.cumsum([len(group.x) for group in dots])[:-1]
-        parts = (np.split(part, ends) for part in (spread.points, spread.radius, spread.shown))
-        for group, at, size, shown in zip(dots, *parts, strict=True):
-            group.x, group.y, group.shown = at[:, 0], at[:, 1], shown
+        spreads = spread.x, spread.y, spread.radius, spread.shown
+        parts = (np.split(part, ends) for part in spreads)
+        for group, x, y, size, shown in zip(dots, *parts, strict=True):
+            group.x, group.y, group.shown = x, y, shown
             group.size = group.size * (size / radius)
         return groups, spread.crowds
 
@@ -252,33 +259,38 @@ def _between(low: Color, high: Color, part: float) -> Color:
 
 
 class _Places:
-    """Where the entities of a frame are drawn, by their indices; NaN without a place."""
+    """Where the entities of a frame are drawn, by their indices.
+
+    Attributes:
+        dots: x, y and radius of each entity, NaN without a place. Shape: (3, N).
+        shown: True for entities that are drawn. Shape: (N,).
+    """
 
     def __init__(self, frame: Frame, groups: Sequence[Group]) -> None:
         count = len(frame.ids)
-        self.x, self.y, self.size = np.full((3, count), np.nan)
+        self.dots = np.full((3, count), np.nan)
+        self.shown = np.zeros(count, np.bool_)
         self._groups = groups
         for group in groups:
-            self.x[group.index], self.y[group.index] = group.x, group.y
-            self.size[group.index] = group.size
+            self.dots[:, group.index] = group.x, group.y, group.size
+            self.shown[group.index] = group.shown
 
     def has(self, index: int | None) -> bool:
         """Return True for an entity with a place."""
-        return index is not None and 0 <= index < len(self.x) and not math.isnan(self.x[index])
+        return (
+            index is not None
+            and 0 <= index < len(self.shown)
+            and not math.isnan(self.dots[0, index])
+        )
 
     def group(self, index: int) -> Group:
         """Return the group of an entity with a place."""
         return next(own for own in self._groups if (own.index == index).any())
 
-    def dots(self) -> dict[int, tuple[float, float, float]]:
-        """Return middle and radius of each dot that is drawn."""
-        found = {}
-        for group in self._groups:
-            parts = (part[group.shown].tolist() for part in (group.index, group.x, group.y))
-            sizes = group.size[group.shown].tolist()
-            for index, x, y, size in zip(*parts, sizes, strict=True):
-                found[index] = (x, y, size)
-        return found
+    def areas(self) -> npt.NDArray[np.float64]:
+        """Return left, top, right and bottom of each dot. Shape: (K, 4)."""
+        x, y, size = self.dots[:, self.shown]
+        return np.stack([x - size, y - size, x + size, y + size], axis=1)
 
 
 def _draw_selections(
@@ -293,10 +305,10 @@ def _draw_selections(
         if not places.has(own.actor) or own.actor == actee:
             yield places.group(actee).outline(actee, INK, 0.12 * unit, 0.25 * unit)
             continue
-        start = complex(places.x[own.actor], places.y[own.actor])
-        end = complex(places.x[actee], places.y[actee])
+        start, (x, y, radius) = complex(*places.dots[:2, own.actor]), places.dots[:, actee].tolist()
+        end = complex(x, y)
         away = (end - start) / abs(end - start) if end != start else 1.0 + 0j
-        tip = end - (places.size[actee] + 0.06 * unit) * away
+        tip = end - (radius + 0.06 * unit) * away
         color = places.group(own.actor).look.color
         arrows.setdefault(color, []).append((start.real, start.imag, tip.real, tip.imag))
     for color, ends in arrows.items():
@@ -324,4 +336,5 @@ def _choice_texts(chosen: Sequence[Chosen], places: _Places) -> dict[int, str]:
             words.setdefault(own.actor, []).append(own.what)
         elif not places.has(own.actee):
             words.setdefault(own.actor, []).append(f"-> {own.what}")
-    return {actor: ", ".join(parts) for actor, parts in words.items()}
+    shown = (actor for actor in words if actor < len(places.shown) and places.shown[actor])
+    return {actor: ", ".join(words[actor]) for actor in shown}

@@ -348,13 +348,13 @@ def test_steps_are_round_numbers(length, parts, step):
 
 def test_an_extent_grows_out_to_round_numbers():
     points = np.array([[0.3, -2.2], [9.1, 4.0]])
-    extent = Extent.of(points)
+    extent = Extent.of(*points.T)
     assert extent == Extent(0.3, 9.1, -2.2, 4.0)
     # 8.8 / 8 = 1.1 gives steps of 2.
     assert extent.rounded() == Extent(0, 10, -4, 4)
     assert extent.join(Extent(-1, 2, 3, 8)) == Extent(-1, 9.1, -2.2, 8)
     assert extent.join(None) == extent
-    assert Extent.of(np.zeros((0, 2))) is None
+    assert Extent.of(np.zeros(0), np.zeros(0)) is None
     assert check_bounds([0, 2, 1, 3]) == Extent(0.0, 2.0, 1.0, 3.0)
 
 
@@ -379,16 +379,17 @@ def test_the_ground_turns_y_over_and_has_lines_between_cells():
 
 def test_dots_of_one_place_stand_around_it():
     points = np.array([[50.0, 50.0], [10.0, 10.0], [50.0, 50.0]] + [[90.0, 20.0]] * 8)
-    spread = Spread.of(points, 10.0)
-    assert spread.points[1].tolist() == [10, 10]
+    spread = Spread.of(*points.T, 10.0)
+    places = np.stack([spread.x, spread.y], axis=1)
+    assert places[1].tolist() == [10, 10]
     assert spread.radius[1] == 10
     # Two stand left and right of their place, 0.72 radii away, and are 0.62 as large.
-    np.testing.assert_allclose(spread.points[[0, 2]], [[42.8, 50], [57.2, 50]])
+    np.testing.assert_allclose(places[[0, 2]], [[42.8, 50], [57.2, 50]])
     np.testing.assert_allclose(spread.radius[[0, 2]], 6.2)
     # Of eight, six are shown, a number says so, and no two of them are nearer than they are wide.
     assert spread.shown.tolist() == [True] * 9 + [False] * 2
     assert spread.crowds.tolist() == [[90, 20, 8]]
-    ring = spread.points[3:9]
+    ring = places[3:9]
     apart = np.linalg.norm(ring[:, None] - ring[None], axis=2)[~np.eye(6, dtype=bool)].min()
     assert apart >= 1.9 * spread.radius[3]
     np.testing.assert_allclose(ring.mean(axis=0), [90, 20])
