@@ -84,7 +84,7 @@ def test_a_frame_has_the_scene_that_films_have():
     assert to_message(scene) == to_message(expected.to_json())
     # The walkers and the trees are drawn, each once; the rest is listed.
     drawn = [own["index"].tolist() for own in scene["shapes"] if own.get("index") is not None]
-    assert sorted(sum(drawn, [])) == [0, 1, 2, 3, 4]
+    assert sorted(index for own in drawn for index in own) == [0, 1, 2, 3, 4]
     assert [own["sign"]["meaning"] for own in scene["lists"]] == [EVIL]
     texts = [text for own in scene["shapes"] for text in own.get("text", ())]
     assert texts.count("<b>right</b>") == 2
