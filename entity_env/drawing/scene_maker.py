@@ -259,7 +259,7 @@ def _between(low: Color, high: Color, part: float) -> Color:
 
 
 class _Places:
-    """Where the entities of a frame are drawn, by their indices.
+    """The places of the entities of a frame in its scene, by their indices.
 
     Attributes:
         dots: x, y and radius of each entity, NaN without a place. Shape: (3, N).
