@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from entity_env import VecEnv
@@ -19,7 +19,14 @@ from ppo_trainer.errors import TrainerError
 from ppo_trainer.machine.ranks import Ranks
 from ppo_trainer.machine.screen import say
 from ppo_trainer.scale.ray_cluster import open_ray, why_lost
-from ppo_trainer.scale.topology import RowMaker, WorldShare, cells, check_scale, served_rows
+from ppo_trainer.scale.topology import (
+    RowMaker,
+    WorldShare,
+    cells,
+    check_scale,
+    num_workers,
+    served_rows,
+)
 from ppo_trainer.scale.worlds import World
 
 __all__ = ["open_rows"]
@@ -34,10 +41,13 @@ def open_rows(config: TrainConfig, game: Game, ranks: Ranks) -> Iterator[VecEnv]
     Raises:
         ConfigError: Ray is not installed, or settings contradict each other.
     """
+    workers: AbstractContextManager[Any] = nullcontext()
     if config.scale.mode != "local" and ranks.is_alone:
         check_scale(config)
+        # Joined before there is a run folder, which an error would leave behind.
+        workers = open_ray(config.scale, num_workers(config.scale))
     if config.scale.mode != "ascend" or ranks.is_alone:
-        with open_vec_env(config, game, config.seed, ranks.share) as rows:
+        with workers, open_vec_env(config, game, config.seed, ranks.share) as rows:
             yield rows
         return
     parts = [own for cell in cells(config.scale.worlds, ranks.size) for own in cell]

@@ -25,7 +25,7 @@ from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.machine.stopwatch import Stopwatch
 from ppo_trainer.scale.ray_cluster import open_ray, why_lost
 from ppo_trainer.scale.rollout_worker import Played, RolloutWorker
-from ppo_trainer.scale.topology import RowMaker, cells, served_rows
+from ppo_trainer.scale.topology import RowMaker, cells, num_workers, served_rows
 from ppo_trainer.scale.worlds import World
 from ppo_trainer.training.session import Session
 
@@ -49,12 +49,10 @@ def open_gather(session: Session) -> Iterator[Gather]:
     if own.mode == "local" or not session.ranks.is_alone:
         yield collect_here
         return
-    apart = own.mode == "ascend" or own.worlds != own.networks
-    processes = own.networks + (own.worlds if apart else 0)
-    with open_ray(own, processes) as ray:
+    with open_ray(own, num_workers(own)) as ray:
         fleet = Fleet(session, ray)
         say(
-            f"{counted(processes, 'process')} of Ray play: {counted(own.worlds, 'world')}, "
+            f"{counted(num_workers(own), 'process')} of Ray play: {counted(own.worlds, 'world')}, "
             f"{counted(own.networks, 'network')}"
         )
         try:
@@ -177,13 +175,14 @@ class Fleet:
 
     def _hear(self) -> None:
         """Wait for a rollout, or for the loss of a process."""
-        timeout = self._config.scale.timeout
-        done, _ = self._ray.wait(self._busy(), num_returns=1, timeout=timeout)
+        timeout, cell = self._config.scale.timeout, min(self._cells, key=lambda own: own.since)
+        left = cell.since + timeout - time.monotonic()
+        # Cells that go on playing must not hide one that does not.
+        calls = self._busy() if left > 0 else list(cell.busy)
+        done, _ = self._ray.wait(calls, num_returns=1, timeout=max(left, 0.0))
         if not done:
-            cell = min(self._cells, key=lambda own: own.since)
-            self._replace(
-                cell, len(cell.busy), f"nothing was heard for scale.timeout={timeout:g} s"
-            )
+            why = f"it has played no rollout within scale.timeout={timeout:g} s"
+            self._replace(cell, len(cell.busy), why)
             return
         (ref,) = done
         cell = next(own for own in self._cells if ref in own.busy)

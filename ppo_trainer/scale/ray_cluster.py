@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import logging
-import signal
-import threading
+import os
+import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from queue import Empty, Queue
+from threading import Thread
 from typing import Any
 
 from entity_env.workers.interpreter import python_path
 from ppo_trainer.config import ScaleConfig
 from ppo_trainer.errors import ConfigError
+from ppo_trainer.machine.device import cores
 
 __all__ = ["open_ray", "why_lost"]
 
 _LESS_MEMORY = "lower scale.networks or rollout.num_envs"
 _NO_MEMORY = ("MemoryError", "allocate memory", "bad_alloc")
 """Parts of out-of-memory errors of Python, torch and C++."""
+_SECONDS, _SECONDS_IF_BUSY = 12.0, 60.0
+"""Seconds in which a cluster must answer, and in which a busy machine must have started one."""
 
 
 @contextmanager
@@ -41,14 +47,7 @@ def open_ray(scale: ScaleConfig, processes: int, address: str | None = None) -> 
     cluster: Any = ray
     begun = not cluster.is_initialized()
     if begun:
-        with _same_handler(signal.SIGTERM):
-            # Its processes must find the modules that this process finds, such as environments.
-            cluster.init(
-                address or scale.address,
-                runtime_env={"env_vars": {"PYTHONPATH": python_path()}},
-                log_to_driver=False,
-                logging_level=logging.ERROR,
-            )
+        _begin(cluster, address or scale.address)
     try:
         there = cluster.cluster_resources().get("CPU", 0.0)
         if processes * scale.cpus > there:
@@ -64,13 +63,82 @@ def open_ray(scale: ScaleConfig, processes: int, address: str | None = None) -> 
             cluster.shutdown()
 
 
-@contextmanager
-def _same_handler(number: int) -> Iterator[None]:
-    """Restore the handler of a signal, because Ray installs one that ends a run without saving."""
-    handler = signal.getsignal(number)
-    yield
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(number, handler)
+def _begin(ray: Any, address: str | None) -> None:
+    """Join the cluster at ``address``, or start one on this machine.
+
+    Ray tries for minutes, and its own handler of SIGTERM would end a run without saving. In a
+    thread it installs none, and a signal ends the wait.
+
+    Raises:
+        ConfigError: There is no cluster, or it does not answer in time.
+    """
+    where = address or os.environ.get("RAY_ADDRESS")
+    if where is not None and (why := _unreachable(where)) is not None:
+        raise _no_cluster(where, why)
+    ended: Queue[BaseException | None] = Queue()
+
+    def begin() -> None:
+        try:
+            # Its processes must find the modules that this process finds, such as environments.
+            ray.init(
+                address,
+                runtime_env={"env_vars": {"PYTHONPATH": python_path()}},
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+            )
+        except BaseException as error:
+            ended.put(error)
+        else:
+            ended.put(None)
+
+    Thread(target=begin, daemon=True).start()
+    since, patience = time.monotonic(), _SECONDS
+    if where is None and os.getloadavg()[0] > cores():
+        patience = _SECONDS_IF_BUSY
+    while time.monotonic() - since < patience:
+        try:
+            error = ended.get(timeout=0.1)
+        except Empty:
+            continue
+        if error is None:
+            return
+        raise _no_cluster(where, _first_line(error)) from None
+    raise _no_cluster(where, f"no answer within {patience:g} s; another version or token gets none")
+
+
+def _unreachable(address: str) -> str | None:
+    """Return the reason why nothing listens at HOST:PORT, which Ray would try for long."""
+    host, _, port = address.rpartition(":")
+    if "/" in host or not port.isdecimal():  # auto, or a form of address that only Ray knows
+        return None
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=5.0):
+            return None
+    except (OSError, OverflowError, UnicodeError) as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def _no_cluster(address: str | None, why: str) -> ConfigError:
+    """Return the error of a cluster that does not exist, does not answer, or refuses."""
+    if address is None:
+        return ConfigError(
+            "Ray does not start on this machine",
+            received=why,
+            hint="ray start --head starts it by hand and says more; then use scale.address=auto",
+        )
+    return ConfigError(
+        f"no cluster of Ray can be joined at scale.address={address}",
+        expected="a cluster that ray start --head has begun on one machine, and "
+        "ray start --address=HOST:6379 has joined on this one",
+        received=why,
+        hint="scale.address=null starts Ray on this machine only; all machines need the same "
+        "version of Ray and the same token (RAY_AUTH_MODE, ~/.ray/auth_token)",
+    )
+
+
+def _first_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
 
 def why_lost(ray: Any, error: Exception) -> str:

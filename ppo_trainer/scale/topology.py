@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from entity_env import VecEnv
-from ppo_trainer.config import TrainConfig
+from ppo_trainer.config import ScaleConfig, TrainConfig
 from ppo_trainer.environments import Game, make_vec_env
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.machine.ranks import Share
@@ -51,6 +51,12 @@ def cells(worlds: int, networks: int) -> list[list[list[WorldShare]]]:
     if worlds >= networks:
         return [[[WorldShare(n * each + k) for k in range(each)]] for n in range(networks)]
     return [[[WorldShare(world, k, each)] for k in range(each)] for world in range(worlds)]
+
+
+def num_workers(scale: ScaleConfig) -> int:
+    """Return the number of processes of Ray that play for a learner."""
+    apart = scale.mode == "ascend" or scale.worlds != scale.networks
+    return scale.networks + (scale.worlds if apart else 0)
 
 
 def check_scale(config: TrainConfig) -> None:

@@ -1,7 +1,12 @@
 """Worlds, networks and weights in processes of their own; threads stand for those of Ray."""
 
 import importlib.util
+import itertools
+import os
+import signal
+import socket
 import sys
+import threading
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -62,7 +67,7 @@ def test_a_topology_is_two_numbers(config, monkeypatch, topology, mode):
     worlds, networks, expected = TOPOLOGIES[topology]
     assert cells(worlds, networks) == expected
     ray = with_ray(monkeypatch)
-    scale = ScaleConfig(mode=mode, worlds=worlds, networks=networks, timeout=20)
+    scale = ScaleConfig(mode=mode, worlds=worlds, networks=networks, timeout=300)
     result = train(replace(config, scale=scale), SavedForaging)
     assert result.steps == 240
     in_one = mode == "rapid" and worlds == networks
@@ -143,7 +148,7 @@ def test_one_worker_trains_as_a_run_without_ray(config, monkeypatch, mode, game)
     config = replace(config, net=net, rollout=replace(config.rollout, stagger=True))
     if game is TurnRows:
         config = replace(config, env={"_target_": "x", "slow": 0.5})
-    scale = ScaleConfig(mode=mode, worlds=1, networks=1, max_staleness=0, timeout=60)
+    scale = ScaleConfig(mode=mode, worlds=1, networks=1, max_staleness=0, timeout=300)
     alone = train(replace(config, run_name="alone"), game)
     found = train(replace(config, run_name="workers", scale=scale), game)
     assert_same(found.net.state_dict(), alone.net.state_dict())
@@ -160,7 +165,7 @@ def test_each_worker_plays_as_a_process_of_torchrun(config, monkeypatch, mode, g
     """Every reward, choice and value is that of the worker's own rows with the newest weights."""
     config = replace(config, rollout=RolloutConfig(num_envs=5, steps=4, stagger=False))
     config = replace(config, env={"_target_": "x"} | ({"slow": 0.5} if game is TurnRows else {}))
-    scale = ScaleConfig(mode=mode, worlds=2, networks=2, max_staleness=0, timeout=60)
+    scale = ScaleConfig(mode=mode, worlds=2, networks=2, max_staleness=0, timeout=300)
     config = replace(config, scale=scale)
     fleet, session = opened(config, with_ray(monkeypatch), game)
     shares = []
@@ -204,7 +209,7 @@ def started(ray):
 @pytest.mark.parametrize("mode", ["rapid", "ascend"])
 def test_no_process_repeats_the_random_numbers_of_another(config, monkeypatch, mode):
     ray = with_ray(monkeypatch, chance=0.4, in_turns=True)
-    config = replace(config, scale=ScaleConfig(mode=mode, timeout=60), total_timesteps=120)
+    config = replace(config, scale=ScaleConfig(mode=mode, timeout=300), total_timesteps=120)
     result = train(config, SavedForaging)
     before = ray.killed
     assert before > 0
@@ -264,7 +269,7 @@ def test_the_staleness_of_each_decision_is_the_number_of_updates_since(config, m
         config,
         rollout=RolloutConfig(num_envs=6, steps=2),
         env={"_target_": "x", "slow": 0.9},
-        scale=ScaleConfig(mode="rapid", max_staleness=most, timeout=60),
+        scale=ScaleConfig(mode="rapid", max_staleness=most, timeout=300),
     )
     fleet, session = opened(config, FakeRay(in_turns=True), TurnRows)
     oldest = []
@@ -284,7 +289,7 @@ def test_the_staleness_of_each_decision_is_the_number_of_updates_since(config, m
 
 def test_rollouts_that_are_too_old_are_dropped(config):
     fleet, session = opened(
-        replace(config, scale=ScaleConfig(mode="rapid", timeout=60)),
+        replace(config, scale=ScaleConfig(mode="rapid", timeout=300)),
         FakeRay(in_turns=True),
         SavedForaging,
     )
@@ -320,7 +325,7 @@ def test_a_clone_with_a_memory_needs_every_rollout(config, monkeypatch):
 @pytest.mark.parametrize(("worlds", "networks"), [(2, 2), (1, 2)])
 def test_a_run_whose_processes_end_at_random_goes_on(config, monkeypatch, worlds, networks):
     ray = with_ray(monkeypatch, chance=0.3)
-    scale = ScaleConfig(mode="ascend", worlds=worlds, networks=networks, timeout=1)
+    scale = ScaleConfig(mode="ascend", worlds=worlds, networks=networks, timeout=300)
     config = replace(config, scale=scale, algorithm="vtrace", total_timesteps=480)
     result = train(config, SavedForaging)
     records = metrics(result.run)
@@ -331,6 +336,24 @@ def test_a_run_whose_processes_end_at_random_goes_on(config, monkeypatch, worlds
     lost = records[-1]["scale/lost_frames"] / records[-1]["scale/lost"]
     assert lost == 12 if worlds == 2 else 12 <= lost <= 24
     assert all(np.isfinite(list(record.values())).all() for record in records)
+
+
+def test_a_process_that_hangs_is_replaced_although_others_play_on(config, monkeypatch):
+    ray = FakeRay(in_turns=True, hangs=0)
+    scale = ScaleConfig(mode="rapid", max_staleness=3, timeout=10)
+    fleet, session = opened(replace(config, scale=scale), ray, SavedForaging)
+    clock = itertools.count()  # a second passes each time somebody looks
+    monkeypatch.setattr("ppo_trainer.scale.fleet.time.monotonic", lambda: float(next(clock)))
+    lost = []
+    for number in range(8):
+        session.updates = number
+        (found,) = fleet.gather(session, None, Stopwatch())
+        lost.append(found.numbers["scale/lost"])
+    assert (lost[0], lost[-1]) == (0, 1)
+    assert found.numbers["scale/lost_frames"] == 12
+    assert [actor.is_gone for actor in ray.actors] == [True, False, False]
+    assert ray.actors[2].rollouts > 1
+    fleet.close()
 
 
 def test_an_environment_that_fails_ends_the_run(config, monkeypatch):
@@ -381,6 +404,105 @@ def test_too_few_cores_are_told_before_anything_waits(config, monkeypatch):
     scale = ScaleConfig(mode="ascend", worlds=1, networks=2)
     with pytest.raises(ConfigError, match=r"3 processes of Ray want 3 cores[\s\S]*scale.cpus=0.67"):
         train(replace(config, scale=scale), SavedForaging)
+
+
+class Starting(FakeRay):
+    """A Ray that is not there yet, and whose ``init`` is ``begin``."""
+
+    def __init__(self, begin):
+        super().__init__()
+        self.begin, self.asked = begin, []
+
+    def is_initialized(self):
+        return False
+
+    def init(self, address, **settings):
+        self.asked.append(address)
+        self.begin()
+
+    def shutdown(self):
+        self.asked.append("shutdown")
+
+
+def raising(error):
+    def begin():
+        raise error
+
+    return begin
+
+
+def closed_port():
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{held.getsockname()[1]}"
+
+
+@pytest.mark.parametrize(
+    ("address", "error", "told"),
+    [
+        ("auto", ConnectionError("Could not find any\nrunning Ray"), "Could not find any"),
+        ("auto", ValueError(""), "ValueError"),
+        (None, Exception("The current node timed out during startup."), "timed out during"),
+        ("nonsense", ValueError("Invalid address format"), "Invalid address"),
+    ],
+)
+def test_a_cluster_that_does_not_start_or_answer_is_one_error(
+    config, monkeypatch, tmp_path, address, error, told
+):
+    ray = Starting(raising(error))
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    config = replace(config, scale=ScaleConfig(mode="rapid", address=address))
+    with pytest.raises(ConfigError, match="ray start --head") as raised:
+        train(config, SavedForaging)
+    assert told in str(raised.value)
+    assert ray.asked == [address]
+    assert list(tmp_path.iterdir()) == []  # no run folder
+
+
+def test_an_address_where_nobody_listens_is_told_at_once(config, monkeypatch):
+    ray = Starting(lambda: None)
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    for address in (closed_port(), "no-such-host.invalid:6379", "127.0.0.1:99999"):
+        scale = ScaleConfig(mode="ascend", address=address)
+        with pytest.raises(ConfigError, match=f"(?s)scale.address={address}.*ray start --head"):
+            train(replace(config, scale=scale), SavedForaging)
+    assert ray.asked == []
+
+
+@pytest.mark.parametrize("address", ["auto", None])
+def test_a_cluster_that_is_silent_is_not_waited_for(config, monkeypatch, address):
+    free = threading.Event()
+    monkeypatch.setitem(sys.modules, "ray", Starting(free.wait))
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    for name in ("_SECONDS", "_SECONDS_IF_BUSY"):
+        monkeypatch.setattr(f"ppo_trainer.scale.ray_cluster.{name}", 0.2)
+    with pytest.raises(ConfigError, match=r"no answer within 0\.2 s") as raised:
+        train(replace(config, scale=ScaleConfig(mode="rapid", address=address)), SavedForaging)
+    free.set()
+    assert "ray start --head" in str(raised.value)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_end_the_wait_for_a_cluster(config, monkeypatch, number):
+    free = threading.Event()
+
+    def begin():
+        os.kill(os.getpid(), number)
+        free.wait(300)
+
+    monkeypatch.setitem(sys.modules, "ray", Starting(begin))
+    monkeypatch.setattr("ppo_trainer.scale.ray_cluster._SECONDS", 300.0)
+    with pytest.raises(KeyboardInterrupt):
+        train(replace(config, scale=ScaleConfig(mode="rapid", address="auto")), SavedForaging)
+    free.set()
+
+
+def test_numbers_that_do_not_fit_are_refused_before_there_is_a_folder(config, tmp_path):
+    scale = ScaleConfig(mode="rapid", worlds=3, networks=2)
+    with pytest.raises(ConfigError, match="cannot be shared evenly"):
+        train(replace(config, scale=scale), SavedForaging)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_without_ray_the_extra_is_named(config, monkeypatch):

@@ -8,6 +8,8 @@ from concurrent.futures import wait as wait_for
 from types import SimpleNamespace
 from typing import Any
 
+from ppo_trainer.scale.worlds import World
+
 
 class RayError(Exception):
     """The base of Ray's errors."""
@@ -62,12 +64,16 @@ class Actor:
             self.rollouts += 1
             if self._ray.in_turns:
                 self._ray.begun.append(later := Later(run))
+                if self._ray.actors.index(self) == self._ray.hangs:
+                    self._ray.hanging.add(later)
                 return later
         return self._pool.submit(run)
 
     def end(self) -> None:
         self.is_gone = True
         self._pool.shutdown(wait=False, cancel_futures=True)
+        if self._made.done() and isinstance(made := self._made.result(), World):
+            made._all_here.abort()  # what waits in it ends with it
 
 
 class Later:
@@ -90,6 +96,7 @@ class FakeRay:
         cores: The cores of the cluster.
         in_turns: True to run rollouts one after the other, in the order in which they began, when
             their results are asked for. Nothing depends on timing then.
+        hangs: Number of the process whose rollouts never end, with ``in_turns``.
     """
 
     exceptions = SimpleNamespace(
@@ -97,13 +104,20 @@ class FakeRay:
     )
     ObjectRef = Future
 
-    def __init__(self, chance: float = 0.0, cores: float = 8.0, in_turns: bool = False) -> None:
-        self.in_turns = in_turns
+    def __init__(
+        self,
+        chance: float = 0.0,
+        cores: float = 8.0,
+        in_turns: bool = False,
+        hangs: int | None = None,
+    ) -> None:
+        self.in_turns, self.hangs = in_turns, hangs
         self._random, self._chance, self._cores = random.Random(0), chance, cores
         self.actors: list[Actor] = []
         self._named: dict[tuple[str, str], Actor] = {}
         self.killed = 0
         self.begun: list[Later] = []
+        self.hanging: set[Later] = set()
 
     def before_rollout(self, actor: Actor) -> None:
         if self._random.random() < self._chance:
@@ -142,8 +156,8 @@ class FakeRay:
 
     def wait(self, refs: list[Any], num_returns: int, timeout: float) -> tuple[Any, Any]:
         if self.in_turns:
-            oldest = min(refs, key=self.begun.index)
-            return [oldest], [ref for ref in refs if ref is not oldest]
+            ready = sorted((ref for ref in refs if ref not in self.hanging), key=self.begun.index)
+            return ready[:1], [ref for ref in refs if ref not in ready[:1]]
         done, rest = wait_for(refs, timeout, FIRST_COMPLETED)
         first = [ref for ref in refs if ref in done][:num_returns]
         return first, [*rest]
