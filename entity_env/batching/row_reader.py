@@ -48,12 +48,14 @@ class ReadRows:
         outcome: The rewards and ends of their steps.
         ids: The id of each entity, row by row; None for types without ids.
         first: Index in ``ids`` of the first entity of each row. Shape: (R,).
+        frames: The frame of each row, if they were read one by one.
     """
 
     obs: VecObs
     outcome: Outcome
     ids: Sequence[EntityID]
     first: Ints
+    frames: Sequence[Frame] = ()
 
     def typed_actions(
         self,
@@ -105,7 +107,21 @@ class RowReader:
                 return self._read(observations)
             except Exception:  # an object may raise anything
                 pass
-        return self._read_each(observations, where)
+        return self.read_each(observations, where)
+
+    def read_each(
+        self, observations: Sequence[Observation], where: Callable[[int], str]
+    ) -> ReadRows:
+        """Return the checked rows with their frames, read one by one."""
+        frames = self._frames(observations, where)
+        totals = np.array([len(frame.ids) for frame in frames], np.int64)
+        return ReadRows(
+            obs=batch_frames(frames, self.obs_space, self.action_space),
+            outcome=_outcome(frames),
+            ids=list(chain.from_iterable(frame.ids for frame in frames)),
+            first=totals.cumsum() - totals,
+            frames=frames,
+        )
 
     def outcome(self, observations: Sequence[Observation], where: Callable[[int], str]) -> Outcome:
         """Return the rewards and ends of steps, with all checks of ``read``."""
@@ -144,18 +160,6 @@ class RowReader:
         )
         ids = list(chain.from_iterable(parts.ids.frames))
         return ReadRows(obs, outcome, ids, layout.first)
-
-    def _read_each(
-        self, observations: Sequence[Observation], where: Callable[[int], str]
-    ) -> ReadRows:
-        frames = self._frames(observations, where)
-        totals = np.array([len(frame.ids) for frame in frames], np.int64)
-        return ReadRows(
-            obs=batch_frames(frames, self.obs_space, self.action_space),
-            outcome=_outcome(frames),
-            ids=list(chain.from_iterable(frame.ids for frame in frames)),
-            first=totals.cumsum() - totals,
-        )
 
     def _frames(
         self, observations: Sequence[Observation], where: Callable[[int], str]

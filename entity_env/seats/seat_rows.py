@@ -34,13 +34,13 @@ from entity_env.seats.multi_player import MultiPlayerEnvironment, Seat
 from entity_env.seats.table import Table, Told
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace, check_same_spaces
 
-__all__ = ["MOST_IDLE_STEPS", "SeatRows", "game_seed"]
+__all__ = ["MOST_IDLE_STEPS", "SeatObservation", "SeatRows", "game_seed"]
 
 MOST_IDLE_STEPS = 10_000
 """The number of steps in a row without an actor at which an error is raised."""
 
 
-class _Seen(NamedTuple):
+class SeatObservation(NamedTuple):
     """The latest observation of a row, and the function of its game that returned it."""
 
     row: int
@@ -88,6 +88,7 @@ class SeatRows(VecEnv):
             raise
 
     _seats: tuple[Seat, ...] = ()
+    _reads_frames = False  # True to read observations one by one, as ``TableRows`` needs them
     _game: int | None = None  # the game whose code is running
 
     def _sit_down(
@@ -148,73 +149,84 @@ class SeatRows(VecEnv):
     @uncollected
     def _act(self, chosen: Mapping[ActionName, ActionBuffer]) -> VecObs:
         self._step += 1
-        seen: list[_Seen] = []
+        seen: list[SeatObservation] = []
         for game, answers in enumerate(self._answers(chosen)):
             told = self._call(game, "act", self._tables[game].act, answers)
             seen += self._seen(game, told, "act")
         now = self._read(seen)
+        outcome = now.outcome
         reward = np.zeros(len(self))
         done, truncated = np.zeros((2, len(self)), np.bool_)
         rows = [own.row for own in seen]
-        reward[rows], done[rows] = now.outcome.rewards, now.outcome.done
-        truncated[rows] = now.outcome.truncated
-        final = None
-        if truncated.any():
-            final = self._read([own for own in seen if truncated[own.row]]).obs
-        for row in self._asked:
+        reward[rows], done[rows], truncated[rows] = (
+            outcome.rewards, outcome.done, outcome.truncated
+        )  # fmt: skip
+        for row in self._asked.tolist():
             self._episodes[row].length += 1
-        for own, metrics in zip(seen, now.outcome.metrics, strict=True):
-            self._episodes[own.row].add(float(reward[own.row]), metrics, steps=0)
+        for row, paid, metrics in zip(rows, outcome.rewards.tolist(), outcome.metrics, strict=True):
+            self._episodes[row].add(paid, metrics, steps=0)
         summaries: list[dict[str, float] | None] = [None] * len(self)
-        for row in np.flatnonzero(done):
+        ended, final = np.flatnonzero(done).tolist(), None
+        for row in ended:
             summaries[row] = self._episodes[row].summary()
             self._episodes[row].begin({})
-        over = [game for game, table in enumerate(self._tables) if table.is_over]
-        obs = self._ask(seen, now, over)
+        if ended and truncated.any():
+            final = self._read([own for own in seen if truncated[own.row]]).obs
+        is_over = [table.is_over for table in self._tables]
+        self._ask(seen, now, [game for game, ended in enumerate(is_over) if ended])
         return replace(
-            obs,
+            self._rows.obs,
+            rows=self._asked,
             reward=reward.astype(np.float32),
             done=done,
             truncated=truncated,
-            metrics=metric_columns(summaries) if done.any() else {},
+            metrics=metric_columns(summaries) if ended else {},
             final=final,
-            over=np.repeat(np.isin(np.arange(len(self._tables)), over), len(self._seats)),
+            over=np.repeat(is_over, len(self._seats)),
         )
 
-    def _ask(self, seen: list[_Seen], now: ReadRows, over: list[int]) -> VecObs:
-        """Restart the games that are over, and return a batch of the seats that must act."""
-        asks = _asks(now)
+    def _ask(self, seen: list[SeatObservation], now: ReadRows, over: list[int]) -> None:
+        """Restart the games that are over, and set the seats that must act, and their frames."""
+        asked = [own for own, acts in zip(seen, self._must_act(now), strict=True) if acts]
         if over:
             began = self._began(over)
             first = self._read(began)
             self._begin_episodes(began, first)
-            both = [*zip(seen, asks, strict=True), *zip(began, _asks(first), strict=True)]
-        else:
-            both = list(zip(seen, asks, strict=True))
-        asked = sorted((own for own, is_asked in both if is_asked), key=lambda own: own.row)
+            asked += [own for own, acts in zip(began, self._must_act(first), strict=True) if acts]
+            asked.sort(key=lambda own: own.row)
         # Compare by identity, because the equality of arrays has no single truth value.
         is_read = list(map(id, asked)) == list(map(id, seen))
         self._rows = now if is_read else self._read(asked)
         self._asked = np.array([own.row for own in asked], np.int64)
         self._count_idle()
-        return replace(self._rows.obs, rows=self._asked, reward=np.zeros(len(self), np.float32))
 
-    def _begun(self, began: list[_Seen]) -> VecObs:
+    def _must_act(self, now: ReadRows) -> Sequence[bool]:
+        """Return True for each observation that has actors and is not the last one."""
+        acts = np.zeros(len(now.obs), np.bool_)
+        for mask in now.obs.action_masks.values():
+            acts |= np.asarray(mask.actors.size1()) > 0
+        must_act: list[bool] = (acts & ~now.obs.done).tolist()
+        return must_act
+
+    def _begun(self, began: list[SeatObservation]) -> VecObs:
         """Return the first observation after a reset or a restored state."""
         now = self._read(began)
         self._begin_episodes(began, now)
+        self._ask(began, now, [])
         nothing = np.zeros(len(self), np.bool_)
-        obs = self._ask(began, now, [])
-        return replace(obs, done=nothing, truncated=nothing)
+        reward = np.zeros(len(self), np.float32)
+        return replace(
+            self._rows.obs, rows=self._asked, reward=reward, done=nothing, truncated=nothing
+        )
 
-    def _begin_episodes(self, began: list[_Seen], now: ReadRows) -> None:
+    def _begin_episodes(self, began: list[SeatObservation], now: ReadRows) -> None:
         """Begin the episodes of seats whose game has begun; those of restored games continue."""
         for own, metrics in zip(began, now.outcome.metrics, strict=True):
             if own.what == "reset":
                 self._episodes[own.row].begin(metrics)
 
-    def _began(self, games: Any) -> list[_Seen]:
-        seen: list[_Seen] = []
+    def _began(self, games: Any) -> list[SeatObservation]:
+        seen: list[SeatObservation] = []
         for game in games:
             seen += self._seen(game, self._call(game, "reset", self._tables[game].reset), "reset")
         return seen
@@ -230,16 +242,19 @@ class SeatRows(VecEnv):
             answers[game][seat] = own
         return answers
 
-    def _seen(self, game: int, told: Told, what: str) -> list[_Seen]:
+    def _seen(self, game: int, told: Told, what: str) -> list[SeatObservation]:
         first = game * len(self._seats)
-        return [_Seen(first + seat, observation, what) for seat, observation in told.items()]
+        return [
+            SeatObservation(first + seat, observation, what) for seat, observation in told.items()
+        ]
 
-    def _read(self, seen: list[_Seen]) -> ReadRows:
+    def _read(self, seen: list[SeatObservation]) -> ReadRows:
         def where(i: int) -> str:
             game, seat = divmod(seen[i].row, len(self._seats))
             return f"{self._where(game)}, seat {self._seats[seat]!r}, {seen[i].what}"
 
-        return self._reader.read([own.observation for own in seen], where)
+        read = self._reader.read_each if self._reads_frames else self._reader.read
+        return read([own.observation for own in seen], where)
 
     def _count_idle(self) -> None:
         self._idle += 1
@@ -270,7 +285,7 @@ class SeatRows(VecEnv):
 
     def _set_state(self, state: list[Any]) -> VecObs:
         check_saved_rows(state, len(self))
-        seen: list[_Seen] = []
+        seen: list[SeatObservation] = []
         for game, table in enumerate(self._tables):
             first = game * len(self._seats)
             saved = state[first : first + len(self._seats)]
@@ -374,15 +389,6 @@ def _no_game(made: object) -> ObservationError:
         expected="a subclass of entity_env.MultiPlayerEnvironment, or a function that makes one",
         received=shorten(made),
     )
-
-
-def _asks(rows: ReadRows) -> list[bool]:
-    """Return for each observation True if it has actors and is not the last one."""
-    asks = np.zeros(len(rows.obs), np.bool_)
-    for mask in rows.obs.action_masks.values():
-        asks |= np.asarray(mask.actors.size1()) > 0
-    found: list[bool] = (asks & ~rows.obs.done).tolist()
-    return found
 
 
 def game_seed(seed: int, game: int) -> int:

@@ -687,7 +687,7 @@ class Failing(Chain):
     ("how", "words"),
     [
         ("raise", ("EnvironmentFailedError", "NotImplementedError in act: no motor", "Traceback")),
-        ("nan", ("FeatureValueError: act: entity type 'Walker'",)),
+        ("nan", ("FeatureValueError: step 1, seat 'you', act: entity type 'Walker'",)),
         ("text", ("RuntimeError in render_text: no ink",)),
     ],
 )
