@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from entity_env import VecEnv
@@ -17,7 +18,6 @@ from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import Game
 from ppo_trainer.errors import CheckpointError, ConfigError
 from ppo_trainer.machine.seeding import derived_seed
-from ppo_trainer.players.choosing import after_win, probabilities
 from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.players.opponent_rows import Lineup, OpponentRows
 from ppo_trainer.players.opponents import make_opponent, opponent_labels
@@ -34,7 +34,9 @@ from ppo_trainer.runs.checkpoint import own_checkpoints
 from ppo_trainer.runs.folder import RunFolder
 from ragged_net import RaggedNet
 
-__all__ = ["SelfPlay"]
+__all__ = ["SelfPlay", "after_win", "probabilities"]
+
+F64 = npt.NDArray[np.float64]
 
 _MOST_GAMES = 200
 """Number of last games from which a win rate is computed."""
@@ -237,21 +239,18 @@ class SelfPlay:
         try:
             self._rng.bit_generator.state = state["rng"]
             self._versions = [str(name) for name in state["versions"]]
-            playing = [str(name) for name in state.get("playing", state.get("leaving", ()))]
+            playing = [str(name) for name in state["playing"]]
             quality = {str(name): float(own) for name, own in state["quality"].items()}
             self._stage, self._stage_begun, self._stage_games = map(int, state["stage"])
             self._scores = deque(map(float, state["scores"]), _MOST_GAMES)
             agents = dict(state["agents"])
-            drawn = [own for own in state.get("at_once", []) if not isinstance(own, str)]
-            self._at_once = [(str(name), float(ratio)) for name, ratio in drawn]
+            self._at_once = [(str(name), float(ratio)) for name, ratio in state["at_once"]]
         except DAMAGES as error:
             raise CheckpointError(
                 f"the state of self-play is damaged: {type(error).__name__}: {error}",
                 received=shorten(state),
             ) from error
-        # Runs of older versions may name versions that do not exist any more; then games restart.
-        there = [name for name in playing if (run.snapshots / name).is_dir()]
-        for name in (*self._versions, *there):
+        for name in (*self._versions, *playing):
             self._add_agent(name, read_snapshot(run, name, self._net, self._config))
         kept = {name: own for name, own in quality.items() if name in self._agents}
         self._quality = {**self._quality, **kept} if self._settings.mode == "pool" else {}
@@ -310,3 +309,37 @@ class SelfPlay:
         """Drop the networks of versions that are not needed any more."""
         for name in self._agents.keys() - {*self._named, *self._versions, *self._playing()}:
             del self._agents[name]
+
+
+def probabilities(choose: str, qualities: Sequence[float]) -> F64:
+    """Return the probability of each opponent, the oldest one first. Shape: (N,).
+
+    Args:
+        choose: ``uniform``: equal probabilities. ``recent``: each version half the probability of
+            the next one. ``quality``: softmax of the quality scores.
+        qualities: Quality scores. Shape: (N,).
+    """
+    scores = np.asarray(qualities, np.float64)
+    if choose == "uniform":
+        logits = np.zeros(len(scores))
+    elif choose == "recent":
+        logits = np.log(2.0) * np.arange(len(scores))
+    else:
+        logits = scores
+    weights = np.exp(logits - logits.max(initial=-np.inf))
+    own: F64 = weights / weights.sum()
+    return own
+
+
+def after_win(quality: float, step: float, ratio: float) -> float:
+    """Return the quality score of an opponent after it was beaten: ``q - step / (N p)``.
+
+    A loss leaves the score unchanged. The division by the probability compensates for opponents
+    that are rarely drawn. Berner et al. 2019, arXiv:1912.06680, appendix N, with step 0.01.
+
+    Args:
+        quality: Quality score q before the game.
+        step: Amount that a win subtracts.
+        ratio: N p, the number of opponents times the probability with which this one was drawn.
+    """
+    return quality - step / ratio

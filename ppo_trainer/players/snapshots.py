@@ -65,9 +65,9 @@ def versions_named_in(checkpoint: Path) -> set[str]:
     Raises:
         CheckpointError: The checkpoint is damaged, or cannot be read.
     """
-    state = SavedFiles.open(checkpoint).facts.get("players") or {"versions": ()}
+    state = SavedFiles.open(checkpoint).facts.get("players")
     try:
-        return {*state["versions"], *state.get("playing", state.get("leaving", ()))}
+        return {*state["versions"], *state["playing"]} if state else set()
     except DAMAGES as error:
         raise CheckpointError(f"{checkpoint} does not list its versions: {error}") from error
 

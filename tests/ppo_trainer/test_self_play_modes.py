@@ -28,11 +28,10 @@ from ppo_trainer.config import (
 )
 from ppo_trainer.environments import Game
 from ppo_trainer.errors import CheckpointError, ConfigError, UntrustedRunError
-from ppo_trainer.players.choosing import after_win, probabilities
 from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.players.opponent_rows import Lineup
 from ppo_trainer.players.opponents import opponent_labels
-from ppo_trainer.players.self_play import SelfPlay
+from ppo_trainer.players.self_play import SelfPlay, after_win, probabilities
 from ppo_trainer.runs.checkpoint import latest_checkpoint
 from ppo_trainer.runs.folder import RunFolder
 from ragged_net import NetConfig, RaggedNet
