@@ -45,7 +45,7 @@ field of `TrainConfig`, or `recipe("xor", "ppo.gamma=0.9")`. Each entry gives th
 valid values, the meaning with its unit, and what another value trades. [Recipes](recipes.md) lists
 settings by task.
 
-A *recipe* is what `python -m ppo_trainer env=<name>` trains with. Recipes that differ from the
+A *recipe* is a file of settings for a game, which `env=<name>` takes. Recipes that differ from the
 default are named with their values: in these games another value has been found to be better.
 """
 

@@ -84,7 +84,7 @@ class EpisodeTracker:
     def summary(self) -> dict[str, float]:
         """Return ``episodic_reward``, ``episodic_length`` and the environment's own metrics.
 
-        Metrics have their last value. A metric that was given more than once also has
+        A metric has the value that was given last. A metric that was given more than once also has
         ``<name>.mean``, ``.min``, ``.max``, ``.sum`` and ``.count``.
         """
         summary: dict[str, float] = {}

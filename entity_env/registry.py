@@ -346,7 +346,8 @@ def needing_consent(factory: Factory, settings: Mapping[str, Any]) -> Iterator[t
 def path_settings(factory: Factory) -> set[str]:
     """Return the settings that are paths, because ``Path`` is in the annotations of parameters."""
     try:
-        parameters = inspect.signature(_environment_of(factory) or factory).parameters.values()
+        readable = _environment_of(factory) if is_rows(factory) else None
+        parameters = inspect.signature(readable or factory).parameters.values()
     except (TypeError, ValueError):  # some callables have no signature
         return set()
     return {own.name for own in parameters if re.search(r"\bPath\b", str(own.annotation))}

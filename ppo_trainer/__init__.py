@@ -1,5 +1,6 @@
 """PPO on lists of entities: ``python -m ppo_trainer env=minesweeper``, or ``train`` in Python."""
 
+from ppo_trainer.agent import load_agent
 from ppo_trainer.command_line.overrides import recipe
 from ppo_trainer.config import (
     CheckpointConfig,
@@ -31,6 +32,7 @@ __all__ = [
     "TrainerError",
     "VTraceConfig",
     "WandbConfig",
+    "load_agent",
     "recipe",
     "resume",
     "train",

@@ -15,13 +15,19 @@ from omegaconf.errors import OmegaConfBaseException
 
 from entity_env import EntityEnvError
 from entity_env.command_line import version_text
-from ppo_trainer.command_line.overrides import hydra_arguments, register_base, resumed_config
+from ppo_trainer.command_line.overrides import (
+    config_of_words,
+    hydra_arguments,
+    register_base,
+    resumed_config,
+)
 from ppo_trainer.command_line.settings_help import settings_help
 from ppo_trainer.command_line.sweep import SweptRun, settings_of, sweep_table
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.machine.commands import INTERRUPTED, run_main
 from ppo_trainer.machine.screen import complain, say
-from ppo_trainer.train import train
+from ppo_trainer.reporting.settings_text import settings_text
+from ppo_trainer.train import planned_settings, train
 from ragged_net import RaggedNetError
 
 
@@ -72,6 +78,10 @@ def main() -> None:
         return
     if sys.argv[1:2] == ["--help"] and len(sys.argv) == 3 and re.fullmatch(r"[\w.]+", sys.argv[2]):
         say(settings_help(sys.argv[2]), is_read=True)
+        return
+    if "--show" in sys.argv[1:]:
+        words = [word for word in sys.argv[1:] if word != "--show"]
+        say(settings_text(planned_settings(config_of_words(words))), is_read=True)
         return
     sys.argv[1:] = hydra_arguments(sys.argv[1:])
     register_base()

@@ -38,7 +38,7 @@ from ppo_trainer.learner.update import update
 from ppo_trainer.machine.device import choose_device, compiling, use_threads
 from ppo_trainer.machine.interrupt import Interrupt
 from ppo_trainer.machine.malloc import keep_freed_memory
-from ppo_trainer.machine.ranks import Ranks, open_ranks
+from ppo_trainer.machine.ranks import LONE, Ranks, open_ranks
 from ppo_trainer.machine.screen import complain
 from ppo_trainer.machine.stopwatch import Stopwatch
 from ppo_trainer.machine.torch_state import usual_torch
@@ -69,7 +69,7 @@ from ragged_net import RaggedNet
 
 Learn: TypeAlias = Callable[[Session, VecObs, Stopwatch], tuple[VecObs, dict[str, float]]]
 
-__all__ = ["Learn", "TrainResult", "resume", "train", "train_once"]
+__all__ = ["Learn", "TrainResult", "planned_settings", "resume", "train", "train_once"]
 
 
 @dataclass(frozen=True)
@@ -186,6 +186,16 @@ def _train(
     )
 
 
+def planned_settings(config: TrainConfig, env: Factory | None = None) -> TrainConfig:
+    """Return the settings that ``train`` would use, such as positions that it finds.
+
+    Nothing is trained or written; the environment is reset once.
+    """
+    config, game, _ = _prepared(with_env(config, env), env, LONE)
+    with open_rows(config, game, LONE) as rows:
+        return with_positions(config, rows, LONE)[0]
+
+
 @contextmanager
 def _begin_rows(
     config: TrainConfig, game: Game, ranks: Ranks
@@ -218,6 +228,11 @@ def _prepared(
         game = fit_game(RunFolder.open(config.resume), game).game
     config = with_whole_games(config, game)
     check_metric_names(config)
+    if config.selfplay.ratings and not game.has_seats:
+        raise ConfigError(
+            f"selfplay.ratings is set, and {game.name} is not a game for several players",
+            expected="selfplay.ratings=false, or a game with seats",
+        )
     rehearse(config, game)
     check_wandb(config)
     return config, game, device

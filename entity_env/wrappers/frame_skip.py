@@ -32,7 +32,7 @@ class FrameSkip(Wrapper):
     It stops early when the episode ends, when an action has other actors (by id, in order) or is no
     longer available, or when the mask forbids a choice. Actors without ids are considered the same
     if their number is. A selected entity without an id cannot be found again, so that the wrapper
-    stops, too. Metrics have their last value.
+    stops, too. A metric has the value that was given last.
 
     Args:
         env: The environment.

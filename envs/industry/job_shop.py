@@ -69,7 +69,7 @@ class JobShopRows(CompiledRows):
         *,
         jobs: int | tuple[int, int] | list[int] = (6, 15),
         machines: int | tuple[int, int] | list[int] = (5, 15),
-        instance: str | Path | Mapping[str, Any] | Sequence[Any] | None = None,
+        instance: Path | Any = None,
         backwards: bool = False,
         arrivals: bool = False,
         load: float = 0.9,

@@ -102,7 +102,7 @@ class VehicleRoutingRows(CompiledRows):
         windows: bool = False,
         requests: float = 0.0,
         day: float = 6.0,
-        instance: str | Path | Mapping[str, Any] | None = None,
+        instance: Path | Any = None,
         starts: bool = False,
         copies: int = 1,
         threads: int = 1,

@@ -154,10 +154,10 @@ def _value(node: yaml.Node | None) -> Any:
         return {str(_text(key)): _value(value) for key, value in node.value}
     if isinstance(node, yaml.SequenceNode):
         return [_value(own) for own in node.value]
-    if node is None:
+    if not isinstance(node, yaml.ScalarNode):
         return None
     text = _text(node)
-    if node.style is not None or not isinstance(text, str):
+    if node.style is not None:  # in quotes
         return text
     return None if text in ("", "~") else grammar_value(text)
 

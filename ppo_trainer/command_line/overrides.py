@@ -42,6 +42,7 @@ from ppo_trainer.settings.changes import in_quotes, path_text
 
 __all__ = [
     "config_of",
+    "config_of_words",
     "hydra_arguments",
     "recipe",
     "register_base",
@@ -73,6 +74,14 @@ def recipe(name: str, *settings: str) -> TrainConfig:
         ConfigError: A name or a setting that does not exist.
     """
     return config_from_dict(composed(hydra_arguments([f"env={name}", *settings])))
+
+
+def config_of_words(words: Sequence[str]) -> TrainConfig:
+    """Return the config of ``python -m ppo_trainer <words>``, of a new or of a resumed run."""
+    arguments = hydra_arguments(list(words))
+    if flags := [word for word in arguments if word.startswith("-")]:
+        raise ConfigError(f"--show shows the settings of one run, without {' '.join(flags)}")
+    return resumed_config(composed(arguments), arguments)
 
 
 def config_of(settings: Sequence[str], purpose: str) -> TrainConfig:
@@ -285,10 +294,14 @@ def _check_options(group: str, options: str) -> None:
             )
 
 
-def resumed_config(settings: Any) -> TrainConfig:
+def resumed_config(settings: Any, overrides: Sequence[str] | None = None) -> TrainConfig:
     """Return the settings of this run.
 
     With ``resume`` they are those of the resumed run, changed by the command line.
+
+    Args:
+        settings: All settings.
+        overrides: The words of the command line; None for those that Hydra has received.
 
     Raises:
         UntrustedRunError: The resumed run names code and was made by somebody else, and the command
@@ -302,7 +315,8 @@ def resumed_config(settings: Any) -> TrainConfig:
         return config_from_dict(settings)
     run = RunFolder.open(settings["resume"])
     saved = run.read_config()
-    changes = _changes(settings)
+    words = HydraConfig.get().overrides.task if overrides is None else overrides
+    changes = _changes(settings, words)
     named = dict(leaves(changes))  # a group of settings is merged with that of the run
     require_trust(run, saved, trust=trust or False, named=named, scripted=True, trains=True)
     # Plain dicts, so that Hydra does not expand ${...} in texts of the run.
@@ -312,10 +326,10 @@ def resumed_config(settings: Any) -> TrainConfig:
     return config_from_dict(values)
 
 
-def _changes(settings: Mapping[str, Any]) -> dict[str, Any]:
+def _changes(settings: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
     """Return the settings beside ``resume`` on the command line, by dotted name."""
     changes = {}
-    for override in HydraConfig.get().overrides.task:
+    for override in words:
         name, _, _ = override.lstrip("+").partition("=")
         if name in GROUPS:
             raise ConfigError(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from entity_env.errors import nearest
 from ppo_trainer.command_line.composition import RECIPES, read_recipe
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.errors import ConfigError
+from ppo_trainer.reporting.settings_text import written
 from ppo_trainer.settings.build import KINDS
 from ragged_net.errors import RaggedNetError
 
@@ -94,12 +94,12 @@ def _described(
             continue
         default = None
         if field.default_factory is not dataclasses.MISSING:
-            default = _written(field.default_factory())
+            default = written(field.default_factory())
         elif field.default is not dataclasses.MISSING:
-            default = _written(field.default)
+            default = written(field.default)
         changed: dict[str, tuple[str, ...]] = {}
         for recipe, values in recipes.items():
-            value = _written(values[path]) if path in values else default
+            value = written(values[path]) if path in values else default
             if value is not None and value != default:
                 changed[value] = (*changed.get(value, ()), recipe)
         meaning = " ".join(texts.get(field.name, "").split()).replace("``", "`")
@@ -128,11 +128,6 @@ def _allowed(hint: Any, metadata: Mapping[str, Any]) -> str:
             said = re.findall(r"^ *(?:expected|valid): *(.*)", str(error), re.MULTILINE)
             words = said[-1].replace("'", "").removesuffix(", or None")
     return words if kind is hint else f"{words}, or null"
-
-
-def _written(value: Any) -> str:
-    """Return a value as it is written on the command line."""
-    return json.dumps(value).replace('"', "")
 
 
 def _every(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:

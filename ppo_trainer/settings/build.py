@@ -36,45 +36,70 @@ KINDS: Mapping[Any, str] = {
 }
 """The types of settings, in words."""
 
-_OTHER_NAMES = {
-    "algo": "algorithm",
-    "anneal_lr": "optim.schedule",
-    "clip_eps": "ppo.clip_coef",
-    "clip_param": "ppo.clip_coef",
-    "clip_range": "ppo.clip_coef",
-    "d_model": "net.dim",
-    "discount": "ppo.gamma",
-    "discount_factor": "ppo.gamma",
-    "ent_coef": "ppo.entropy_coef",
-    "eval_freq": "eval.every",
-    "exp_name": "run_name",
-    "hidden_dim": "net.dim",
-    "hidden_size": "net.dim",
-    "lambda": "ppo.gae_lambda",
-    "learning_rate": "optim.lr",
-    "log_dir": "run_dir",
-    "n_envs": "rollout.num_envs",
-    "n_epochs": "ppo.epochs",
-    "n_eval_episodes": "eval.every_episodes",
-    "n_heads": "net.heads",
-    "n_layers": "net.layers",
-    "n_steps": "rollout.steps",
-    "num_epochs": "ppo.epochs",
-    "num_heads": "net.heads",
-    "num_layers": "net.layers",
-    "num_minibatches": "ppo.minibatch_size",
-    "num_steps": "rollout.steps",
-    "num_workers": "rollout.processes",
-    "save_freq": "checkpoint.every",
-    "tensorboard_log": "run_dir",
-    "timesteps": "total_timesteps",
-    "total_steps": "total_timesteps",
-    "update_epochs": "ppo.epochs",
-    "vf_coef": "ppo.value_coef",
+_HABITS = {
+    "algorithm": "algo",
+    "checkpoint.best": "save_best save_best_only best_model_save_path",
+    "checkpoint.every": "save_freq save_every save_interval checkpoint_freq checkpoint_frequency "
+    "checkpoint_interval",
+    "device": "gpu use_gpu use_cuda num_gpus gpus accelerator",
+    "env": "env_id env_name environment game task",
+    "eval.episodes": "n_eval_episodes num_eval_episodes eval_episodes evaluation_duration "
+    "evaluation_num_episodes",
+    "eval.every": "eval_freq eval_interval eval_every evaluation_interval",
+    "init": "load_model load_path model_path pretrained restore restore_from",
+    "net.dim": "d_model embed_dim embedding_dim features_dim hidden hidden_dim hidden_size "
+    "hidden_sizes hiddens model_dim n_embd num_units",
+    "net.heads": "n_head n_heads num_heads attention_heads attention_num_heads",
+    "net.layers": "n_layer n_layers num_layers num_hidden_layers depth fcnet_hiddens",
+    "net.memory": "lstm gru rnn recurrent use_lstm use_rnn use_recurrent",
+    "net.memory_size": "lstm_hidden_size lstm_cell_size rnn_hidden_size",
+    "net.value_norm": "norm_reward normalize_reward normalize_returns norm_ret",
+    "optim.eps": "adam_eps adam_epsilon optimizer_eps",
+    "optim.lr": "learning_rate lrate step_size",
+    "optim.schedule": "anneal anneal_lr annealing lr_schedule lr_scheduler lr_decay "
+    "learning_rate_schedule scheduler",
+    "optim.weight_decay": "wd l2 l2_reg",
+    "ppo.clip_coef": "clip clip_eps clip_epsilon clip_param clip_range clip_ratio ppo_clip",
+    "ppo.clip_value": "clip_vloss clip_range_vf vf_clip_param",
+    "ppo.entropy_coef": "ent_coef entropy_coeff entropy_beta entropy_weight entropy_cost",
+    "ppo.epochs": "k_epochs n_epochs noptepochs num_epochs num_sgd_iter update_epochs",
+    "ppo.gae_lambda": "gae lam lambda lambda_ lmbda",
+    "ppo.gamma": "discount discount_factor discounting",
+    "ppo.max_grad_norm": "clip_grad clip_grad_norm clipnorm grad_clip grad_norm gradient_clip",
+    "ppo.minibatch_size": "batch_size mini_batch_size minibatch sgd_minibatch_size num_minibatches "
+    "nminibatches n_minibatches",
+    "ppo.normalize_advantages": "norm_adv normalize_advantage advantage_norm",
+    "ppo.target_kl": "kl_target max_kl kl_threshold",
+    "ppo.value_coef": "critic_coef value_loss_coef vf_coef vf_loss_coeff v_coef",
+    "resume": "resume_from checkpoint_path load_checkpoint",
+    "rollout.num_envs": "n_env n_envs nenvs num_actors num_env num_environments "
+    "num_envs_per_env_runner num_envs_per_worker",
+    "rollout.processes": "n_jobs n_workers num_workers num_rollout_workers num_env_runners",
+    "rollout.steps": "horizon n_steps nsteps num_steps rollout_fragment_length rollout_length "
+    "rollout_steps unroll_length train_batch_size",
+    "run_dir": "log_dir log_path logdir output_dir save_dir save_path tensorboard_log",
+    "run_name": "exp_name experiment_name tb_log_name",
+    "shown_metrics": "log_metrics",
+    "threads": "n_threads num_threads torch_threads",
+    "total_timesteps": "max_iterations max_steps max_timesteps n_timesteps num_env_steps "
+    "num_iterations num_timesteps steps timesteps total_frames total_steps",
+    "wandb.entity": "wandb_entity",
+    "wandb.mode": "track use_wandb report_to",
+    "wandb.project": "wandb_project wandb_project_name",
 }
-"""The settings that have these names in other libraries."""
-_ALSO = {"batch_size": "ppo.minibatch_size", "max_steps": "total_timesteps"}
-"""Other names that are the names of other settings, too."""
+"""The names that settings have in other libraries."""
+_NOT_HERE = {
+    "activation activation_fn nonlinearity": "networks have GELU activations",
+    "dropout p_dropout attn_dropout": "there is no dropout; optim.weight_decay=0.01 regularises",
+    "net_arch policy_kwargs model model_config": "the network is net.dim wide and has net.layers "
+    "layers",
+    "norm_obs normalize_obs normalize_observations": "observations are always normalised",
+    "optimizer optimizer_class": "the optimizer is AdamW; optim has its settings",
+    "policy policy_type policy_class": "one network fits all spaces; net has its settings",
+    "progress_bar quiet verbose verbosity": "the screen shows a line for each update; "
+    "redirect the output, as in > log.txt, for none",
+}
+"""Hints on settings of other libraries that do not exist here."""
 
 
 def meant_setting(key: object, names: Iterable[str], group: Collection[str] = ()) -> str | None:
@@ -85,12 +110,15 @@ def meant_setting(key: object, names: Iterable[str], group: Collection[str] = ()
         names: The dotted names of all settings.
         group: The names of the settings in the group in which it was looked for.
     """
-    names = list(names)
-    same = [name for name in names if name.rpartition(".")[2] == key]
-    other = _OTHER_NAMES.get(str(key)), _ALSO.get(str(key))
+    names, word = list(names), str(key).lower().replace("-", "_")
+    other = [name for name, words in _HABITS.items() if word in words.split()]
+    same = [name for name in names if name.rpartition(".")[2] == word]
     meant = [*(name for name in other if name in names), *same]
     if meant:
         return f"did you mean {' or '.join(map(repr, dict.fromkeys(meant)))}?"
+    for words, hint in _NOT_HERE.items():
+        if word in words.split():
+            return hint
     return nearest(key, group)
 
 
@@ -140,7 +168,7 @@ def path_names(kind: type, path: str = "") -> Iterator[str]:
     hints = get_type_hints(kind)
     for own in dataclasses.fields(kind):
         if dataclasses.is_dataclass(hints[own.name]):
-            yield from path_names(hints[own.name], _join(path, own.name))  # type: ignore[arg-type]
+            yield from path_names(hints[own.name], _join(path, own.name))
         elif own.metadata.get("path"):
             yield _join(path, own.name)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from entity_env.workers.pickles import pickled
-from ppo_trainer.errors import ConfigError, RunFolderError
+from ppo_trainer.errors import RunFolderError
 from ppo_trainer.evaluation.ratings import steps_of_version
 from ppo_trainer.machine.commands import python_command
 from ppo_trainer.machine.helper_process import start_helper
@@ -100,16 +100,7 @@ class RunRatings:
 
 @contextmanager
 def open_ratings(session: Session) -> Iterator[RunRatings]:
-    """Start the rating process of a run, which ends with the block.
-
-    Raises:
-        ConfigError: The game is for one player.
-    """
-    if session.config.selfplay.ratings and not session.game.has_seats:
-        raise ConfigError(
-            f"selfplay.ratings is set, and {session.game.name} is not a game for several players",
-            expected="selfplay.ratings=false, or a game with seats",
-        )
+    """Start the rating process of a run, which ends with the block."""
     ratings, finished = RunRatings(session), False
     try:
         yield ratings

@@ -40,6 +40,7 @@ from ppo_trainer.players.game_rows import GameRows
 from ppo_trainer.players.self_play import SelfPlay
 from ppo_trainer.reporting.evaluation import Evaluation
 from ppo_trainer.reporting.recent_episodes import RecentEpisodes
+from ppo_trainer.reporting.settings_text import settings_summary
 from ppo_trainer.reporting.shown_metrics import with_screen_names
 from ppo_trainer.runs.best_network import BestNetwork
 from ppo_trainer.runs.checkpoint import (
@@ -438,6 +439,7 @@ def _begin(session: Session, begun: VecObs | None) -> tuple[Session, VecObs]:
     run = session.run.publish(session.config)
     session.ranks.of_first(str(run.path))
     session.ranks.remember_run(str(run.path.absolute()))
+    say(settings_summary(session.config))
     say(f"run folder: {run.path}")
     if reason := why_consent_will_be_needed(session.config, session.game.factory):
         say(f"opening this run will need --trust, because it is not signed: {reason}")

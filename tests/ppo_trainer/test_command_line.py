@@ -16,6 +16,8 @@ from safetensors.torch import load_file
 from support.commands import run_here
 from support.trainer_runs import metrics
 
+from ppo_trainer.__main__ import main
+from ppo_trainer.errors import ConfigError
 from ppo_trainer.machine.commands import run_main
 from ppo_trainer.runs.curve import draw_curve
 
@@ -152,7 +154,7 @@ def test_what_a_run_prints(sweep):
     assert "Traceback (most" not in done.stderr
 
 
-def test_help_shows_every_setting_and_how_to_start(tmp_path):
+def test_help_shows_how_to_start_and_where_the_settings_are(tmp_path):
     done = run_here("ppo_trainer", "--help", cwd=tmp_path)
     assert done.returncode == 0
     for part in (
@@ -160,14 +162,43 @@ def test_help_shows_every_setting_and_how_to_start(tmp_path):
         "resume=",
         "-m seed=1,2,3",
         "ppo_trainer.watch",
-        "minibatch_size: ",
-        "gae_lambda: ",
-        "nmines: 5",
+        "--show",
+        "--help ppo.gamma",
         "minesweeper",
-        "--cfg job",
     ):
         assert part in done.stdout
+    assert "nmines: 5" not in done.stdout  # a game's recipe is not what others train with
     assert list(tmp_path.iterdir()) == []
+
+
+def test_show_prints_what_this_command_would_train_with(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    own = ["env._target_=support.richer_envs.Richer", "optim.lr=1e-4", "--show"]
+    monkeypatch.setattr("sys.argv", ["ppo_trainer", *own])
+    main()
+    lines = capsys.readouterr().out.splitlines()
+    assert "* optim.lr=0.0001" in lines
+    assert "  rollout.num_envs=128" in lines
+    assert "  net.value_norm=popart" in lines
+    monkeypatch.setattr("sys.argv", ["ppo_trainer", "env=minesweeper_python", "--show"])
+    main()
+    lines = capsys.readouterr().out.splitlines()
+    assert "* net.dim=32" in lines
+    assert "* env.nmines=5" in lines
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setattr("sys.argv", ["ppo_trainer", "seed=1,2", "-m", "--show"])
+    with pytest.raises(ConfigError, match="--show shows the settings of one run"):
+        main()
+
+
+def test_show_names_the_positions_that_a_run_would_find(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    words = ["env._target_=ragged_envs.tic_tac_toe.TicTacToe", "--show"]
+    monkeypatch.setattr("sys.argv", ["ppo_trainer", *words])
+    main()
+    text = capsys.readouterr().out
+    assert "* net.relative_position={" in text
+    assert "Cell: [x, y]" in text
 
 
 def test_cfg_job_prints_the_settings_and_starts_nothing(tmp_path):
