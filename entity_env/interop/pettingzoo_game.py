@@ -16,10 +16,9 @@ from typing import Any
 from entity_env.arguments import named_arguments
 from entity_env.errors import SettingError
 from entity_env.interop.translated.pettingzoo_play import News, make_pettingzoo, play_of
-from entity_env.interop.translated.roles import alike_or_refused, translations_of_roles
+from entity_env.interop.translated.roles import translations_of
 from entity_env.interop.translated.rows import Entities
 from entity_env.interop.translated.translated_env import TranslatedPlay
-from entity_env.interop.translated.translation import SpaceTranslation
 from entity_env.seats.multi_player import MultiPlayerEnvironment, SeatActions, SeatObservations
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 
@@ -32,11 +31,14 @@ class PettingZooGame(TranslatedPlay, MultiPlayerEnvironment):
 
     Entities:
         Read from the agents' observation space, as in ``GymnasiumEnv``. In observations with the
-        keys ``observation`` and ``action_mask``, the second is the mask. With ``roles``, each role
-        is an entity type.
+        keys ``observation`` and ``action_mask``, the second is the mask.
+
+        If agents have different spaces, they have roles. The role of an agent is its name without
+        the number at its end (``adversary`` of ``adversary_0``). Each role is an entity type with
+        one entity, whose features are the observation of an agent. All other names of the role's
+        spaces begin with the role, such as the action ``adversary/action``.
     Actions:
-        Read from the agents' action space, as in ``GymnasiumEnv``. With ``roles``, each role has
-        its own actions.
+        Read from the agents' action space, as in ``GymnasiumEnv``. Each role has its own actions.
     Reward:
         The reward of each agent. Agents that take turns get the reward of ``last()`` at their
         turn.
@@ -51,10 +53,6 @@ class PettingZooGame(TranslatedPlay, MultiPlayerEnvironment):
             environment; or an environment. A parallel environment is preferred if there is one.
         ignore: Parts of the observation to leave out, as in ``GymnasiumEnv``.
         entities: Tables in the observation that become entities, as in ``GymnasiumEnv``.
-        roles: True for agents with different spaces. The role of an agent is its name without the
-            number at its end (``adversary`` of ``adversary_0``). Each role is an entity type with
-            one entity, whose features are the observation of an agent. All other names of the
-            role's spaces begin with the role, such as the action ``adversary/action``.
         **kwargs: Arguments of the environment. With ``render_mode="rgb_array"`` the environment
             draws pictures.
 
@@ -62,8 +60,7 @@ class PettingZooGame(TranslatedPlay, MultiPlayerEnvironment):
         UnknownEnvironmentError: The id or the path does not exist.
         SettingError: There are no agents, or ``ignore`` or ``entities`` name a part that does not
             exist.
-        SpaceError: A space cannot be translated, or agents have different spaces without
-            ``roles``.
+        SpaceError: A space cannot be translated.
     """
 
     def __init__(
@@ -72,7 +69,6 @@ class PettingZooGame(TranslatedPlay, MultiPlayerEnvironment):
         *,
         ignore: str | Iterable[str] = (),
         entities: Entities | None = None,
-        roles: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(make_pettingzoo(env, kwargs))
@@ -83,11 +79,7 @@ class PettingZooGame(TranslatedPlay, MultiPlayerEnvironment):
             agent: (self.env.observation_space(agent), self.env.action_space(agent))
             for agent in self._agents
         }
-        if roles:
-            self._translations = translations_of_roles(spaces, ignore, entities)
-        else:
-            common = SpaceTranslation(*alike_or_refused(spaces), ignore, entities)
-            self._translations = dict.fromkeys(self._agents, common)
+        self._translations = translations_of(spaces, ignore, entities)
         self._play = play_of(self.env)
 
     def obs_space(self) -> ObsSpace:

@@ -431,18 +431,8 @@ class Roles(Auction):
         return {agent: np.array(wide.get(agent, [4.0, 5.0])) for agent in self.agents}
 
 
-def test_agents_with_different_spaces_are_refused():
-    with pytest.raises(errors.SpaceError, match="different observation spaces") as error:
-        PettingZooGame(Roles)
-    assert "'buyer_0' and 'dealer_0'" in str(error.value)
-    assert "roles=True" in str(error.value)
-    assert "buyer, dealer" in str(error.value)
-    with pytest.raises(errors.SettingError, match="not return a PettingZoo environment"):
-        PettingZooGame(dict)
-
-
 def test_roles_are_entity_types_with_actions_of_their_own():
-    make = functools.partial(PettingZooGame, Roles, roles=True)
+    make = functools.partial(PettingZooGame, Roles)
     game = make()
     assert {name: own.names for name, own in game.obs_space().entities.items()} == {
         "buyer": ("obs[0]", "obs[1]"), "dealer": ("obs[0]", "obs[1]", "obs[2]"),
@@ -482,8 +472,8 @@ def test_one_name_with_two_pairs_of_spaces_is_two_roles():
         def action_space(self, agent):
             return spaces.Discrete({"p1": 2, "p2": 3}.get(agent, 4))
 
-    assert list(PettingZooGame(Uneven, roles=True).obs_space().entities) == ["a", "b", "c"]
-    assert list(PettingZooGame(Numbered, roles=True).action_space()) == [
+    assert list(PettingZooGame(Uneven).obs_space().entities) == ["a", "b", "c"]
+    assert list(PettingZooGame(Numbered).action_space()) == [
         "p1/action", "p2/action", "dealer/action",
     ]  # fmt: skip
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
 from entity_env.actions import Action
-from entity_env.errors import EntityEnvError, SpaceError, shorten
+from entity_env.errors import EntityEnvError
 from entity_env.interop.translated.translation import SpaceTranslation
 from entity_env.observation import Observation
 from entity_env.spaces import ActionName, Entity, ObsSpace
 
-__all__ = ["alike_or_refused", "roles_of", "translations_of_roles"]
+__all__ = ["translations_of"]
 
 
 class _RoleTranslation(SpaceTranslation):
@@ -48,26 +48,14 @@ class _RoleTranslation(SpaceTranslation):
         return {f"{self._role}/{name}": own for name, own in parts.items()}
 
 
-def roles_of(spaces: Mapping[Any, tuple[Any, Any]]) -> dict[Any, str]:
-    """Return the role of each agent: its name without the number at its end.
-
-    Agents with the same such name and different spaces have separate roles.
-
-    Args:
-        spaces: The observation space and the action space of each agent.
-    """
-    roles = {agent: re.sub(r"(?<=[^_\W])_?\d+$", "", str(agent)) for agent in spaces}
-    for role in set(roles.values()):
-        members = [agent for agent in spaces if roles[agent] == role]
-        if any(spaces[agent] != spaces[members[0]] for agent in members):
-            roles.update({agent: str(agent) for agent in members})
-    return roles
-
-
-def translations_of_roles(
+def translations_of(
     spaces: Mapping[Any, tuple[Any, Any]], *arguments: Any
 ) -> dict[Any, SpaceTranslation]:
     """Return the translation of each agent, which it shares with the others of its role.
+
+    If all agents have the same spaces, they have one role without a name. Otherwise the role of an
+    agent is its name without the number at its end; agents with the same such name and different
+    spaces have separate roles.
 
     Args:
         spaces: The observation space and the action space of each agent.
@@ -76,7 +64,15 @@ def translations_of_roles(
     Raises:
         SettingError, SpaceError: See ``SpaceTranslation``; the message names the role.
     """
-    roles, made = roles_of(spaces), dict[str, SpaceTranslation]()
+    if _are_equal(spaces.values()):
+        first = next(iter(spaces.values()))
+        return dict.fromkeys(spaces, SpaceTranslation(*first, *arguments))
+    roles = {agent: re.sub(r"(?<=[^_\W])_?\d+$", "", str(agent)) for agent in spaces}
+    for role in set(roles.values()):
+        members = [agent for agent in spaces if roles[agent] == role]
+        if not _are_equal([spaces[agent] for agent in members]):
+            roles.update({agent: str(agent) for agent in members})
+    made = dict[str, SpaceTranslation]()
     for agent, role in roles.items():
         if role in made:
             continue
@@ -87,22 +83,6 @@ def translations_of_roles(
     return {agent: made[role] for agent, role in roles.items()}
 
 
-def alike_or_refused(spaces: Mapping[Any, tuple[Any, Any]]) -> tuple[Any, Any]:
-    """Return the common observation space and action space of all agents.
-
-    Raises:
-        SpaceError: The agents have different spaces.
-    """
-    agents: Sequence[Any] = list(spaces)
-    common = spaces[agents[0]]
-    for agent in agents[1:]:
-        for kind, own, known in zip(("observation", "action"), spaces[agent], common, strict=True):
-            if own != known:
-                raise SpaceError(
-                    f"agents {agents[0]!r} and {agent!r} have different {kind} spaces",
-                    expected=shorten(known),
-                    received=shorten(own),
-                    hint="roles=True (env.roles=true on the command line) makes an entity type of "
-                    f"each role: {', '.join(dict.fromkeys(roles_of(spaces).values()))}",
-                )
-    return common
+def _are_equal(spaces: Collection[tuple[Any, Any]]) -> bool:
+    first = next(iter(spaces))
+    return all(pair == first for pair in spaces)
