@@ -44,7 +44,6 @@ from entity_env.observation import (
     Observation,
     SelectEntityActionMask,
 )
-from entity_env.player.human_agent import HumanAgent
 from entity_env.player.scripted_agent import ScriptedAgent
 from entity_env.registry import make, register, registered
 from entity_env.rows.list_env import ListEnv
@@ -71,6 +70,7 @@ from entity_env.spaces import (
     SelectEntitiesActionSpace,
     SelectEntityActionSpace,
 )
+from entity_env.terminal.asker import HumanAgent
 from entity_env.workers.asked_rows import Ready
 from entity_env.workers.async_env import AsyncEnv
 from entity_env.workers.parallel_env import ParallelEnv

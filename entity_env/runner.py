@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from entity_env.player.runner import main, play_in_terminal
+from entity_env.terminal.runner import main, play_in_terminal
 
 __all__ = ["main", "play_in_terminal"]
 

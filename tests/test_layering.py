@@ -45,7 +45,7 @@ LAYERS = {
     "entity_env": "errors habits arguments garbage nearby metrics plugins own_methods space_checks "
     "spaces hints observation actions batching kinds environment agent drawing storage objects "
     "rows seats registry onnx_inputs workers wrappers fitting recording command_line player "
-    "checking check play replay runner viewer interop __init__ compat __main__",
+    "checking check terminal runner play replay viewer interop __init__ compat __main__",
     "ragged_net": "errors transfer precision setting_checks position_config relation_config ragged "
     "actors growing packing observed compiled gpu batch config model heads check network adopt "
     "export __init__",

@@ -1,3 +1,3 @@
-"""Parts of ``entity_env.runner``: the choices of a step, and players."""
+"""Play of episodes, with scripts and agents by their names."""
 
 __all__: list[str] = []

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from entity_env.agent import Decision, ObservationAgent, Policy, Proposer, RandomAgent, load_agent
 from entity_env.batching.unbatch import answers_in_frame
 from entity_env.batching.vec_obs import batch_frames
-from entity_env.errors import SettingError, SpaceError, shorten
+from entity_env.errors import SeatError, SettingError, SpaceError, nearest, shorten
 from entity_env.fitting import known_part
 from entity_env.player.scripted_agent import ScriptedAgent, is_script, load_script
 from entity_env.seats.multi_player import MultiPlayerEnvironment
@@ -16,7 +16,7 @@ from entity_env.seats.seat_player import call_if_there, copied
 from entity_env.seats.table_rows import TableRows
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 
-__all__ = ["NamedAgent", "at_each_seat", "decide_at", "make_proposer"]
+__all__ = ["NamedAgent", "at_each_seat", "decide_at", "make_proposer", "named_seats"]
 
 NamedAgent: TypeAlias = str | Proposer | Policy
 """``random``, a run folder, the dotted path of a script; an agent; a script."""
@@ -76,6 +76,25 @@ def at_each_seat(
     for seat, own in enumerate(agents):
         call_if_there(own, "seed", seed + seat)
     return agents
+
+
+def named_seats(names: Sequence[str], text: str) -> list[str]:
+    """Return the seats given by ``all``, or by their names separated by commas.
+
+    Raises:
+        SeatError: A seat does not exist.
+    """
+    if text == "all":
+        return list(names)
+    wanted = [name.strip() for name in text.split(",") if name.strip()]
+    for name in wanted:
+        if name not in names:
+            raise SeatError(
+                f"there is no seat {shorten(name)}",
+                options=[*names, "all"],
+                hint=nearest(name, names),
+            )
+    return wanted
 
 
 def decide_at(table: TableRows, seat: int, agent: Proposer) -> Decision:

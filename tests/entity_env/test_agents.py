@@ -30,8 +30,8 @@ from entity_env import (
 from entity_env.agent import RandomAgent
 from entity_env.batching.frame_reader import FrameReader
 from entity_env.batching.unbatch import answers_in_frame, observations_of
-from entity_env.player.human_agent import HumanAgent
 from entity_env.player.scripted_agent import ScriptedAgent
+from entity_env.terminal.asker import HumanAgent
 
 
 def first_cell(observation):

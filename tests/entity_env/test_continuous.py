@@ -39,10 +39,10 @@ from entity_env.errors import (
     SpaceError,
     UnknownActionError,
 )
-from entity_env.player.choices import questions, range_text, read_numbers
 from entity_env.player.episodes import random_policy
 from entity_env.recording import RecordEpisodes, Recording
 from entity_env.storage.space_json import spaces_from_json, spaces_to_json
+from entity_env.terminal.questions import questions, range_text, read_answer
 from entity_env.workers.obs_format import ObsFormat
 from entity_env.wrappers import ConcatVecEnv, FrameSkip, VecFeatureFilter, VecValidate
 
@@ -332,16 +332,20 @@ def test_skipped_frames_repeat_the_numbers():
 def test_numbers_are_typed_and_drawn():
     reader = RowReader(OBS_SPACE, ACTION_SPACE)
     (frame,) = reader._frames([shown()], str)
-    (first, _), (whole,) = (
-        questions(frame, OBS_SPACE, name, space) for name, space in ACTION_SPACE.items()
-    )
+    first, _, whole = questions(frame, OBS_SPACE, ACTION_SPACE)
     assert range_text(ACTION_SPACE["Angle"]) == "a number from -2 to 2"
     assert range_text(ACTION_SPACE["Wind"]) == "2 numbers: from 0 to 10, of any size"
-    assert read_numbers(" 1.5", first).tolist() == [1.5]
-    assert read_numbers("3, -7", whole).tolist() == [3, -7]
-    for text, question in [("3", first), ("1 2", first), ("one", first), ("3", whole)]:
+    assert read_answer(" 1.5", first) == [1.5]
+    assert read_answer("3, -7", whole) == [3, -7]
+    for text, question in [
+        ("3", first),
+        ("1 2", first),
+        ("one", first),
+        ("nan", first),
+        ("3", whole),
+    ]:
         with pytest.raises(ActionIndexError):
-            read_numbers(text, question)
+            read_answer(text, question)
     numbers = {
         "Angle": np.array([[0.5], [-1]], np.float32),
         "Wind": np.array([[1, 2.25]], np.float32),

@@ -37,10 +37,10 @@ from entity_env.errors import (
 )
 from entity_env.kinds.table import typed_actions
 from entity_env.player.episodes import random_policy
-from entity_env.player.runner import play_in_terminal
 from entity_env.player.scripted_agent import ScriptedAgent
 from entity_env.recording import RecordEpisodes, Recording
 from entity_env.storage.space_json import spaces_from_json, spaces_to_json
+from entity_env.terminal.runner import play_in_terminal
 from entity_env.wrappers import FeatureFilter, VecFeatureFilter
 
 SPACE = ObsSpace(entities={"Hand": Entity(), "Card": Entity(["x"])})

@@ -30,10 +30,10 @@ from entity_env.errors import (
     SettingError,
 )
 from entity_env.hints import EntityHints, ViewerHints
-from entity_env.player.runner import play_in_terminal
 from entity_env.recording import RecordEpisodes, Recording, RecordReplay, Replay
 from entity_env.recording.replays import make_rows
 from entity_env.registry import resolve
+from entity_env.terminal.runner import play_in_terminal
 from entity_env.viewer import Viewer, open_source
 from entity_env.viewer.__main__ import open_browser
 from entity_env.viewer.messages import from_message, to_message

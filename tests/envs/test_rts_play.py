@@ -9,9 +9,9 @@ from rts_support import Table, minirts_table, plain, table_of
 from benchmarks import minirts_search
 from benchmarks.minirts_search import MiniRtsSearch
 from entity_env import GlobalCategoricalAction
-from entity_env.player.runner import main as play
 from entity_env.recording import Replay
 from entity_env.replay import main as play_again
+from entity_env.terminal.runner import main as play
 from envs.errors import EnvConfigError
 from envs.rts import minirts
 from envs.rts.minirts_rows import MiniRts, MiniRtsDuel, MiniRtsRows

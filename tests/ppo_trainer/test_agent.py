@@ -15,7 +15,7 @@ from support.trainer_runs import small_config
 
 import entity_env.agent
 from entity_env import batch_obs, errors
-from entity_env.player.runner import main
+from entity_env.terminal.runner import main
 from ppo_trainer import train
 from ppo_trainer.agent import load, load_agent
 from ppo_trainer.errors import CheckpointError, RunFolderError

@@ -25,8 +25,8 @@ from torch.testing import assert_close
 
 from entity_env import ListEnv
 from entity_env.errors import SettingError
-from entity_env.player.runner import play_in_terminal
 from entity_env.recording import Recording
+from entity_env.terminal.runner import play_in_terminal
 from ppo_trainer import PPOConfig, RolloutConfig, train
 from ppo_trainer.agent import NetworkAgent, load_agent
 from ppo_trainer.algorithms.advantage import estimate

@@ -15,7 +15,7 @@ from support.trainer_runs import small_config
 from entity_env.checking import check_env
 from entity_env.errors import EntityEnvError, UnknownEnvironmentError
 from entity_env.interop import GymnasiumEnv
-from entity_env.player import runner
+from entity_env.terminal import runner
 from ppo_trainer import EvalConfig, evaluate, record, resume, train, watch
 from ppo_trainer.agent import load_agent
 from ppo_trainer.errors import ConfigError, RunFolderError, UntrustedRunError

@@ -14,19 +14,18 @@ from entity_env.batching.ragged import ActionBuffer
 from entity_env.batching.vec_obs import VecObs
 from entity_env.drawing import entity_table
 from entity_env.environment import Environment, call_environment
-from entity_env.errors import SeatError, nearest, shorten
 from entity_env.kinds.table import kind_of
 from entity_env.metrics import EpisodeTracker
 from entity_env.player.episodes import play
 from entity_env.player.proposers import decide_at
-from entity_env.player.terminal import Asker, ask
 from entity_env.rows.vec_env import VecEnv
 from entity_env.seats.masked import who_is_who
 from entity_env.seats.seat_player import call_if_there
 from entity_env.seats.table_rows import TableRows
 from entity_env.spaces import ActionName
+from entity_env.terminal.asker import Asker, ask
 
-__all__ = ["TerminalGame", "named_seats"]
+__all__ = ["TerminalGame"]
 
 
 class TerminalGame:
@@ -94,14 +93,14 @@ class TerminalGame:
         for step, _ in enumerate(play(self.rows, answer)):
             for seat, frame in table.told.items():
                 trackers[seat].add(frame.reward, frame.metrics, steps=int(step > 0))
-            self._show(f"{self._what} {number}, step {step}", step, trackers)
+            self._print_state(f"{self._what} {number}, step {step}", step, trackers)
             if table.is_over:
                 break
             chosen = [self._choose(seat, frame) for seat, frame in table.asked.items()]
         self.returns.append([own.reward for own in trackers])
-        self._tell_end(f"{self._what} {number} is", trackers)
+        self._print_end(f"{self._what} {number} is", trackers)
 
-    def _show(self, head: str, step: int, trackers: Sequence[EpisodeTracker]) -> None:
+    def _print_state(self, head: str, step: int, trackers: Sequence[EpisodeTracker]) -> None:
         """Print the game's text, and the news of the seats."""
         game, told = self.table.game, self.table.told
         text = call_environment("render_text", _own_text, game)
@@ -137,7 +136,7 @@ class TerminalGame:
     def _entities(self, frame: Frame) -> str:
         return entity_table(frame, self._spaces[0])
 
-    def _tell_end(self, head: str, trackers: Sequence[EpisodeTracker]) -> None:
+    def _print_end(self, head: str, trackers: Sequence[EpisodeTracker]) -> None:
         if self.table.is_alone:
             how = "cut off by a limit" if self.table.told[0].truncated else "over"
             steps = trackers[0].length
@@ -148,25 +147,6 @@ class TerminalGame:
         width = max(map(len, self.table.names))
         for name, own in zip(self.table.names, trackers, strict=True):
             print(f"  {name:<{width}}  return {own.reward:g}")
-
-
-def named_seats(names: Sequence[str], text: str) -> list[str]:
-    """Return the seats given by ``all``, or by their names separated by commas.
-
-    Raises:
-        SeatError: A seat does not exist.
-    """
-    if text == "all":
-        return list(names)
-    wanted = [name.strip() for name in text.split(",") if name.strip()]
-    for name in wanted:
-        if name not in names:
-            raise SeatError(
-                f"there is no seat {shorten(name)}",
-                options=[*names, "all"],
-                hint=nearest(name, names),
-            )
-    return wanted
 
 
 def _own_text(game: Any) -> str | None:
