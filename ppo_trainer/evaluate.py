@@ -72,8 +72,8 @@ def evaluate_run(
             See ``RowsSearch``.
         temperature: Divisor of the logits from which the agent draws, as in ``load_agent``.
     """
-    own = {f"env.{name}": value for name, value in (settings or {}).items()}
-    changes = own | _changes(seed, scripted, greedy, seconds)
+    changed = {f"env.{name}": value for name, value in (settings or {}).items()}
+    changes = changed | _changes(seed, scripted, greedy, seconds)
     loaded = load_policy(path, env, trust=trust, scripted=True, changes=changes)
     loaded = loaded.writing_replays(replays)
     return _play(loaded, episodes, greedy, against, search, temperature)
@@ -106,18 +106,18 @@ def _play(
             expected="search= in a game for one player, or against= in a game for several",
             hint="use SearchAgent to search in games for several players",
         )
-    own = loaded.net, loaded.game, loaded.config, episodes
+    played = loaded.net, loaded.game, loaded.config, episodes
     if not against:
         rehearse_script(loaded.config.eval.scripted, loaded.game)
     elif loaded.game.has_seats:
         rehearse_opponents("against", against, loaded.game)
     if against:
         return evaluate_against(
-            *own, against, greedy=greedy, temperature=temperature, others=loaded.others
+            *played, against, greedy=greedy, temperature=temperature, others=loaded.others
         )
     ahead = [evaluate_searched(loaded, episodes, search)] if search is not None else []
     return ahead + evaluate_all(
-        *own, only_greedy=greedy, temperature=temperature, others=loaded.others
+        *played, only_greedy=greedy, temperature=temperature, others=loaded.others
     )
 
 

@@ -94,7 +94,9 @@ class League:
 
     def facts(self) -> dict[str, Any]:
         """Return the results as JSON values."""
-        payoff = [[None if np.isnan(own) else float(own) for own in row] for row in self.payoff]
+        payoff = [
+            [None if np.isnan(score) else float(score) for score in row] for row in self.payoff
+        ]
         return {
             "players": list(self.players),
             "payoff": payoff,

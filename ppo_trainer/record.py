@@ -28,6 +28,7 @@ from entity_env.batching.frame_reader import FrameReader
 from entity_env.batching.unbatch import answers_in_frame
 from entity_env.errors import SettingError, counted
 from entity_env.kinds.table import answer_forms
+from entity_env.player.episodes import play
 from entity_env.player.scripted_agent import is_script
 from entity_env.recording import RecordEpisodes, Replay
 from entity_env.registry import Factory
@@ -294,11 +295,11 @@ def _record(
         decide = plays(inner)
         left = np.full(len(recorder), share)
         rewards, steps, frames = Metric(), 0, 0
-        obs = recorder.reset()
+        played = play(recorder, decide, lambda decided: recorder.act(decided[0], **decided[1]))
+        obs = next(played)
         while (left > 0).any() and (steps < most_steps or not most_steps):
             frames += obs.num_frames
-            actions, known = decide(obs)
-            obs = recorder.act(actions, **known)
+            obs = next(played)
             left -= obs.done
             steps += 1
             ended = obs.metrics.get("episodic_reward")

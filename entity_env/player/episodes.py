@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -32,17 +32,24 @@ __all__ = [
 ]
 
 
-def play(rows: VecEnv, policy: VecPolicy) -> Iterator[VecObs]:
+def play(
+    rows: VecEnv, policy: Callable[[VecObs], Any], act: Callable[[Any], VecObs] | None = None
+) -> Iterator[VecObs]:
     """Yield the first observation of rows, and that after each step, without end.
 
-    The policy chooses the actions when the next observation is asked for. Evaluations, leagues,
-    films and the terminal all play by this loop.
+    Evaluations, leagues, recordings, films and the terminal all play by this loop.
+
+    Args:
+        rows: The rows.
+        policy: Function from an observation to actions, called when the next one is asked for.
+        act: Function that plays what the policy returns; None for ``rows.act``.
     """
+    act = rows.act if act is None else act
     obs = rows.reset()
     while True:
         yield obs
         # Rows begin their next episodes by themselves, except those of a single game.
-        obs = rows.reset() if getattr(rows, "is_over", False) else rows.act(policy(obs))
+        obs = rows.reset() if getattr(rows, "is_over", False) else act(policy(obs))
 
 
 def play_episodes(

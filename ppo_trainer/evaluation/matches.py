@@ -81,16 +81,16 @@ def play_pair(
         alone.reset()
         others.reset()
         number = -(-games // len(places))
-        own = np.array(_play(alone, game, config, number, others, seed, PlayBudget())[1])
-        scores.append(own if alone is first else 1 - own)
+        results = np.array(_play(alone, game, config, number, others, seed, PlayBudget())[1])
+        scores.append(results if alone is first else 1 - results)
     return np.concatenate(scores)
 
 
 def count_results(scores: npt.ArrayLike) -> tuple[int, int, int]:
     """Return the numbers of games that were won, drawn and lost."""
-    own = np.asarray(scores)
-    won, lost = int((own > 0.5).sum()), int((own < 0.5).sum())
-    return won, own.size - won - lost, lost
+    values = np.asarray(scores)
+    won, lost = int((values > 0.5).sum()), int((values < 0.5).sum())
+    return won, values.size - won - lost, lost
 
 
 def _play(
@@ -128,7 +128,7 @@ def _play(
                 if counts[row // seats] < wanted[row // seats]:
                     summaries[row // seats].append(_summary(obs, row))
             budget.step(int(obs.done.sum()))
-    kept = [summary for own in summaries for summary in own]
+    kept = [summary for row in summaries for summary in row]
     if not kept:
         raise ConfigError(
             "no game has ended", expected="more time (--seconds), or a larger eval.max_steps"
@@ -172,7 +172,7 @@ class _EachSide:
 
 
 def _summary(obs: VecObs, row: int) -> dict[str, float]:
-    own = {name: float(column[row]) for name, column in obs.metrics.items()}
-    own = {name: value for name, value in own.items() if value == value}
-    score = own.pop("win_vs_opponent")
-    return {"win": score, **own}
+    metrics = {name: float(column[row]) for name, column in obs.metrics.items()}
+    metrics = {name: value for name, value in metrics.items() if value == value}
+    score = metrics.pop("win_vs_opponent")
+    return {"win": score, **metrics}

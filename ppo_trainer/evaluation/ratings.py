@@ -105,10 +105,10 @@ class Ratings:
             for name, path in names.items()
         }
         self._references = tuple(names)
-        known = {own.player: own for own in read_ratings(self._run)}
+        known = {player.player: player for player in read_ratings(self._run)}
         self._games = {name: dict(known[name].games) if name in known else {} for name in names}
-        self._games |= {name: dict(own.games) for name, own in known.items()}
-        self.ratings = {name: (own.rating, own.deviation) for name, own in known.items()}
+        self._games |= {name: dict(player.games) for name, player in known.items()}
+        self.ratings = {name: (player.rating, player.deviation) for name, player in known.items()}
 
     def rate_next(self) -> str | None:
         """Rate the newest version without a rating, and return its name; None without any."""
@@ -117,10 +117,10 @@ class Ratings:
         if not waiting:
             return None
         newest = max(map(steps_of_version, waiting))
-        name = min(own for own in waiting if steps_of_version(own) == newest)
+        name = min(version for version in waiting if steps_of_version(version) == newest)
         if name not in copies and not self._copy(checkpoints[name], name):
             return None
-        earlier = [own for own in copies if own in self._games and own < name]
+        earlier = [version for version in copies if version in self._games and version < name]
         opponents = [*self._references, *sorted(earlier)[-_LAST_VERSIONS:]]
         self._games[name] = {
             opponent: self._play(name, opponent, place) for place, opponent in enumerate(opponents)
@@ -132,7 +132,7 @@ class Ratings:
 
     def _copies(self) -> dict[str, Path]:
         """Return the versions in the folder ``rated``, where they stay until they have a rating."""
-        return {own.name: own for own in self._run.rated.glob("step_*")}
+        return {folder.name: folder for folder in self._run.rated.glob("step_*")}
 
     def _checkpoints(self) -> dict[str, Path]:
         """Return the checkpoints of all policies that play alone, by the names of versions."""
@@ -140,7 +140,7 @@ class Ratings:
         for policy in range(self._loaded.config.selfplay.policies):
             run = RunFolder(named_policy(f"{self._run.path}:{policy}"))
             end = f"_policy_{policy}" if policy else ""
-            found |= {f"{own.name}{end}": own for own in own_checkpoints(run)}
+            found |= {f"{folder.name}{end}": folder for folder in own_checkpoints(run)}
         return found
 
     def _copy(self, checkpoint: Path, name: str) -> bool:

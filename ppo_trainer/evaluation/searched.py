@@ -35,9 +35,9 @@ def search_of(loaded: LoadedRun, rows: VecEnv, visits: int) -> RowsSearch:
             received="a game of several players",
             hint="use SearchAgent to search in games for several players",
         )
-    own: Any = rows  # the search checks it
+    searched: Any = rows  # the search checks it
     guide = NetworkAgent(loaded.net, precision=loaded.config.precision)
-    return RowsSearch(own, guide, visits, gamma=loaded.config.ppo.gamma)
+    return RowsSearch(searched, guide, visits, gamma=loaded.config.ppo.gamma)
 
 
 def evaluate_searched(loaded: LoadedRun, episodes: int, visits: int) -> Evaluation:

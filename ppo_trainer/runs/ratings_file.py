@@ -62,13 +62,13 @@ def read_ratings(run: RunFolder) -> list[RatedPlayer]:
         raise RunFolderError(f"{run.ratings_file} is damaged: {error}") from error
 
 
-def _player(own: Any) -> RatedPlayer:
+def _player(values: Any) -> RatedPlayer:
     return RatedPlayer(
-        player=str(own["player"]),
-        steps=None if own["steps"] is None else int(own["steps"]),
-        rating=float(own["rating"]),
-        deviation=float(own["deviation"]),
-        games={str(name): _counts(counts) for name, counts in own["games"].items()},
+        player=str(values["player"]),
+        steps=None if values["steps"] is None else int(values["steps"]),
+        rating=float(values["rating"]),
+        deviation=float(values["deviation"]),
+        games={str(name): _counts(counts) for name, counts in values["games"].items()},
     )
 
 

@@ -54,7 +54,7 @@ def with_positions(
     if not config.find_positions or config.init is not None or not _is_open(config.net):
         return config, None
     space = rows.obs_space()
-    declared = {name: own.names for name, own in config.net.positions(space).items()}
+    declared = {name: positions.names for name, positions in config.net.positions(space).items()}
     names = declared or named_coordinates(space)
     if not names:
         return config, None
@@ -73,11 +73,18 @@ def named_coordinates(obs_space: ObsSpace) -> dict[str, tuple[str, ...]]:
     All types have the same coordinates: x and y, if some have x, y and z, and others only x and y.
     """
     numbers = {
-        name: {feature_name(own) for own in entity.features if not isinstance(own, Discrete)}
+        name: {
+            feature_name(feature)
+            for feature in entity.features
+            if not isinstance(feature, Discrete)
+        }
         for name, entity in obs_space.entities.items()
         if not isinstance(entity, Grid)
     }
-    having = {names: [own for own in numbers if numbers[own].issuperset(names)] for names in _NAMES}
+    having = {
+        names: [entity for entity in numbers if numbers[entity].issuperset(names)]
+        for names in _NAMES
+    }
     # The first of the names that most types have.
     best = max(_NAMES, key=lambda names: len(having[names]))
     return dict.fromkeys(having[best], best)
@@ -86,7 +93,7 @@ def named_coordinates(obs_space: ObsSpace) -> dict[str, tuple[str, ...]]:
 def _is_open(net: NetConfig) -> bool:
     """Return True if the settings of a network leave open, and allow, how positions are used."""
     used = net.relative_position, net.translation, net.relations
-    return all(own is None for own in used) and net.dim // net.heads % 4 == 0
+    return all(setting is None for setting in used) and net.dim // net.heads % 4 == 0
 
 
 def _with(config: TrainConfig, found: RelativePosition | None) -> TrainConfig:
@@ -105,8 +112,8 @@ def _coordinates(
 ) -> npt.NDArray[np.float32]:
     """Return the coordinates of all entities. Shape: (N, K)."""
     values = []
-    for name, own in names.items():
-        columns = [space.entities[name].names.index(axis) for axis in own]
+    for name, axes in names.items():
+        columns = [space.entities[name].names.index(axis) for axis in axes]
         values.append(obs.features[name].as_array()[:, columns])
     return np.concatenate(values)
 

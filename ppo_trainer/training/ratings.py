@@ -48,8 +48,10 @@ class RunRatings:
             changed = os.stat(self._run.ratings_file).st_mtime
             if changed != self._seen:
                 self._seen = changed
-                versions = [own for own in self._rated() if own.steps is not None]
-                newest = max(versions, key=lambda own: steps_of_version(own.player), default=None)
+                versions = [player for player in self._rated() if player.steps is not None]
+                newest = max(
+                    versions, key=lambda player: steps_of_version(player.player), default=None
+                )
                 if newest is not None:
                     return {
                         "rating/newest": newest.rating,
@@ -90,7 +92,7 @@ class RunRatings:
 
     def _is_waiting(self) -> bool:
         """Return True if the present version has no rating."""
-        return self._session.steps not in {own.steps for own in self._rated()}
+        return self._session.steps not in {player.steps for player in self._rated()}
 
     def _rated(self) -> list[RatedPlayer]:
         with suppress(RunFolderError):

@@ -110,14 +110,16 @@ def _explained(
     try:
         yield
     except Exception as error:  # scripts and environments may raise anything
-        cause = error.__cause__ if isinstance(error, SettingError) else None  # that of the script
-        own, example = cause or error, None
+        cause: BaseException = error
+        example = None
+        if isinstance(error, SettingError) and error.__cause__ is not None:
+            cause = error.__cause__  # that of the script
         if spaces is not None and shown is not None:
             example = f"actions such as {_written(RandomAgent(*spaces, seed=0).act(shown))}"
         raise ConfigError(
-            f"{setting}: {failing} failed in its first step: {type(own).__name__}: {own}",
+            f"{setting}: {failing} failed in its first step: {type(cause).__name__}: {cause}",
             expected=example,
-        ) from own
+        ) from cause
 
 
 def _written(actions: Mapping[str, Any]) -> str:
