@@ -6,6 +6,7 @@ import csv
 import hashlib
 import io
 import json
+import math
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -61,10 +62,11 @@ def read_given(setting: str, named: Any, names: Collection[str] = ()) -> GivenTe
     given = named if isinstance(named, Mapping) else {"file": named}
     file, text, digest = (given.get(key) for key in _KEYS)
     is_known = all(key in _KEYS for key in given) and isinstance(text, str | None)
+    is_known &= text is None or digest is None
     if not isinstance(file, str | Path) or not is_known or not isinstance(digest, str | None):
         raise EnvConfigError(
             f"invalid parameter {setting}",
-            expected="the path of a file, or a mapping with file and text",
+            expected="the path of a file, or a mapping with file and text, or with file and sha256",
             about=setting,
             received=shorten(named),
         )
@@ -135,7 +137,7 @@ def check_length(here: str, words: Sequence[object], count: int, expected: str) 
 
 
 def read_number(word: str, here: str, what: str, least: float, most: float) -> float:
-    """Return the number that a word of a file is.
+    """Return the number that a word of a file is, in any form that ``float`` accepts.
 
     Args:
         word: The word.
@@ -147,14 +149,16 @@ def read_number(word: str, here: str, what: str, least: float, most: float) -> f
     Raises:
         EnvConfigError: It is no number, or out of range.
     """
-    # ``float`` also reads nan, 1_000, and digits of any script.
-    is_number = re.fullmatch(r"[+-]?[0-9]{1,18}(\.[0-9]{0,18})?([eE][+-]?[0-9]{1,2})?", word)
-    if not is_number or not least <= float(word) <= most:
+    try:
+        number = float(word)
+    except ValueError:
+        number = math.nan
+    if not least <= number <= most:
         raise EnvConfigError(
             f"{here}: {what} is {shorten(word)}",
             expected=f"a number from {least:.10g} to {most:.10g}",
         )
-    return float(word)
+    return number
 
 
 def read_whole(word: str, here: str, what: str, least: float, most: float) -> int:

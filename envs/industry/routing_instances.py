@@ -2,16 +2,20 @@
 
 A table (``.csv``) has a line for the depot and then one for each customer, with the columns x, y
 and demand, and perhaps name, opens, closes and service; its distances are not rounded.
+
+The package vrplib is not used: it drops the numbers of places, so that lines in another order give
+another instance; it reads Solomon's coordinates as whole numbers; and its errors name no line.
 """
 
 from __future__ import annotations
 
 import math
 import re
+import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -21,15 +25,43 @@ from entity_env.errors import counted, nearest, shorten
 from ..errors import EnvConfigError, check_whole
 from ..given_files import check_length, read_given, read_number, read_whole, table_lines, text_lines
 
-__all__ = ["FAR", "MOST_CUSTOMERS", "MOST_VEHICLES", "RoutingInstance", "find_instance"]
+__all__ = [
+    "CUT",
+    "DISTANCES",
+    "FAR",
+    "MOST_CUSTOMERS",
+    "MOST_VEHICLES",
+    "RoutingInstance",
+    "RoutingWarning",
+    "find_instance",
+    "lateness",
+]
 
 F64 = npt.NDArray[np.float64]
 
 MOST_CUSTOMERS, MOST_VEHICLES = 5000, 100
 FAR = 1e6
 """The greatest coordinate, distance and time of an instance, and the greatest demand."""
+DISTANCES = ("usual", "rounded", "exact")
+"""As is usual for the kind of file, to the nearest whole number, or not rounded."""
+CUT = 1e-8
+"""Number added before rounding down, because in floating point 2.3 * 10 is less than 23."""
 _MOST_LISTED = 1000
 """The most places of an instance whose distances are listed: each row has room for all pairs."""
+
+
+class RoutingWarning(UserWarning):
+    """A file whose distances are rounded as is usual for its kind, but probably should not be."""
+
+
+def lateness(unit: float, day: float) -> float:
+    """Return how late a vehicle may be: sums of decimal numbers are rounded.
+
+    Args:
+        unit: The extent of the map.
+        day: The length of the day.
+    """
+    return 1e-6 * unit + 1e-12 * day
 
 
 @dataclass(frozen=True)
@@ -81,30 +113,66 @@ class RoutingInstance:
         return float(extent.max()) or 1.0
 
 
-def find_instance(named: Any, capacity: Any = None) -> RoutingInstance:
+def find_instance(named: Any, capacity: Any = None, distances: Any = "usual") -> RoutingInstance:
     """Return an instance from a file, or as it is.
 
     Args:
         named: The path of a file, what ``keep_files`` makes of it, or a ``RoutingInstance``.
         capacity: Capacity of a vehicle, in place of that of the file; needed if the file has none.
+        distances: ``rounded`` to the nearest whole number, ``exact``, or ``usual``: rounded in the
+            form of CVRPLIB, rounded down to tenths in Solomon's, exact in tables and where the file
+            lists them. Those of a ``RoutingInstance`` cannot be changed.
 
     Raises:
         EnvConfigError: The file is damaged, or needs rules that the game does not have.
+
+    Warns:
+        RoutingWarning: Usual rounding loses decimals of coordinates, or of the published cost.
     """
     if capacity is not None:
         capacity = check_whole("capacity", capacity, 1, int(FAR))
+    is_read = isinstance(named, RoutingInstance)
+    if distances not in (DISTANCES[:1] if is_read else DISTANCES):
+        raise EnvConfigError(
+            "invalid parameter distances",
+            expected="usual, as the instance has been read" if is_read else " or ".join(DISTANCES),
+            received=shorten(distances),
+            about="distances",
+        )
     if isinstance(named, RoutingInstance):
-        return named
+        if capacity is None:
+            return named
+        customers = [f"customer {name}" for name in named.names[1:]]
+        _check_demands(customers, named.demand.tolist(), capacity)
+        return replace(named, capacity=capacity)
     where, text = read_given("instance", named)
     if Path(where).suffix.lower() == ".csv":
-        return _read_table(text, where, capacity)
+        return _read_table(text, where, capacity, distances)
     lines = [(here, line) for here, line in text_lines(text, where) if line.strip()]
     if any(line.split() == ["VEHICLE"] for _, line in lines[:5]):
-        return _read_solomon(lines, where, capacity)
-    return _read_cvrplib(lines, where, capacity)
+        return _read_solomon(lines, where, capacity, distances)
+    return _read_cvrplib(lines, where, capacity, distances)
 
 
-def _made(where: str, nodes: Sequence[_Node], name: str, capacity: Any, **given: Any) -> Any:
+def _check_demands(places: Sequence[str], demands: Sequence[int], capacity: int) -> None:
+    for here, demand in zip(places, demands, strict=True):
+        if demand > capacity:
+            raise EnvConfigError(
+                f"{here}: more demand than a vehicle carries",
+                expected=f"at most {capacity}",
+                received=demand,
+            )
+
+
+def _made(
+    where: str,
+    nodes: Sequence[_Node],
+    name: str,
+    capacity: Any,
+    rounding: _Rounding,
+    vehicles: int = 1,
+    ways: F64 | None = None,
+) -> RoutingInstance:
     """Return the instance of the depot and the customers, checked together."""
     if not 2 <= len(nodes) <= MOST_CUSTOMERS + 1:
         raise EnvConfigError(
@@ -122,38 +190,42 @@ def _made(where: str, nodes: Sequence[_Node], name: str, capacity: Any, **given:
             f"{depot.here}: the depot has a demand", expected=0, received=depot.demand
         )
     places = np.array([(own.x, own.y) for own in nodes])
-    parts, half, ways = (given.pop(key, own) for key, own in _EXACT.items())
+    parts, half = rounding
+    if ways is not None:
+        ways, parts = (np.floor(ways * parts + half + CUT) / parts if parts else ways), 0.0
     back = ways[:, 0] if ways is not None else np.hypot(*(places - places[0]).T)
-    if parts and ways is None:
-        back = np.floor(back * parts + half) / parts
+    if parts:
+        back = np.floor(back * parts + half + CUT) / parts
+    demand = [own.demand for own in customers]
+    _check_demands([own.here for own in customers], demand, capacity)
+    extent = float(np.ptp(places, axis=0).max()) or 1.0
+    day = depot.closes if math.isfinite(depot.closes) else 6 * extent
     windows = np.array([(own.opens, own.closes) for own in customers])
     service = np.array([own.service for own in customers])
     # A vehicle that begins later would come back after the depot has closed.
     windows[:, 1] = np.minimum(windows[:, 1], depot.closes - service - back[1:])
     for own, (opens, closes) in zip(customers, windows.tolist(), strict=True):
-        if own.demand > capacity:
-            raise EnvConfigError(
-                f"{own.here}: more demand than a vehicle carries",
-                expected=f"at most {capacity}",
-                received=own.demand,
-            )
-        if opens > closes:
+        if opens > closes + lateness(extent, day):
             raise EnvConfigError(
                 f"{own.here}: a customer cannot be served in time",
                 expected="a window that opens before it closes, and early enough to drive back",
                 received=f"{own.opens:g} to {own.closes:g}",
             )
-    has_windows = bool(windows[:, 0].any() or np.isfinite(windows[:, 1]).any())
-    extent = float(np.ptp(places, axis=0).max()) or 1.0
     return RoutingInstance(
         name=name, names=tuple(own.name for own in nodes), depot=places[0], places=places[1:],
-        demand=np.array([own.demand for own in customers]), capacity=capacity, windows=windows,
-        service=service, has_windows=has_windows, parts=parts, half=half, ways=ways,
-        day=depot.closes if math.isfinite(depot.closes) else 6 * extent, **given,
+        demand=np.array(demand), capacity=capacity, windows=windows, service=service,
+        has_windows=bool(windows[:, 0].any() or np.isfinite(windows[:, 1]).any()),
+        parts=parts, half=half, ways=ways, day=day, vehicles=vehicles,
     )  # fmt: skip
 
 
-_EXACT: dict[str, Any] = {"parts": 0.0, "half": 0.0, "ways": None}
+_Rounding: TypeAlias = tuple[float, float]
+"""The fields ``parts`` and ``half`` of an instance."""
+_EXACT, _ROUNDED, _TENTHS = (0.0, 0.0), (1.0, 0.5), (10.0, 0.0)
+
+
+def _rounding(distances: str, usual: _Rounding) -> _Rounding:
+    return {"usual": usual, "rounded": _ROUNDED, "exact": _EXACT}[distances]
 
 
 @dataclass
@@ -168,7 +240,7 @@ class _Node:
     service: float = 0.0
 
 
-def _read_table(text: str, where: str, capacity: Any) -> RoutingInstance:
+def _read_table(text: str, where: str, capacity: Any, distances: str) -> RoutingInstance:
     nodes: list[_Node] = []
     more = ("name", "opens", "closes", "service")
     for here, cells in table_lines(text, where, ("x", "y", "demand"), more):
@@ -177,8 +249,7 @@ def _read_table(text: str, where: str, capacity: Any) -> RoutingInstance:
             if cell or column not in more:
                 setattr(node, column, _cell(column, cell, here))
         nodes.append(node)
-    instance: RoutingInstance = _made(where, nodes, Path(where).stem, capacity, vehicles=1)
-    return instance
+    return _made(where, nodes, Path(where).stem, capacity, _rounding(distances, _EXACT))
 
 
 def _cell(column: str, word: str, here: str) -> float:
@@ -187,8 +258,10 @@ def _cell(column: str, word: str, here: str) -> float:
     return read_number(word, here, column, -FAR if column in "xy" else 0.0, FAR)
 
 
-def _read_solomon(lines: list[tuple[str, str]], where: str, capacity: Any) -> RoutingInstance:
-    """Return an instance in Solomon's form; its distances are cut off behind the first decimal."""
+def _read_solomon(
+    lines: list[tuple[str, str]], where: str, capacity: Any, distances: str
+) -> RoutingInstance:
+    """Return an instance in Solomon's form, whose usual distances are rounded down to tenths."""
     fleet: tuple[int, int] | None = None
     nodes: list[_Node] = []
     for here, line in lines[1:]:
@@ -210,11 +283,10 @@ def _read_solomon(lines: list[tuple[str, str]], where: str, capacity: Any) -> Ro
         nodes.append(_Node(here, words[0], **cells))  # type: ignore[arg-type]
     if fleet is None:
         raise EnvConfigError(f"{where}: no vehicles", expected="their number and capacity")
-    instance: RoutingInstance = _made(
+    return _made(
         where, nodes, lines[0][1].strip(), fleet[1] if capacity is None else capacity,
-        vehicles=min(fleet[0], MOST_VEHICLES), parts=10.0,
+        _rounding(distances, _TENTHS), min(fleet[0], MOST_VEHICLES),
     )  # fmt: skip
-    return instance
 
 
 _KEYS = (
@@ -304,8 +376,10 @@ class _CvrpFile:
         return (found[number] for number in range(1, count + 1))
 
 
-def _read_cvrplib(lines: list[tuple[str, str]], where: str, capacity: Any) -> RoutingInstance:
-    """Return an instance in CVRPLIB's form, whose Euclidean distances are whole numbers."""
+def _read_cvrplib(
+    lines: list[tuple[str, str]], where: str, capacity: Any, distances: str
+) -> RoutingInstance:
+    """Return an instance in CVRPLIB's form, whose usual Euclidean distances are whole numbers."""
     file = _CvrpFile(lines, where)
     file.said_of("TYPE", ("CVRP",))
     kind = file.said_of("EDGE_WEIGHT_TYPE", ("EUC_2D", "EXPLICIT"))[1]
@@ -333,12 +407,30 @@ def _read_cvrplib(lines: list[tuple[str, str]], where: str, capacity: Any) -> Ro
     ways = _listed(file, count) if kind == "EXPLICIT" else None
     _locate(file, nodes, ways)
     fleet = [file.whole(key, 1) for key in ("VEHICLES", "TRUCKS") if key in file.head]
-    rounding = {"ways": ways} if ways is not None else {"parts": 1.0, "half": 0.5}
-    instance: RoutingInstance = _made(
+    if ways is None and distances == "usual":
+        _warn_of_rounding(file, nodes)
+    return _made(
         where, nodes, file.head.get("NAME", ("", Path(where).stem))[1], capacity,
-        vehicles=min([*fleet, MOST_VEHICLES]) if fleet else 1, **rounding,
+        _rounding(distances, _ROUNDED if ways is None else _EXACT),
+        min([*fleet, MOST_VEHICLES]) if fleet else 1, ways,
     )  # fmt: skip
-    return instance
+
+
+def _warn_of_rounding(file: _CvrpFile, nodes: Sequence[_Node]) -> None:
+    """Warn if coordinates, or the published cost, have decimals that whole distances lose."""
+    split = next((own for own in nodes if own.x % 1 or own.y % 1), None)
+    cost = re.search(
+        r"value:?\s*\d+\.\d*[1-9]", file.head.get("COMMENT", ("", ""))[1], re.IGNORECASE
+    )
+    if split is not None or cost is not None:
+        found = f"place ({split.x:g}, {split.y:g})" if split else str(cost and cost[0])
+        warnings.warn(
+            f"{file.where}: distances are rounded to whole numbers, as is usual for this kind of "
+            f"file, but it has decimals: {found}; distances=exact does not round them, "
+            "distances=rounded does without this warning",
+            RoutingWarning,
+            stacklevel=2,
+        )
 
 
 def _locate(file: _CvrpFile, nodes: list[_Node], ways: F64 | None) -> None:

@@ -34,7 +34,7 @@ from entity_env.spaces import (
 from ..errors import EnvConfigError, check_flag, check_number, check_span, check_whole
 from ..given_files import is_kept, keep_files
 from .routing_drawing import draw_routes
-from .routing_instances import FAR, MOST_CUSTOMERS, MOST_VEHICLES, find_instance
+from .routing_instances import CUT, FAR, MOST_CUSTOMERS, MOST_VEHICLES, find_instance, lateness
 
 __all__ = ["CUSTOMER", "VehicleRouting", "VehicleRoutingRows", "usual_capacity"]
 
@@ -58,8 +58,6 @@ _OPEN, _SERVED, _MISSED = 0, 1, 2
 _NEVER = 1e30
 _LATE = 1e12
 """The latest time, and the longest way, of saved states."""
-_LATER = 1e-6
-"""The part of a unit that a vehicle may be late: sums of times are rounded."""
 
 _KOOL = {10: 20, 20: 30, 50: 40, 100: 50}
 """Kool, van Hoof and Welling, "Attention, learn to solve routing problems!", 2019."""
@@ -81,7 +79,7 @@ class VehicleRoutingRows(CompiledRows):
         seed: Seed of all rows.
         copies: Number of consecutive rows with the same instances.
         threads: Number of threads that share the rows.
-        customers, vehicles, capacity, windows, requests, day, instance, starts: See
+        customers, vehicles, capacity, windows, requests, day, instance, distances, starts: See
             ``VehicleRouting``.
 
     Raises:
@@ -103,11 +101,13 @@ class VehicleRoutingRows(CompiledRows):
         requests: float = 0.0,
         day: float = 6.0,
         instance: Path | Any = None,
+        distances: str = "usual",
         starts: bool = False,
         copies: int = 1,
         threads: int = 1,
     ) -> None:
-        self.instance = one = None if instance is None else find_instance(instance, capacity)
+        one = None if instance is None else find_instance(instance, capacity, distances)
+        self.instance = one
         if one is not None:
             if requests:
                 raise EnvConfigError(
@@ -146,6 +146,7 @@ class VehicleRoutingRows(CompiledRows):
             "parts": 0.0 if one is None else one.parts,
             "half": 0.0 if one is None else one.half,
         }
+        settings["late"] = lateness(float(settings["unit"]), float(settings["day"]))
         game = _game(most, *fleet, nodes, settings)
         super().__init__(game, num_envs, seed, threads=threads, copies=copies)
         if check_flag("starts", starts):
@@ -200,8 +201,7 @@ class VehicleRoutingRows(CompiledRows):
 
     def load_game(self, saved: Mapping[str, Any]) -> dict[str, Any]:
         """Return the fields, or StateError, also for another instance than the given one."""
-        # Older runs do not save ``turn``, and their networks do not read it.
-        fields = super().load_game({"turn": [0] * self._fields["turn"].shape[1], **saved})
+        fields = super().load_game(saved)
         names = ("given", "customers", "depot", "x", "y", "demand", "opens", "closes", "service")
         if self.instance is not None and not all(
             np.array_equal(fields[name], self._fields[name][0]) for name in names
@@ -475,7 +475,7 @@ def _way(g: Any, game: int, start: int, end: int) -> float:
     else:
         x, y = x - g.depot[game, 0], y - g.depot[game, 1]
     way = math.hypot(x, y)
-    return math.floor(way * g.parts + g.half) / g.parts if g.parts > 0 else way
+    return math.floor(way * g.parts + g.half + CUT) / g.parts if g.parts > 0 else way
 
 
 @compiled
@@ -485,7 +485,7 @@ def _can_serve(g: Any, game: int, vehicle: int, customer: int) -> bool:
     if not g.windows:
         return True
     arrives = g.now[game] + _way(g, game, g.at[game, vehicle], customer + 1)
-    can: bool = arrives <= g.closes[game, customer] + _LATER * g.unit
+    can: bool = arrives <= g.closes[game, customer] + g.late
     return can
 
 
@@ -561,7 +561,7 @@ def _list_here(g: Any, game: int) -> None:
     """List the customers that are known and open."""
     kept, now = 0, g.now[game]
     for i in range(g.customers[game]):
-        if g.served[game, i] == _OPEN and g.closes[game, i] + _LATER * g.unit < now:
+        if g.served[game, i] == _OPEN and g.closes[game, i] + g.late < now:
             g.served[game, i] = _MISSED
         if g.served[game, i] == _OPEN and g.known[game, i] <= now:
             g.here[game, kept] = i
@@ -575,12 +575,13 @@ def _move_on(g: Any, game: int) -> None:
     g.over[game] = 0
     while True:
         _list_here(g, game)
-        now, any_asked, earliest = g.now[game], False, _NEVER
+        now, any_asked, is_home, earliest = g.now[game], False, False, _NEVER
         for vehicle in range(g.vehicles[game]):
             is_free = g.free[game, vehicle] <= now
             can = is_free and _has_choice(g, game, vehicle)
             if is_free and not can and not g.parked[game, vehicle]:
                 _home(g, game, vehicle)
+                is_home |= g.free[game, vehicle] <= now  # a way of 0
             g.asked[game, vehicle] = can and not g.waits[game, vehicle]
             any_asked |= g.asked[game, vehicle] > 0
             if now < g.free[game, vehicle] < earliest:
@@ -588,6 +589,8 @@ def _move_on(g: Any, game: int) -> None:
         if any_asked:
             _plan(g, game)
             return
+        if is_home:
+            continue
         for i in range(g.customers[game]):
             if g.served[game, i] == _OPEN and now < g.known[game, i] < earliest:
                 earliest = g.known[game, i]
@@ -741,9 +744,12 @@ class VehicleRouting(CompiledEnvironment):
         requests: The share of the customers that become known during the day, from 0 to 1.
         day: The length of the day, for windows and requests, in units of distance.
         instance: A file with an instance, which every episode plays: ``.vrp`` of CVRPLIB, text as
-            Solomon's, or a table (``.csv``), see ``routing_instances.py``. Its customers, windows,
-            times of service and distances, rounded as is usual for its kind, replace the settings
-            above; features are in parts of its extent, ``cost`` is in its own measure.
+            Solomon's, or a table (``.csv``), see ``routing_instances.py``. Its customers, windows
+            and times of service replace the settings above; features are in parts of its extent,
+            ``cost`` is in its own measure.
+        distances: Of an instance: ``usual`` for its kind of file (whole numbers in the form of
+            CVRPLIB, rounded down to tenths in Solomon's, exact in tables), ``rounded`` to whole
+            numbers, or ``exact``.
         starts: True to fix the first stop of copy k to the k-th nearest customer to the depot; the
             copy before them chooses its first stop. Not with windows. The first reward includes
             this way.

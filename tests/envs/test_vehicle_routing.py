@@ -2,13 +2,15 @@
 
 import json
 import math
+import warnings
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from ragged_envs.errors import EnvConfigError
-from ragged_envs.industry.routing_instances import find_instance
+from ragged_envs.industry.routing_instances import RoutingWarning, find_instance
 from ragged_envs.industry.routing_scripts import nearest_customer, savings
 from ragged_envs.industry.vehicle_routing import (
     CUSTOMER,
@@ -181,15 +183,6 @@ def test_whose_turn_it_is_by_the_savings():
     assert savings(seen)["Go"].actees == [("Customer", 1)]  # 1 and 2 are left
 
 
-def test_states_from_before_know_no_turns():
-    rows = VehicleRoutingRows(1)
-    rows.interpret()
-    rows.reset()
-    state = rows.get_state()
-    del state[0]["env"]["turn"]
-    assert not rows.set_state(state).features["Customer"][0].as_array()[:, -1].any()
-
-
 def test_the_usual_capacities():
     assert [usual_capacity(n) for n in (10, 20, 50, 75, 100, 500)] == [20, 30, 40, 45, 50, 50]
 
@@ -356,6 +349,118 @@ def test_solomons_form(tmp_path):
     assert find_instance(path).vehicles == 2
 
 
+@pytest.mark.parametrize(
+    "word", [".5", "-.25", "1e-005", "1.5E+003", "0.1000000000000000055511151", "1_0"]
+)
+def test_numbers_as_python_writes_them(tmp_path, word):
+    table = f"x,y,demand,service\n0,0,0,0\n{word},1,2,0.50\n"
+    assert find_instance(write(tmp_path, "a.csv", table), 9).places[0, 0] == float(word)
+    kept = {
+        "file": "b.txt",
+        "text": SOLOMON.replace("1      10 ", f"1      {word} ").replace(" 100 ", " 9e5 "),
+    }
+    assert find_instance(kept).places[0, 0] == float(word)
+    listed = VRP.replace("3 0 10.5", f"3 {word} 10.5")
+    with pytest.warns(RoutingWarning):
+        assert find_instance(write(tmp_path, "c.vrp", listed)).places[1, 0] == float(word)
+
+
+def test_files_that_are_feasible_exactly_are_feasible(tmp_path):
+    """Customers on a line, each served exactly when it closes; the last one reaches the depot."""
+    draw = np.random.default_rng(0)
+    for number in range(30):
+        is_table, now, at = number % 2 == 0, Decimal(0), Decimal(0)
+        rows = []
+        for _ in range(5):
+            step, service, waits = (Decimal(int(n)).scaleb(-1) for n in draw.integers(1, 40, 3))
+            at, now = at + step, now + step
+            closes = now if draw.random() < 0.5 else now + waits
+            now = opens = closes if draw.random() < 0.5 else now
+            rows.append((at, 0, 1, opens, closes, service))
+            now += service
+        rows = [(0, 0, 0, 0, now + at, 0), *rows]
+        if is_table:
+            lines = ["x,y,demand,opens,closes,service", *(",".join(map(str, row)) for row in rows)]
+        else:
+            lines = SOLOMON.split("    0      0")[0].splitlines()
+            lines += [" ".join(map(str, (i, *row))) for i, row in enumerate(rows)]
+        path = write(tmp_path, "a.csv" if is_table else "a.txt", "\n".join(lines))
+        env = VehicleRouting(instance=path, capacity=9, vehicles=1)
+        seen = play(env, 0)
+        while not seen.done:
+            seen = env.act(go(env, v0=min(one for one in options(env, seen)[0] if one != DEPOT)))
+        assert seen.metrics == {"cost": pytest.approx(float(2 * at)), "missed": 0}, number
+
+
+def test_one_later_than_the_tolerance_is_refused(tmp_path):
+    """Extents of 10 and a day of 30: a millionth of 10 may be missing, no more."""
+    table = "x,y,demand,opens,closes,service\n0,0,0,0,30,0\n10,0,1,20.00000{},40,0\n"
+    find_instance(write(tmp_path, "a.csv", table.format(9)), 5)
+    with pytest.raises(EnvConfigError, match="cannot be served in time"):
+        find_instance(
+            write(tmp_path, "a.csv", table.format("2").replace("20.000002", "20.00002")), 5
+        )
+
+
+UNIT = VRP.replace("2 30 40", "2 0.3 0.4").replace("10.5", "0.4").replace("-20", "0.3")
+
+
+@pytest.mark.parametrize(
+    ("text", "distances", "cost"),
+    [
+        (VRP, "usual", 50 + 42 + 11 + 40),
+        (VRP, "exact", 50 + math.hypot(30, 29.5) + 10.5 + 40),
+        (UNIT, "rounded", 1 + 0 + 0 + 0),  # 0.5 is rounded up, 0.3 and 0.4 down
+        (UNIT, "exact", 0.5 + 0.3 + 0.4 + 0.6),
+        (SOLOMON, "rounded", 15 + 18 + 4),
+        (SOLOMON, "exact", math.hypot(10, 11) + math.hypot(14, 11) + 4),
+    ],
+)
+def test_distances_are_rounded_or_exact(tmp_path, recwarn, text, distances, cost):
+    path = write(tmp_path, "a.txt" if text == SOLOMON else "a.vrp", text)
+    env = VehicleRouting(instance=path, vehicles=1, distances=distances)
+    stops = (0, 1) if text == SOLOMON else (0, 1, 2)
+    assert play(env, *stops).metrics["cost"] == pytest.approx(cost)
+    assert len(recwarn) == (distances == "usual")  # three.vrp has a coordinate of 10.5
+
+
+@pytest.mark.parametrize(
+    ("text", "is_lossy"),
+    [
+        (UNIT, True),
+        (VRP.replace("10.5", "10"), False),
+        (VRP.replace("10.5", "10").replace("(three", "(Best value: 1618.36; three"), True),
+        (VRP.replace("10.5", "10").replace("(three", "(Optimal value: 784.0, three"), False),
+        (SOLOMON.replace("10        11", "10.5 11"), False),
+    ],
+)
+def test_a_warning_where_rounding_loses_decimals(tmp_path, text, is_lossy):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        find_instance(write(tmp_path, "a.vrp", text))
+    assert [one.category for one in caught] == [RoutingWarning] * is_lossy
+
+
+def test_a_distance_of_so_many_tenths_is_not_rounded_to_one_less(tmp_path):
+    """2.3 * 10 = 22.999999999999996 in floating point."""
+    path = write(tmp_path, "a.txt", SOLOMON.replace("10        11", "2.3        0"))
+    env = VehicleRouting(instance=path, vehicles=1)
+    play(env, 0)
+    assert env.fields()["driven"] == pytest.approx(2.3)
+
+
+def test_an_instance_that_is_read_takes_another_capacity_and_no_other_distances(tmp_path):
+    read = find_instance(write(tmp_path, "a.vrp", VRP), distances="exact")
+    assert find_instance(read) is read
+    assert find_instance(read, capacity=9).capacity == 9
+    assert VehicleRouting(instance=read, capacity=9).fields()["room"] == 9
+    with pytest.raises(EnvConfigError, match="customer 3: more demand than a vehicle carries"):
+        find_instance(read, capacity=5)
+    for given, distances in ((read, "rounded"), (write(tmp_path, "a.vrp", VRP), "euclidean")):
+        with pytest.raises(EnvConfigError, match="distances"):
+            find_instance(given, distances=distances)
+
+
 @pytest.mark.parametrize("form", ["mark", "wide", "carriage returns"])
 def test_text_in_other_forms(tmp_path, form):
     for name, text in (("a.vrp", VRP), ("b.csv", TABLE), ("c.txt", SOLOMON)):
@@ -431,10 +536,13 @@ def test_instances_and_settings(tmp_path):
         rows.set_state(state)
 
 
-PUBLISHED = Path(__file__).parents[3] / "shared" / "data" / "routing"
+_ABOVE = Path(__file__).resolve().parents
+PUBLISHED = next(
+    (one for above in _ABOVE if (one := above / "shared" / "data" / "routing").is_dir()), _ABOVE[0]
+)
 
 
-@pytest.mark.skipif(not PUBLISHED.is_dir(), reason="no published instances")
+@pytest.mark.skipif(_ABOVE[0] == PUBLISHED, reason="no published instances")
 @pytest.mark.parametrize(
     "name", ["A-n32-k5", "B-n31-k5", "C101", "E-n13-k4", "P-n16-k8", "X-n101-k25"]
 )
