@@ -41,6 +41,7 @@ from entity_env.rows.game_kernel import (
     RESET,
     SHOW,
     STEP,
+    STEP_ONLY,
     WRONG_COUNT,
     WRONG_WINDOW,
     KernelPlan,
@@ -125,6 +126,7 @@ class CompiledRows(VecEnv):
         threads = min(check_count("number of threads", threads, error=SettingError), games)
         self._copies = check_count("number of copies", copies, error=SettingError)
         self._most_steps = game.max_steps or _MOST_STEPS
+        self._step_mode = STEP
         self._fields = {
             name: np.zeros((games, *own.shape), own.dtype) for name, own in game.state.items()
         }
@@ -171,16 +173,26 @@ class CompiledRows(VecEnv):
         """Run the game in Python from now on.
 
         Args:
-            resets: True to reset games that are over, as compiled rows do.
+            resets: See ``keep_over``.
         """
+        self.keep_over(not resets)
         for part in self._parts:
-            part.kernel = game_kernel(self._game, in_python=True, resets=resets)
+            part.kernel = game_kernel(self._game, in_python=True)
+
+    def keep_over(self, keeps: bool = True) -> None:
+        """Show games that are over until the next ``reset``, instead of beginning them again.
+
+        Args:
+            keeps: False to begin them again.
+        """
+        self._step_mode = STEP_ONLY if keeps else STEP
 
     def alike(self, num_envs: int) -> CompiledRows:
         """Make other rows of the same game with the same settings, for ``put_games``."""
         made = CompiledRows(self._game, num_envs)
         for part in made._parts:
             part.kernel = self._parts[0].kernel  # of Python functions if these rows are interpreted
+        made._step_mode = self._step_mode
         return made
 
     def copy_games(self, games: Sequence[int]) -> SavedGames:
@@ -305,10 +317,10 @@ class CompiledRows(VecEnv):
     def _act(self, chosen: Mapping[ActionName, ActionBuffer]) -> VecObs:
         self._step += 1
         if self._legal is not None and chosen is self._legal[0]:
-            return self._play(STEP, self._legal[1])
+            return self._play(self._step_mode, self._legal[1])
         choices: list[Any] = [chosen[name].as_array() for name in self._plan.actors]
         self._writer.check_lengths(choices)
-        return self._play(STEP, choices)
+        return self._play(self._step_mode, choices)
 
     def _first(self, mode: int) -> VecObs:
         """Return the observation after a reset or a restored state."""
@@ -316,7 +328,8 @@ class CompiledRows(VecEnv):
 
     def _play(self, mode: int, chosen: list[npt.NDArray[np.int64]]) -> VecObs:
         rows = len(self)
-        made = np.empty if mode == STEP else np.zeros
+        plays = mode in (STEP, STEP_ONLY)
+        made = np.empty if plays else np.zeros
         told = made(rows, np.float32), made(rows, np.bool_), made(rows, np.bool_)
         try:
             if self._pool is None:
@@ -325,7 +338,7 @@ class CompiledRows(VecEnv):
                 starts = [0] * len(chosen)
                 futures = []
                 for part in self._parts:
-                    ends = part.ends(starts) if mode == STEP else starts
+                    ends = part.ends(starts) if plays else starts
                     own = [c[a:b] for c, a, b in zip(chosen, starts, ends, strict=True)]
                     mine = part.rows
                     pieces = told[0][mine], told[1][mine], told[2][mine]

@@ -21,10 +21,20 @@ from entity_env.rows.compiled_game import Actors, CompiledGame, Entities, Functi
 from entity_env.rows.jit import inlined, interpreted, kernel, with_arrays, wrapping
 from entity_env.spaces import ActionName, SelectEntityActionSpace
 
-__all__ = ["RESET", "SHOW", "STEP", "KernelPlan", "fixed_counts", "game_kernel", "kernel_text"]
+__all__ = [
+    "RESET",
+    "SHOW",
+    "STEP",
+    "STEP_ONLY",
+    "KernelPlan",
+    "fixed_counts",
+    "game_kernel",
+    "kernel_text",
+]
 
-STEP, RESET, SHOW = range(3)
-"""Modes of a call of the kernel: play a step, begin all episodes, or only observe."""
+STEP, RESET, SHOW, STEP_ONLY = range(4)
+"""Modes of a call of the kernel: play a step and reset games that are over, begin all episodes,
+only observe, or play a step after which games that are over stay as they are."""
 
 WRONG_COUNT, WRONG_REWARD, WRONG_WINDOW = 1, 2, 3
 """Values of the first of the kernel's ``totals`` for errors; 0 without an error."""
@@ -76,17 +86,16 @@ class KernelPlan:
         return cls(actors, actees, pairs, masks, lists, metrics)
 
 
-def game_kernel(game: CompiledGame, in_python: bool = False, resets: bool = True) -> Any:
+def game_kernel(game: CompiledGame, in_python: bool = False) -> Any:
     """Return the kernel of a game; see ``kernel_text`` for its arguments.
 
     Args:
         game: The game.
         in_python: True to return a Python function.
-        resets: True to reset games that are over; compiled functions always do.
     """
     functions = tuple(_functions(game).items())
     if in_python:
-        return _exec_kernel(kernel_text(game, resets=resets), functions, game)
+        return _exec_kernel(kernel_text(game), functions, game)
     return _compiled(kernel_text(game), functions, tuple(game.state), tuple(game.settings))
 
 
@@ -158,14 +167,12 @@ def _functions(game: CompiledGame) -> dict[str, Function]:
     return {name: function for name, function in named.items() if callable(function)}
 
 
-def kernel_text(game: CompiledGame, resets: bool = True) -> str:
+def kernel_text(game: CompiledGame) -> str:
     """Return the source of ``play(mode, ...)``, which plays G games of S seats, R = G * S rows.
 
-    Without ``resets``, a game that is over is not reset until all games begin again: all of its
-    seats are shown, and none acts.
-
     Arguments of ``play``, filled or changed except where it says otherwise:
-        mode: ``STEP``, ``RESET`` or ``SHOW``; read.
+        mode: ``STEP``, ``RESET``, ``SHOW`` or ``STEP_ONLY``; read. After ``STEP_ONLY``, all seats
+            of a game that is over are shown, and none acts.
         fields: The game's state, then ``random`` and ``steps``. Shape of each: (G, ...).
         settings: The game's, then ``max_steps``; read. Numbers are not written into the text, as
             a game with other settings would be compiled again.
@@ -193,21 +200,22 @@ def kernel_text(game: CompiledGame, resets: bool = True) -> str:
         "metrics, chosen, shown, over, asked, rows, lengths, frames, last_lengths, last, totals):",
         f"    g = G({_items('fields', len(game.state) + 2)}"
         f"{_items('settings', len(game.settings) + 1)})",
+        f"    stays = mode == {STEP_ONLY}",
         "    seats = len(reward) // len(g.steps)" if game.seats else "    seats = 1",
         *[f"    {name} = counts[{i}]" for i, name in enumerate(_fixed(game))],
         "    totals[:] = 0",
         *[f"    most{k} = frames[{k}].shape[0] // len(reward)" for k in types],
-        "    if mode == 0:",
+        f"    if stays or mode == {STEP}:",
         *_indent(8, _step_lines(game, plan)),
-        "    elif mode == 1:",
-        "        over[:], returns[:], taken[:] = True, 0.0, 0",
-        *([] if resets else _indent(8, _end_lines(game, plan))),
         "    else:",
+        f"        over[:] = mode == {RESET}",
+        f"    if mode == {RESET}:",
+        "        returns[:], taken[:] = 0.0, 0",
+        "    if not stays:",
+        *_indent(8, _end_lines(game, plan)),
+        f"    if mode == {RESET}:",
         "        over[:] = False",
-        *(_indent(4, _end_lines(game, plan)) if resets else []),
-        "    if mode == 1:",
-        "        over[:] = False",
-        *_indent(4, _show_lines(game, plan, resets)),
+        *_indent(4, _show_lines(game, plan)),
     ]
     return "\n".join(lines) + "\n"
 
@@ -299,21 +307,21 @@ def _end_lines(game: CompiledGame, plan: KernelPlan) -> list[str]:
     ]
 
 
-def _show_lines(game: CompiledGame, plan: KernelPlan, resets: bool) -> list[str]:
-    """Return the lines that write the frames of all rows that must act.
-
-    Without ``resets``, they also write the frames of finished rows.
-    """
+def _show_lines(game: CompiledGame, plan: KernelPlan) -> list[str]:
+    """Return the lines that write frames: of rows that must act, or whose game stays over."""
     types, others = range(len(game.entities)), range(len(game.entities), plan.lists)
     asks = f"asks(g, {_who(game)})" if game.asks else "True"
     if game.may_leave:
         asks = f"(over[game] or not done[row]) and {asks}"
-    actions = _action_lines(game, plan)
-    if not resets:
-        # A seat that has left has no frame.
-        asks = f"{'truncated' if game.may_leave else 'done'}[row] if over[game] else {asks}"
-        nobody = [f"{_lengths(row)} = 0" for row in others]
-        actions = ["if over[game]:", *_indent(4, nobody or ["pass"]), "else:", *_indent(4, actions)]
+    # A seat that has left has no frame.
+    asks = f"{'truncated' if game.may_leave else 'done'}[row] if stays and over[game] else {asks}"
+    nobody = [f"{_lengths(row)} = 0" for row in others]
+    actions = [
+        "if stays and over[game]:",
+        *_indent(4, nobody or ["pass"]),
+        "else:",
+        *_indent(4, _action_lines(game, plan)),
+    ]
     only_asked = [f"asked[row] = {asks}", "if not asked[row]:", "    continue"]
     return [
         "frame = 0",

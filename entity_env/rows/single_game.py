@@ -1,11 +1,12 @@
-"""Single games of compiled rows, run by Python, for checks, pictures, the terminal and replays.
+"""Single games of compiled rows, for checks, pictures, the terminal, replays and other libraries.
 
     class Snake(CompiledEnvironment):
         rows = SnakeRows
 
     observation = Snake(size=8).reset()
 
-They call the same functions as the rows, without compiling them.
+They call the same functions as the rows, without compiling them. ``Snake(compiled=True)`` compiles
+them: it begins later, but plays large games much faster.
 """
 
 from __future__ import annotations
@@ -45,11 +46,15 @@ class _SingleGame(Playable):
     """The class of rows that plays the game; it takes ``num_envs``, ``seed`` and the settings."""
 
     def __init_subclass__(cls) -> None:
-        """Copy the signature of the rows, and their lists of settings with files, to the class."""
+        """Copy the signature of the rows, and their lists of settings with files, to the class.
+
+        The keyword ``compiled`` is added to the signature.
+        """
         if "rows" in vars(cls):
             given = inspect.signature(cls.rows).parameters.values()
             settings = [own for own in given if own.name not in ("num_envs", "seed")]
-            cls.__signature__ = inspect.Signature(settings)  # type: ignore[attr-defined]
+            signature = inspect.Signature(_with_compiled(settings))
+            cls.__signature__ = signature  # type: ignore[attr-defined]
             for name in ("consent_settings", "kept_settings"):
                 if hasattr(cls.rows, name):
                     setattr(cls, name, inspect.getattr_static(cls.rows, name))
@@ -57,8 +62,13 @@ class _SingleGame(Playable):
     def __init__(self, *args: Any, **settings: Any) -> None:
         named = inspect.signature(type(self)).bind(*args, **settings).arguments
         settings |= named.pop("settings", {}) | named
-        self._settings, self._rows = settings, type(self).rows(num_envs=None, **settings)
-        self._rows.interpret()
+        self._settings = settings
+        of_rows = {name: own for name, own in settings.items() if name != "compiled"}
+        self._rows = type(self).rows(num_envs=None, **of_rows)
+        if settings.get("compiled", False):
+            self._rows.keep_over()
+        else:
+            self._rows.interpret()
         self._seed: int | None = None
         self._shown: list[Observation] = []
         self._obs: VecObs | None = None
@@ -163,10 +173,18 @@ class _SingleGame(Playable):
         return seen
 
 
+def _with_compiled(settings: list[inspect.Parameter]) -> list[inspect.Parameter]:
+    """Add the keyword ``compiled``, before a parameter for all other keywords."""
+    own = inspect.Parameter("compiled", inspect.Parameter.KEYWORD_ONLY, default=False)
+    rest = [one for one in settings if one.kind is inspect.Parameter.VAR_KEYWORD]
+    return [*(one for one in settings if one not in rest), own, *rest]
+
+
 class CompiledEnvironment(_SingleGame, Environment):
     """One game of compiled rows as an environment; a subclass names the class of the rows.
 
-    The id of an entity is its type and its place among those of its type, such as ``("Robot", 0)``.
+    The keyword ``compiled=True`` runs compiled functions. The id of an entity is its type and its
+    place among those of its type, such as ``("Robot", 0)``.
     """
 
     def reset(self) -> Observation:
@@ -188,7 +206,8 @@ class CompiledEnvironment(_SingleGame, Environment):
 class CompiledPlayers(_SingleGame, MultiPlayerEnvironment):
     """One game of compiled rows for several players; a subclass names the class of the rows.
 
-    The name of a seat is its number, unless the subclass overrides ``seats``.
+    The keyword ``compiled=True`` runs compiled functions. The name of a seat is its number, unless
+    the subclass overrides ``seats``.
     """
 
     def seats(self) -> Sequence[Any]:

@@ -49,7 +49,7 @@ from .safety import may_fight
 from .settings import setting
 from .terrain import TILES
 
-__all__ = ["MOVES", "Observing", "choose", "choose_move", "show_agent"]
+__all__ = ["MOVES", "Observing", "choose", "choose_move", "show_agent", "show_self"]
 
 _SKILLS, _STYLES = len(SKILLS), len(STYLES)
 MOVES = ("North", "South", "East", "West", "Stay")
@@ -110,7 +110,7 @@ class Observing:
     def sources(self, agents: int, combat: bool) -> tuple[dict[str, Entities], dict[str, Actors]]:
         """Return the sources of entities, and the actors."""
         entities = {
-            "Self": Entities(_self, count=1, most=1),
+            "Self": Entities(show_self, count=1, most=1),
             "Agent": Entities(show_agent, count=list_agents, most=agents),
             "Strike": Entities(_strike, count=list_strikes, most=len(STYLES) * agents),
             "Tile": Entities("tiles", window=_corner),
@@ -222,7 +222,9 @@ def _show_body(me: Any, out: Any) -> None:
     out[8] = combat_level(me)
 
 
-def _self(g: Any, game: int, seat: int, i: int, out: Any) -> None:
+@inlined
+def show_self(g: Any, game: int, seat: int, i: int, out: Any) -> None:
+    """Write the features of an agent as it sees itself."""
     out[0] = seat % g.populations
     _show_body(g.agents[game, seat], out[1:])
     for skill in range(_SKILLS):

@@ -7,12 +7,15 @@ import re
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from support.tiny_envs import assert_same_obs
 
-from entity_env import ListEnv, check_env
+from entity_env import CategoricalAction, ListEnv, check_env
+from entity_env.errors import ResetNeededError
 from entity_env.player.episodes import random_policy
 
+pytestmark = pytest.mark.compiled
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "envs" / "README.md").read_text()
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", README, flags=re.MULTILINE | re.DOTALL)
@@ -92,6 +95,28 @@ def test_both_forms_play_the_same_game(games, name):
             assert_same_obs(obs, listed.act(actions))
             ends |= set(obs.truncated[obs.done].tolist())
     assert ends == ENDS[name]
+
+
+def test_a_single_game_plays_the_same_when_it_is_compiled(games):
+    ends = set()
+    for seed in range(6):
+        both = [games[2].GatherAlone(max_steps=15, compiled=compiled) for compiled in (False, True)]
+        for env in both:
+            env.seed(seed)
+        shown, draw = [env.reset() for env in both], np.random.default_rng(seed)
+        while not shown[0].done:
+            mask = shown[0].actions["Move"]
+            moves = [int(draw.choice(np.flatnonzero(own))) for own in mask.mask]
+            ids = [("Robot", i) for i in range(len(moves))]
+            action = CategoricalAction(actors=ids, indices=moves, index_to_label=[])
+            shown = [env.act({"Move": action}) for env in both]
+            assert repr(shown[0]) == repr(shown[1])
+        ends.add(shown[0].truncated)
+        with pytest.raises(ResetNeededError):  # it is not begun again by itself
+            both[1].act({"Move": action})
+        state = both[0].reset(), both[1].reset()
+        assert repr(state[0]) == repr(state[1])
+    assert True in ends
 
 
 def hand_over(rows, envs):

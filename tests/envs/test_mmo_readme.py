@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +13,12 @@ import pytest
 from mmo_support import SMALL_WORLD, World
 from ragged_envs.errors import EnvConfigError
 from ragged_envs.mmo.body import HEALTH, LIVING
+from ragged_envs.mmo.observation import show_self
 from ragged_envs.mmo.terrain import FOREST, GRASS, LAKE
+from ragged_envs.mmo.world import MmoRows
 from support.broken import ragged
 
-from entity_env import SeatRows
+from entity_env import Entity, ObsSpace, SeatRows
 from entity_env.play import random_policy
 
 README = (Path(__file__).parents[2] / "envs" / "mmo" / "README.md").read_text()
@@ -109,6 +112,28 @@ def test_an_own_system(own, monkeypatch):
     market.put(0, food=1)
     market.offer(s0=1, s1=2)
     assert market.food.tolist() == [0, 4, 7], "who has less than 2 cannot give them"
+
+
+def show_tired(g, game, seat, i, out):
+    show_self(g, game, seat, i, out)
+    out[len(out) - 1] = 0.1 * seat
+
+
+class TiredRows(MmoRows):
+    def make_game(self, maps, shape, spawns):
+        game = super().make_game(maps, shape, spawns)
+        entities = dict(game.obs_space.entities)
+        entities["Self"] = Entity([*entities["Self"].features, "tired"])
+        shown = {**game.entities, "Self": replace(game.entities["Self"], rows=show_tired)}
+        return replace(game, obs_space=ObsSpace(entities=entities), entities=shown)
+
+
+def test_an_own_feature_of_agents_themselves():
+    plain, tired = MmoRows(**SMALL_WORLD), TiredRows(**SMALL_WORLD)
+    for before, obs in zip(played(plain, 10), played(tired, 10), strict=True):
+        own = obs.features["Self"].as_array()
+        assert np.array_equal(own[:, :-1], before.features["Self"].as_array())
+        assert own[:, -1].tolist() == pytest.approx((0.1 * obs.rows).tolist())
 
 
 def test_the_own_system_alone_is_that_of_the_rows(own):
