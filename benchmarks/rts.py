@@ -51,7 +51,8 @@ def arrays_of(games: int, seed: int) -> Any:
     """Fresh arrays of so many games."""
     fields = at.world_fields(MINI_RTS)
     made = [np.zeros((games, *own.shape), own.dtype) for own in fields.values()]
-    return namedtuple("G", [*fields, "random"])(*made, seeded_streams(seed, games))
+    names = [*fields, "random"]
+    return namedtuple("G", names)(*made, seeded_streams(seed, games))  # type: ignore[call-arg]
 
 
 def play(

@@ -15,6 +15,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -61,7 +62,7 @@ def _two_cores(speed: float, repeats: int = 100) -> list[Row]:
             "two processes": lambda: pair.busy(loops // 2),
         }
         for size in sizes:
-            envs = {
+            envs: dict[str, Any] = {
                 "ListEnv": ListEnv(create_env, size),
                 "ParallelEnv": ParallelEnv(create_env, size, 2),
             }
@@ -69,7 +70,7 @@ def _two_cores(speed: float, repeats: int = 100) -> list[Row]:
                 stack.enter_context(env)
                 env.reset()
                 cases[f"{name} {size}"] = _stepper(env, done // size)
-            workers[f"ParallelEnv {size}"] = [w._process.pid for w in env._workers]
+            workers[f"ParallelEnv {size}"] = [w._process.pid for w in envs["ParallelEnv"]._workers]
         measured = _turns(cases, repeats, workers)
     wall = {name: times.wall for name, times in measured.items()}
     one = _fastest_quarter(wall["one process"])
@@ -229,12 +230,14 @@ def _pair_of_rows(
     quiet: Sequence[int] = (),
 ) -> list[Row]:
     """Wall times compared: in all turns, in the fastest quarter of them, in the quiet ones."""
-    quarters = [Times((_fastest_quarter(times),)) for times in (ours, baseline)]
-    variants = [("", ours, baseline), (", fastest quarter", *quarters)]
-    found = [_row(f"{case}{text}", *times, name, done, target) for text, *times in variants]
+    fastest, other = (Times((_fastest_quarter(times),)) for times in (ours, baseline))
+    found = [
+        _row(case, ours, baseline, name, done, target),
+        _row(f"{case}, fastest quarter", fastest, other, name, done, target),
+    ]
     if len(quiet) >= 5:
-        chosen = [Times(tuple(t.seconds[turn] for turn in quiet)) for t in (ours, baseline)]
-        row = _row(f"{case}, second core free", *chosen, name, done, target)
+        one, two = (Times(tuple(t.seconds[turn] for turn in quiet)) for t in (ours, baseline))
+        row = _row(f"{case}, second core free", one, two, name, done, target)
         note = f"{len(quiet)} of {len(ours.seconds)} turns: 2 processes gain {QUIET}x around them"
         found.append(replace(row, note=note))
     return found

@@ -65,7 +65,9 @@ class Lifts(Environment):
         """Begin with all lifts on the ground floor."""
         self.steps = 0
         self.serial = 0
-        self.lifts = [{"floor": 0, "riders": []} for _ in range(self.num_lifts)]
+        self.lifts: list[dict[str, Any]] = [
+            {"floor": 0, "riders": []} for _ in range(self.num_lifts)
+        ]
         self.callers, self.waiting = [], []
         self.delivered = 0
         self.total_wait = 0

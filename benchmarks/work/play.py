@@ -16,7 +16,15 @@ from entity_env.player.scripted_agent import ScriptedAgent
 from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.runs.load_run import LoadedNet, LoadedRun, load_policy
 
-__all__ = ["MOST_ROWS", "load_runs", "rules_of", "spread", "values_by", "values_of"]
+__all__ = [
+    "MOST_ROWS",
+    "first_episodes",
+    "load_runs",
+    "rules_of",
+    "spread",
+    "values_by",
+    "values_of",
+]
 
 MOST_ROWS = 640
 """Number of rows that are played at once."""
@@ -45,18 +53,16 @@ def spread(numbers: npt.ArrayLike) -> str:
 def values_of(own: LoadedRun, rows: VecEnv, metric: str, *, greedy: bool) -> F64:
     """Return a metric of the first episode of each row, played by a network. Shape: (R,)."""
     agent = NetworkAgent(own.net, seed=1, greedy=greedy, precision=own.config.precision)
-    return _first_episodes(agent.act_rows, own.game.seen(rows), metric)
+    return first_episodes(agent.act_rows, own.game.seen(rows), metric)
 
 
 def values_by(script: Policy, rows: VecEnv, metric: str) -> F64:
     """Return a metric of the first episode of each row, played by a script. Shape: (R,)."""
     agent = ScriptedAgent(script, rows.obs_space(), rows.action_space())
-    return _first_episodes(agent.act_rows, rows, metric)
+    return first_episodes(agent.act_rows, rows, metric)
 
 
-def _first_episodes(
-    policy: Callable[[VecObs], Mapping[Any, Any]], rows: VecEnv, metric: str
-) -> F64:
+def first_episodes(policy: Callable[[VecObs], Mapping[Any, Any]], rows: VecEnv, metric: str) -> F64:
     """Return a metric of the first episode of each row. Shape: (R,)."""
     found = np.full(len(rows), np.nan)
     with rows:

@@ -17,6 +17,8 @@ from entity_env.player.episodes import random_policy
 from entity_env.rows.compiled import random_int
 from entity_env.wrappers import VecTimeLimit
 
+pytestmark = pytest.mark.compiled
+
 GAMES = {
     "plain": {},
     "a cannon": {"orbital_cannon": True, "cooldown_period": 2},
