@@ -112,7 +112,10 @@ def _contents(function: Callable[..., Any]) -> Iterator[str]:
         waiting += filter(_is_compiled, (*values.values(), *inside))
         for name, own in values.items():
             if isinstance(own, bool | int | float | np.generic | np.ndarray):
-                constants.add(f"{plain.__module__}.{name} = {np.asarray(own).tolist()}")
+                # Without the module's name, which differs where the same file is a script.
+                code = plain.__code__
+                place = f"{Path(code.co_filename).name} {code.co_qualname} {name}"
+                constants.add(f"{place} = {np.asarray(own).tolist()}")
     yield from map(folder_digest, sorted(folders))
     yield "\n".join(sorted(constants))
 

@@ -98,7 +98,7 @@ def keep_compiled(dispatcher: Any, *stamps: str) -> None:
     )  # depends on the way inner functions are compiled, too
     file._source_stamp = (*file._source_stamp, own, *stamps)
     function = dispatcher.py_func
-    _seal(file, f"{function.__module__}.{function.__qualname__}")
+    _seal(file, function.__qualname__)
     dispatcher._cache.save_overload = _kept_where_it_can(dispatcher._cache.save_overload)
     dispatcher.compile = uncollected(dispatcher.compile)
 

@@ -590,9 +590,12 @@ def _gather(w: Any, kinds: Any, i: int) -> bool:
         return False
     to = resource if u[i, PHASE] == GOING else base
     dx, dy = p[to, X] - p[i, X], p[to, Y] - p[i, Y]
-    if dx * dx + dy * dy >= 1.0:
-        step_to(w, kinds, i, p[to, X], p[to, Y])
-    elif u[i, PHASE] == GOING:
+    is_far = dx * dx + dy * dy >= 1.0
+    if is_far or u[i, PHASE] == GOING:
+        step_to(w, kinds, i, p[to, X], p[to, Y])  # the last step leads nearer than one cell
+    if is_far:
+        return False
+    if u[i, PHASE] == GOING:
         push(w, DO_GATHERING, i, 0, 0, 0.0, 0.0)
         u[i, PHASE] = WORKING
     else:

@@ -188,20 +188,19 @@ def setup(w: Any, random: Any, game: int, max_tick: int) -> None:
     planned = np.zeros((16, 4), np.int64)
     count = 0
     for player in range(2):
-        base_x = (random_int(random, game, 0, 19) + 40 * player) // 3
-        base_y = (random_int(random, game, 0, 19) + 40 * player) // 3
-        planned[count, 0], planned[count, 1] = player, HOME
-        planned[count, 2], planned[count, 3] = base_x, base_y
-        count += 1
-        x, y = -1, -1
-        while True:
+        base_x, base_y, x, y = -1, -1, -1, -1
+        while True:  # both again, so that bases stand at a border less often
+            base_x = (random_int(random, game, 0, 19) + 40 * player) // 3
+            base_y = (random_int(random, game, 0, 19) + 40 * player) // 3
             x = base_x + random_int(random, game, -4, 4)
             y = base_y + random_int(random, game, -4, 4)
             if 0 <= x < size and 0 <= y < size and (x != base_x or y != base_y):
                 break
-        planned[count, 0], planned[count, 1] = player, RESOURCE
-        planned[count, 2], planned[count, 3] = x, y
-        count += 1
+        planned[count, 0], planned[count, 1] = player, HOME
+        planned[count, 2], planned[count, 3] = base_x, base_y
+        planned[count + 1, 0], planned[count + 1, 1] = player, RESOURCE
+        planned[count + 1, 2], planned[count + 1, 3] = x, y
+        count += 2
         for k in range(6):
             kind = WORKER if k < 3 else BARRACKS if k == 3 else MELEE if k == 4 else RANGE
             if random_float(random, game) < (0.2 if k == 3 else 0.5):

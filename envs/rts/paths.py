@@ -18,8 +18,9 @@ __all__ = ["passes_straight", "waypoint"]
 MOST_EXPANSIONS = 1000
 SAMPLE = 0.1
 """The distance between the points at which a straight line is tested."""
-NEAR = 1.0
-"""Between walls only bodies within this squared distance block a plan."""
+NEAR, NEAR_IN_CORRIDORS = 4.0, 2.25
+"""Bodies block only those points of a plan that are within this squared distance of the mover; less
+between walls, because a unit in a corridor would close it to all behind it."""
 
 
 @called
@@ -46,119 +47,104 @@ def waypoint(w: Any, i: int, x: float, y: float) -> int:
 
 @called
 def _is_open(w: Any, i: int, x: float, y: float) -> bool:
-    """Return True if a planned way of a unit may lead over a point.
-
-    Bodies block at any distance. With walls, those farther away than ``NEAR`` do not count, because
-    otherwise a unit in a corridor would close it to all behind.
-    """
+    """Return True if a planned way of a unit may lead over a point."""
     dx, dy = x - w.places[i, X], y - w.places[i, Y]
-    if w.numbers[WALLED] and dx * dx + dy * dy >= NEAR:
-        return is_ground(w, x, y)
-    return can_pass(w, x, y, i)
+    near = NEAR_IN_CORRIDORS if w.numbers[WALLED] else NEAR
+    return can_pass(w, x, y, i) if dx * dx + dy * dy < near else is_ground(w, x, y)
 
 
 @called
 def passes_straight(w: Any, i: int, x: float, y: float) -> bool:
-    """Return True if no wall and no body is on the line from a unit to a point of the map.
+    """Return True if no wall and no near body is on the line from a unit to a point of the map.
 
-    The cells of the unit and of the point do not count: the unit stands in one, and what it heads
-    for, a base or a resource, in the other.
+    The first sample in each cell is tested. The cells of the unit and of the point do not count:
+    the unit stands in one, and its destination, a base or a resource, in the other.
     """
     from_x, from_y = w.places[i, X], w.places[i, Y]
     dx, dy = x - from_x, y - from_y
     count = int(math.sqrt(dx * dx + dy * dy) / SAMPLE) + 1
-    start, goal = cell_of(w, from_x, from_y), cell_of(w, x, y)
+    goal, before = cell_of(w, x, y), cell_of(w, from_x, from_y)
     for step in range(1, count):
         at_x, at_y = from_x + dx * step / count, from_y + dy * step / count
         cell = cell_of(w, at_x, at_y)
-        if cell != start and cell != goal and not _is_open(w, i, at_x, at_y):
+        if cell == goal:
+            return True
+        if cell != before and not _is_open(w, i, at_x, at_y):
             return False
+        before = cell
     return True
 
 
 @with_arrays
 def _around(w: Any, i: int, start: int, goal: int) -> int:
-    """Return the farthest cell in sight of a shortest way, by A*; -1: there is none.
+    """Return the farthest cell of a way by A* to which a unit can go straight; -1: there is none.
 
-    Four neighbours in the order left, right, up, down; of cells with the same estimate the one that
-    was found first is looked at first, so that the queue is a heap of both. Nothing blocks
-    ``goal``.
+    Of cells with the same estimate the one with the smaller cost comes first, then the one with the
+    larger number. As in the original engine, the first way that is found to a cell is kept, even if
+    another one is shorter. Nothing blocks ``goal``.
     """
     size = w.numbers[SIZE]
     cells = size * size
-    goal_x, goal_y = goal % size, goal // size
-    came, cost = np.full(cells, -1, np.int32), np.full(cells, cells, np.int32)
-    closed = np.zeros(cells, np.bool_)
-    estimates, queued = np.empty(4 * cells + 4), np.empty(4 * cells + 4, np.int32)
-    heap = np.empty(4 * cells + 4, np.int32)
-    estimates[0], queued[0], heap[0] = 0.0, start, 0
-    count, found, reached = 1, 1, False
-    cost[start] = 0
+    came, cost = np.full(cells, -1, np.int32), np.full(cells, -1, np.int32)
+    estimates, heap = np.zeros(cells), np.empty(cells, np.int32)
+    heap[0], cost[start], count = start, 0, 1
     for _ in range(MOST_EXPANSIONS):
-        cell = -1
-        while count > 0:
-            cell = queued[heap[0]]
-            count -= 1
-            heap[0] = heap[count]
-            _sink(heap, count, estimates)
-            if not closed[cell]:
-                break
-            cell = -1
-        if cell < 0:
+        if count == 0:
             return -1
+        cell = heap[0]
         if cell == goal:
-            reached = True
             break
-        closed[cell] = True
+        count -= 1
+        heap[0] = heap[count]
+        _sink(heap, count, estimates, cost)
         for way in range(4):
             x, y = cell % size + WAYS[way, 0], cell // size + WAYS[way, 1]
             if x < 0 or y < 0 or x >= size or y >= size:
                 continue
             near = y * size + x
-            if closed[near] or cost[near] <= cost[cell] + 1:
-                continue
-            if near != goal and not _is_open(w, i, float(x), float(y)):
+            if cost[near] >= 0 or (near != goal and not _is_open(w, i, float(x), float(y))):
                 continue
             came[near], cost[near] = cell, cost[cell] + 1
-            dx, dy = x - goal_x, y - goal_y
-            estimates[found] = cost[near] + math.sqrt(float(dx * dx + dy * dy))
-            queued[found] = near
-            heap[count] = found
-            _rise(heap, count, estimates)
+            dx, dy = x - goal % size, y - goal // size
+            estimates[near] = cost[near] + math.sqrt(float(dx * dx + dy * dy))
+            heap[count] = near
+            _rise(heap, count, estimates, cost)
             count += 1
-            found += 1
-    if not reached:
+    if count == 0 or heap[0] != goal:
         return -1
-    cell, last = goal, -1
-    while came[cell] >= 0:
+    cell = goal
+    while cell != start:
         if passes_straight(w, i, float(cell % size), float(cell // size)):
             return cell
-        last, cell = cell, came[cell]
-    return last
+        cell = came[cell]
+    return -1
 
 
 @called
-def _before(a: int, b: int, estimates: Any) -> bool:
-    return estimates[a] < estimates[b] or (estimates[a] == estimates[b] and a < b)
+def _before(a: int, b: int, estimates: Any, cost: Any) -> bool:
+    """Return True if cell ``a`` is expanded before cell ``b``."""
+    if estimates[a] != estimates[b]:
+        return estimates[a] < estimates[b]
+    return cost[a] < cost[b] or (cost[a] == cost[b] and a > b)
 
 
 @called
-def _rise(heap: Any, at: int, estimates: Any) -> None:
+def _rise(heap: Any, at: int, estimates: Any, cost: Any) -> None:
     while at > 0:
         above = (at - 1) // 2
-        if not _before(heap[at], heap[above], estimates):
+        if not _before(heap[at], heap[above], estimates, cost):
             return
         heap[at], heap[above] = heap[above], heap[at]
         at = above
 
 
 @called
-def _sink(heap: Any, count: int, estimates: Any) -> None:
+def _sink(heap: Any, count: int, estimates: Any, cost: Any) -> None:
     at = 0
     while True:
         least = at
         for below in (2 * at + 1, 2 * at + 2):
-            if below < count and _before(heap[below], heap[least], estimates):
+            if below < count and _before(heap[below], heap[least], estimates, cost):
                 least = below
         if least == at:
             return

@@ -32,12 +32,22 @@ hits = sum(env._parts[0].kernel.stats.cache_hits.values()) if len(sys.argv) > 2 
 print(obs.features["Robot"].as_array().astype(int).tolist(), hits)
 """
 
+RENAME = """
+import sys; sys.path.insert(0, sys.argv[1])
+from importlib import util
+path = sys.argv[1] + "/ragged_envs"
+here = {"submodule_search_locations": [path]}
+spec = util.spec_from_file_location("renamed", f"{path}/__init__.py", **here)
+sys.modules["renamed"] = package = util.module_from_spec(spec)
+spec.loader.exec_module(package)
+"""
 
-def play(folder, *args, **variables):
+
+def play(folder, *args, script=PLAY, **variables):
     """Return the position of a robot at (2, 2) after its first move, and the cache's hits."""
     own = {k: v for k, v in os.environ.items() if not k.startswith("NUMBA_")}
     done = subprocess.run(
-        [sys.executable, "-c", PLAY, str(folder), *args],
+        [sys.executable, "-c", script, str(folder), *args],
         env={**own, "PYTHONPATH": str(TREE), **variables},
         capture_output=True,
         text=True,
@@ -54,6 +64,9 @@ def test_a_changed_rule_is_compiled_anew(tmp_path):
     folder = tmp_path / "tree"
     assert play(folder, "count", **variables) == ("[[3, 2]]", "0")
     assert play(folder, "count", **variables) == ("[[3, 2]]", "1")
+    # The same files under another name: a script that is imported elsewhere, or a clone's ``envs``.
+    script = RENAME + PLAY.replace("import ragged_envs.", "import renamed.")
+    assert play(folder, "count", script=script, **variables) == ("[[3, 2]]", "1")
     rules = folder / "ragged_envs" / "minesweeper_rules.py"
     text = rules.read_text()
     assert "STEPS = ((1, 0)," in text

@@ -535,7 +535,7 @@ BROKEN = {
     "far": ("1 2\n0 3 9 2\n", "line 2: the job does not visit each machine once"),
     "long": ("1 2\n0 3 1 " + "9" * 5000, "line 2: a number is"),
     "endless": ("1 1\n0 0\n", "0 time units of work"),
-    "word": ("1 2\n0 3 1 1_0\n", "line 2: a number is '1_0'"),
+    "word": ("1 2\n0 3 1 1x0\n", "line 2: a number is '1x0'"),
     "taillard": ("1 2\nTimes\n1 2\nMachines\n1 2 3\n", "line 5: the wrong number of values"),
     "twice": ("1 2\nTimes\n1 2\nMachines\n1 1\n", "line 5: the job does not visit each"),
     "negative": ("1 2\n0 3 1 -2\n", "line 2: a duration is '-2'"),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from rts_support import flag_table, table_of, towers_table
+from rts_support import flag_table, plain, table_of, towers_table
 
 from envs.errors import EnvConfigError
 from envs.rts import arrays as at
+from envs.rts import tower_defence
 from envs.rts.capture_the_flag import BACK_AFTER, FALLEN
 from envs.rts.minirts_rows import MiniRts
 from envs.rts.rules import ATTACK
@@ -105,6 +106,21 @@ def test_all_corridors_of_the_maze_lead_to_the_base():
                     border.append(near)
         assert (0, 0) in reached
         assert len(reached) == (walls == 0).sum()
+
+
+def test_covers_counts_the_cells_of_the_way_that_a_tower_reaches():
+    table, covers = towers_table(), np.zeros(400, np.int32)
+    walls = table.w.numbers[at.WALLS : at.WALLS + 400].reshape(20, 20)
+    walls[:14], walls[:, :14] = 1, 1
+    walls[0, :15], walls[:14, 14] = 0, 0  # along the top, then down to the open block
+    plain(tower_defence._note_covers)(table.w, covers)
+    cells = covers.reshape(20, 20)
+    # A tower reaches what is at most 3 away: of the top row one cell from a distance of 3,
+    # 2 * 2 + 1 from one of 2 (4 + 4 <= 9), nothing from one of 4. The base's cell does not count.
+    assert cells[:5, 6].tolist() == [7, 5, 5, 1, 0]
+    assert cells[3, 0] == 0
+    assert cells[0, 1] == 4  # 1 to 4
+    assert cells[17, 14] == 1  # the way ends where the block begins, at row 14
 
 
 def free_cells(table):
