@@ -121,10 +121,10 @@ class _FrameByFrame(RowReader):
     """The baseline."""
 
     def read(self, observations: Sequence[Observation], where: Callable[[int], str]) -> ReadRows:
-        return self._read_each(observations, where)
+        return self.read_each(observations, where)
 
     def outcome(self, observations: Sequence[Observation], where: Callable[[int], str]) -> Outcome:
-        return self._read_each(observations, where).outcome
+        return self.read_each(observations, where).outcome
 
 
 def _cases(create: Callable[[], Environment], seed: int | None) -> dict[str, Callable[[], object]]:

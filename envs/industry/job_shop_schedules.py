@@ -116,7 +116,7 @@ def best_schedule(
             ``JobShopRows.begin_at``.
         rules: ``waiting`` and ``labels``, where the agent was trained with others than usual.
     """
-    one = find_instance(instance)
+    one: Any = find_instance(instance)
     (best,) = best_tries(agent, [one], tries, begin, **rules)
     # Rows begin anew where a game ends, so that the best one is played once more.
     again = JobShopRows(None, instance=one, backwards=best.is_backwards, **rules)
