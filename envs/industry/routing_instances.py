@@ -43,7 +43,7 @@ MOST_CUSTOMERS, MOST_VEHICLES = 5000, 100
 FAR = 1e6
 """The greatest coordinate, distance and time of an instance, and the greatest demand."""
 DISTANCES = ("usual", "rounded", "exact")
-"""As is usual for the kind of file, to the nearest whole number, or not rounded."""
+"""Rounding of distances: usual for the kind of file, to the nearest whole number, or none."""
 CUT = 1e-8
 """Number added before rounding down, because in floating point 2.3 * 10 is less than 23."""
 _MOST_LISTED = 1000
