@@ -38,8 +38,7 @@ from entity_env.registry import (
     with_defaults,
 )
 from entity_env.seats.table import seats_of
-from entity_env.wrappers import VecFeatureFilter
-from entity_env.wrappers.feature_filter import filtered
+from entity_env.wrappers import FeatureFilter, VecFeatureFilter
 from entity_env.wrappers.staggered_start import staggered
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.errors import ConfigError, RunFolderError
@@ -93,7 +92,8 @@ class Game:
     def __call__(self) -> Environment:
         """Make one environment."""
         with self.names_settings():
-            return self.alone()
+            env = self.alone()
+            return env if self.shown is None else FeatureFilter(env, self.shown)
 
     def names_settings(self) -> contextlib.AbstractContextManager[None]:
         """Return a context whose errors begin with the settings that they are about."""
@@ -102,11 +102,8 @@ class Game:
 
     @property
     def alone(self) -> Callable[[], Environment]:
-        """A function that makes one environment; workers import it without this package."""
-        create_env = functools.partial(alone(self.factory), **self.settings)
-        if self.shown is None:
-            return create_env
-        return functools.partial(filtered, create_env, self.shown)
+        """A function that makes one whole environment; workers import it without this package."""
+        return functools.partial(alone(self.factory), **self.settings)
 
     def evaluated(self, config: TrainConfig) -> Game:
         """Return the game with the settings of ``eval.env``."""
@@ -180,13 +177,11 @@ class Game:
 
     def rows(self, num_envs: int, seed: int) -> VecEnv:
         """Make rows in this process."""
-        is_single = not self.is_native and not has_seats(self.factory)
-        shown = self.shown if is_single else None
         try:
             with self.names_settings():
-                if self.staggered and is_single:
-                    return ListEnv(self.one, num_envs, seed=seed)
-                rows = make_rows(self.factory, self.settings, num_envs, seed, shown)
+                if self.staggered and not self.is_native and not has_seats(self.factory):
+                    return self.seen(ListEnv(self.one, num_envs, seed=seed))
+                rows = make_rows(self.factory, self.settings, num_envs, seed)
         except SystemExit as error:
             raise environment_failed(self.name, error) from error
         if not isinstance(rows, VecEnv) or len(rows) != num_envs:
@@ -195,13 +190,14 @@ class Game:
                 expected=f"a VecEnv of {counted(num_envs, 'row')}",
                 received=counted(len(rows), "row") if isinstance(rows, VecEnv) else shorten(rows),
             )
+        rows = self.seen(rows)
         if self.replays is not None:
             names = (f"{number:04d}.replay" for number in count())
             path = next(path for name in names if not (path := self.replays / name).exists())
             factory: Any = self.factory
             target = f"{factory.__module__}.{factory.__qualname__}"
-            rows = RecordReplay(rows, path, target, self.settings, seed, shown)
-        return rows if is_single else self.seen(rows)
+            rows = RecordReplay(rows, path, target, self.settings, seed, self.shown)
+        return rows
 
     @property
     def one(self) -> Callable[[], Any]:
@@ -368,7 +364,7 @@ def make_vec_env(config: TrainConfig, game: Game, seed: int, share: Share = ALL_
             rows = AsyncEnv(game.one, rollout.num_envs, rollout.processes, together, seed=seed)
         else:
             rows = ParallelEnv(game.one, rollout.num_envs, rollout.processes, seed=seed)
-    return game.seen(rows) if has_seats(game.factory) else rows
+    return game.seen(rows)
 
 
 @contextlib.contextmanager

@@ -197,7 +197,7 @@ def record_agent(
             return game.rows(game.whole(count), seed)
 
         def make() -> _Shown:
-            shown.append(_Shown(game.alone()))
+            shown.append(_Shown(game()))
             return shown[-1]
 
         return ListEnv(make, count, seed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import compress
 from typing import Any
 
@@ -34,6 +34,7 @@ from entity_env.spaces import (
     GLOBAL_ACTIONS,
     ActionName,
     ActionSpace,
+    EntityName,
     GlobalContinuousActionSpace,
     ObsSpace,
 )
@@ -42,20 +43,28 @@ __all__ = ["answers_in_frame", "batched_actions", "observations_of"]
 
 
 def observations_of(
-    obs: VecObs, obs_space: ObsSpace, action_space: Mapping[ActionName, ActionSpace]
+    obs: VecObs,
+    obs_space: ObsSpace,
+    action_space: Mapping[ActionName, ActionSpace],
+    ids: Sequence[Mapping[EntityName, Iterable[EntityID]]] | None = None,
 ) -> list[Observation]:
     """Return an observation for each frame of a batch.
 
     A batch does not have the ids of the environment. The id of an entity is therefore its type and
-    its place among those of its type, such as ``("Mine", 0)``. Masks name actors by id.
+    its place among those of its type, such as ``("Mine", 0)``, unless ``ids`` are given. Masks name
+    actors by id.
 
     Args:
         obs: B frames.
         obs_space: Its space.
         action_space: Its actions.
+        ids: The ids of each frame, for some of the types.
     """
     frames = _Frames(obs, obs_space)
-    return [frames.observation(number, action_space) for number in range(obs.num_frames)]
+    given = [{}] * obs.num_frames if ids is None else ids
+    return [
+        frames.observation(number, action_space, given[number]) for number in range(obs.num_frames)
+    ]
 
 
 def batched_actions(
@@ -141,11 +150,14 @@ class _Frames:
         }
 
     def observation(
-        self, number: int, action_space: Mapping[ActionName, ActionSpace]
+        self,
+        number: int,
+        action_space: Mapping[ActionName, ActionSpace],
+        given: Mapping[EntityName, Iterable[EntityID]],
     ) -> Observation:
         features = {name: parts.of(number) for name, parts in self.features.items()}
         ids: dict[str, list[EntityID]] = {
-            name: [(name, i) for i in range(len(rows))]
+            name: list(given[name]) if name in given else [(name, i) for i in range(len(rows))]
             for name, rows in features.items()
             if name not in self.grids
         }

@@ -65,7 +65,7 @@ from entity_env.spaces import ActionName, ObsSpace
 from entity_env.storage.bounded_json import parse_json
 from entity_env.storage.files import UnfitFileError, read_file
 from entity_env.storage.space_json import spaces_from_json, spaces_to_json
-from entity_env.wrappers.feature_filter import FeatureFilter
+from entity_env.wrappers.feature_filter import FeatureFilter, VecFeatureFilter
 from entity_env.wrappers.vec_wrapper import VecWrapper
 
 __all__ = ["Moment", "RecordReplay", "RecordedCommand", "Replay", "actions_of", "make_rows"]
@@ -122,7 +122,7 @@ class Replay:
         start: The checksum of the first observation.
         state: The saved state from which the rows start; None for a reset.
         table: True if ``rows`` is 0 and the game was played with all of its seats.
-        shown: The observation space to which ``FeatureFilter`` reduced each environment, or None.
+        shown: The observation space to which a filter reduced the rows, or None.
     """
 
     env: str
@@ -259,7 +259,8 @@ class Replay:
                 game = make(**settings)
                 game = game if self.shown is None else FeatureFilter(game, self.shown)
                 return TableRows(game, self.seed)
-            return make_rows(factory, settings, self.rows, self.seed, self.shown)
+            rows = make_rows(factory, settings, self.rows, self.seed)
+            return rows if self.shown is None else VecFeatureFilter(rows, self.shown)
         except EntityEnvError:
             raise
         except Exception as error:  # settings of an untrusted file may have any effect
@@ -269,13 +270,7 @@ class Replay:
             ) from error
 
 
-def make_rows(
-    factory: Factory,
-    settings: Mapping[str, Any],
-    rows: int,
-    seed: int,
-    shown: ObsSpace | None = None,
-) -> VecEnv:
+def make_rows(factory: Factory, settings: Mapping[str, Any], rows: int, seed: int) -> VecEnv:
     """Make rows of an environment: compiled, of seats, or of single environments.
 
     Args:
@@ -283,7 +278,6 @@ def make_rows(
         settings: Its arguments.
         rows: The number of rows.
         seed: The seed of the rows.
-        shown: The observation space to which ``FeatureFilter`` reduces single environments.
     """
     make: Any = factory
     if has_seats(factory) and not is_rows(factory):
@@ -291,8 +285,7 @@ def make_rows(
     if is_rows(factory):
         made: VecEnv = make(rows, seed=seed, **settings)
         return made
-    create = functools.partial(alone(factory), **settings)
-    return ListEnv(create if shown is None else lambda: FeatureFilter(create(), shown), rows, seed)
+    return ListEnv(functools.partial(alone(factory), **settings), rows, seed)
 
 
 class RecordReplay(VecWrapper):
@@ -304,7 +297,7 @@ class RecordReplay(VecWrapper):
         env: The short name or dotted path of the environment.
         settings: Its settings, as JSON values.
         seed: The seed of the rows.
-        shown: The observation space to which ``FeatureFilter`` reduces each environment inside.
+        shown: The observation space to which a filter reduces the rows, or None.
 
     Raises:
         RecordingError: The file exists, or cannot be written.

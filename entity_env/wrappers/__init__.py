@@ -27,13 +27,12 @@ from __future__ import annotations
 from entity_env.wrappers.concat_vec_env import ConcatVecEnv
 from entity_env.wrappers.curriculum import Curriculum
 from entity_env.wrappers.episode_statistics import EpisodeStatistics, VecEpisodeStatistics
-from entity_env.wrappers.feature_filter import FeatureFilter
+from entity_env.wrappers.feature_filter import FeatureFilter, VecFeatureFilter
 from entity_env.wrappers.frame_skip import FrameSkip, VecFrameSkip
 from entity_env.wrappers.reward_scale import RewardScale, VecRewardScale
 from entity_env.wrappers.selection import subspace
 from entity_env.wrappers.staggered_start import StaggeredStart
 from entity_env.wrappers.time_limit import SeatTimeLimit, TimeLimit, VecTimeLimit
-from entity_env.wrappers.vec_feature_filter import VecFeatureFilter
 from entity_env.wrappers.vec_validate import VecValidate
 from entity_env.wrappers.vec_wrapper import VecWrapper
 from entity_env.wrappers.wrapper import SeatWrapper, Wrapper

@@ -1,10 +1,13 @@
-"""``FeatureFilter``, which keeps a part of the entity types and features."""
+"""Filters that keep a part of the entity types and features.
+
+All rows are filtered at once. One environment is a batch of one frame.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -13,218 +16,325 @@ from entity_env.actions import Action
 from entity_env.arguments import named_arguments
 from entity_env.batching.frame import Frame
 from entity_env.batching.frame_reader import FrameReader
+from entity_env.batching.ragged import (
+    ActionBuffer,
+    RaggedBufferBool,
+    RaggedBufferF32,
+    RaggedBufferI64,
+)
+from entity_env.batching.unbatch import answers_in_frame, observations_of
+from entity_env.batching.vec_obs import (
+    VecActionMask,
+    VecCategoricalActionMask,
+    VecContinuousActionMask,
+    VecObs,
+    VecSelectEntityActionMask,
+    batch_frames,
+)
 from entity_env.environment import Environment
 from entity_env.errors import SettingError
-from entity_env.kinds.categorical import FrameCategoricalActors
-from entity_env.kinds.select_entity import FrameSelectActors
-from entity_env.observation import (
-    ActionMask,
-    CategoricalActionMask,
-    ContinuousActionMask,
-    EntityID,
-    GlobalCategoricalActionMask,
-    GlobalContinuousActionMask,
-    Observation,
-    SelectEntityActionMask,
-)
-from entity_env.spaces import ActionName, ActionSpace, EntityName, ObsSpace
-from entity_env.wrappers.quick_filter import QuickFilter
+from entity_env.kinds.answers import AnswerForm, answers_of_frames
+from entity_env.kinds.select_entities import VecSelectEntitiesActionMask
+from entity_env.kinds.table import answer_forms, typed_actions
+from entity_env.observation import EntityID, Observation
+from entity_env.rows.vec_env import VecEnv
+from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 from entity_env.wrappers.selection import Selection
+from entity_env.wrappers.vec_wrapper import VecWrapper
 from entity_env.wrappers.wrapper import Wrapper
 
-__all__ = ["FeatureFilter", "ObservationFilter", "filtered"]
+__all__ = ["FeatureFilter", "VecFeatureFilter", "filtered_frame"]
+
+Ints: TypeAlias = npt.NDArray[np.int64]
+Bools: TypeAlias = npt.NDArray[np.bool_]
+
+
+@named_arguments(SettingError)
+class VecFeatureFilter(VecWrapper):
+    """A wrapper of rows that keeps the entity types and features of a smaller space, in its order.
+
+    Entities of a type that is left out cannot be selected, and their choices are made here: such an
+    actor, or one that can select such entities only, takes the first choice that its mask allows,
+    or in a continuous action the allowed numbers closest to 0. The action space does not change.
+
+    Args:
+        env: The rows.
+        obs_space: The smaller space; see ``subspace``.
+
+    Raises:
+        SpaceError: The rows lack a type or a feature of ``obs_space``, or have it of another kind,
+            such as ``Discrete("terrain", 4)`` instead of ``Discrete("terrain", 5)``.
+    """
+
+    def __init__(self, env: VecEnv, obs_space: ObsSpace) -> None:
+        super().__init__(env)
+        self._selection = Selection.of(self.env.obs_space(), obs_space)
+        self._answers: dict[ActionName, _Answer] = {}
+
+    def obs_space(self) -> ObsSpace:
+        """Return the observation space."""
+        return self._selection.part
+
+    def _check(
+        self, actions: Mapping[ActionName, ActionBuffer], obs: VecObs
+    ) -> Mapping[ActionName, ActionBuffer]:
+        return VecEnv._check(self, actions, obs)
+
+    def _act(self, chosen: Mapping[ActionName, ActionBuffer]) -> VecObs:
+        return super()._act(_complete(chosen, self._answers))
+
+    def _show(self, obs: VecObs) -> VecObs:
+        shown, self._answers = _filtered(obs, self._selection)
+        if obs.final is not None:
+            shown = replace(shown, final=_filtered(obs.final, self._selection)[0])
+        return shown
 
 
 @named_arguments(SettingError)
 class FeatureFilter(Wrapper):
-    """A wrapper that keeps the entity types and features of a smaller space, in its order.
+    """``VecFeatureFilter`` for one environment.
 
-    Ids do not change. Entities of a type that is left out cannot act or be selected: they are
-    removed from masks, and ``act`` of the environment gets no actions for them; an environment that
-    needs their actions must check this itself. An actor that can select such entities only has
-    nothing to do in that frame. The action space does not change.
+    Ids do not change. Entities without ids are named by their type and their place among those of
+    their type, such as ``("Mine", 0)``.
 
     Args:
         env: The environment.
         obs_space: The smaller space; see ``subspace``.
 
     Raises:
-        SpaceError: The environment lacks a type or a feature of ``obs_space``, or has it of
-            another kind, such as ``Discrete("terrain", 4)`` instead of ``Discrete("terrain", 5)``.
+        SpaceError: See ``VecFeatureFilter``.
     """
 
     def __init__(self, env: Environment, obs_space: ObsSpace) -> None:
         super().__init__(env)
-        self._filter = ObservationFilter(env.obs_space(), env.action_space(), obs_space)
+        self._reader = FrameReader(env.obs_space(), env.action_space())
+        self._selection = Selection.of(self._reader.obs_space, obs_space)
+        self._shown_reader = FrameReader(obs_space, self._reader.action_space)
 
     def obs_space(self) -> ObsSpace:
         """Return the observation space."""
-        return self._filter.obs_space
+        return self._selection.part
 
     def act(self, actions: Mapping[ActionName, Action]) -> Observation:
         """Play one step."""
-        return super().act(self._filter.own_actions(actions))
+        space = self._reader.action_space
+        forms, own = answer_forms(space), answers_in_frame(actions, self._seen, space)
+        chosen = {
+            name: form.buffer(own[name], np.array([len(own[name])])) for name, form in forms.items()
+        }
+        (whole,) = answers_of_frames(_complete(chosen, self._answers), self._masks, forms)
+        return super().act(typed_actions(self._frame, whole, space))
 
     def _show(self, observation: Observation) -> Observation:
-        return self._filter.show(observation)
-
-
-class ObservationFilter:
-    """The filter of observations and actions in ``FeatureFilter``.
-
-    Args:
-        whole: Space of the observations.
-        action_space: The action space.
-        part: Space of the filtered observations.
-
-    Raises:
-        SpaceError: See ``FeatureFilter``.
-    """
-
-    def __init__(
-        self, whole: ObsSpace, action_space: Mapping[ActionName, ActionSpace], part: ObsSpace
-    ) -> None:
-        self._reader = FrameReader(whole, action_space)
-        self._selection = Selection.of(self._reader.obs_space, part)
-        self._quick = QuickFilter(self._selection)
-        self._has_new_ids = False
-
-    @property
-    def obs_space(self) -> ObsSpace:
-        """The observation space."""
-        return self._selection.part
-
-    def show(self, observation: Observation) -> Observation:
-        """Return the observation with the kept features."""
-        quick = self._quick.filter(observation)
-        return self._read(observation) if quick is None else quick
-
-    def own_actions(self, actions: Mapping[ActionName, Action]) -> dict[ActionName, Action]:
-        """Convert actions for a filtered observation to those of its environment."""
-        if not self._has_new_ids:
-            return dict(actions)
-        return {name: _with_own_ids(action) for name, action in actions.items()}
-
-    def _read(self, observation: Observation) -> Observation:
-        """Return the kept part of any observation; raise errors for all mistakes."""
-        frame, kept = self._reader.read(observation), self._selection
-        part = _Part(frame, observation, list(kept.columns))
-        given: Mapping[ActionName, Any] = observation.actions or {}
-        masks = {name: part.mask(given[name], actors) for name, actors in frame.actions.items()}
-        self._has_new_ids |= part.has_new_ids
-        return Observation(
-            features={
-                name: frame.features[name][:, columns] for name, columns in kept.columns.items()
-            },
-            ids=part.given_ids,
-            actions={name: mask for name, mask in masks.items() if mask is not None},
-            reward=frame.reward,
+        self._frame = frame = self._reader.read(observation)
+        space = self._reader.action_space
+        whole = batch_frames([frame], self._reader.obs_space, space)
+        self._masks = whole.action_masks
+        part, self._answers = _filtered(whole, self._selection)
+        given = {
+            name: ids
+            for name, ids in (observation.ids or {}).items()
+            if ids is not None and all(one is not None for one in ids)
+        }
+        (shown,) = observations_of(part, self._selection.part, space, [given])
+        self._seen = self._shown_reader.read(shown)
+        return replace(
+            shown,
+            reward=observation.reward,
             done=frame.done,
             truncated=frame.truncated,
-            global_features=frame.global_features[kept.global_columns],
-            visible={name: shown for name, shown in frame.visible.items() if name in kept.columns},
             metrics=frame.metrics,
         )
 
 
-def filtered(create_env: Callable[[], Environment], obs_space: ObsSpace) -> FeatureFilter:
-    """Return a ``FeatureFilter`` around a new environment, for workers."""
-    return FeatureFilter(create_env(), obs_space)
+def filtered_frame(
+    frame: Frame, selection: Selection, action_space: Mapping[ActionName, ActionSpace]
+) -> Frame:
+    """Return the part of one frame that a selection keeps."""
+    if selection.is_whole:
+        return frame
+    whole = batch_frames([frame], selection.whole, action_space)
+    shown, _ = _filtered(whole, selection)
+    ids: dict[str, Sequence[EntityID]] = {}
+    first = 0
+    for name, rows in frame.features.items():
+        ids[name], first = frame.ids[first : first + len(rows)], first + len(rows)
+    actors = {name: mask.of_frame() for name, mask in shown.action_masks.items()}
+    return replace(
+        frame,
+        features={name: own.as_array() for name, own in shown.features.items()},
+        global_features=shown.global_features[0],
+        visible={name: own.as_array()[:, 0] for name, own in shown.visible.items()},
+        ids=[one for name in selection.columns for one in ids[name]],
+        actions={name: who for name, who in actors.items() if who is not None},
+    )
 
 
-class _Part:
-    """The part of one frame with entities of the types ``kept`` only."""
+def _filtered(obs: VecObs, kept: Selection) -> tuple[VecObs, dict[ActionName, _Answer]]:
+    """Return the kept part, and for each action its answer if the entities are numbered anew."""
+    answers: dict[ActionName, _Answer] = {}
+    if not kept.keeps_types:
+        order = _EntityOrder.of(obs, kept)
+        answers = {name: _answer(mask, order) for name, mask in obs.action_masks.items()}
+    shown = replace(
+        obs,
+        features={
+            name: RaggedBufferF32.from_flattened(
+                obs.features[name].as_array().take(columns, axis=1), obs.features[name].size1()
+            )
+            for name, columns in kept.columns.items()
+        },
+        action_masks={name: answer.mask for name, answer in answers.items()} or obs.action_masks,
+        global_features=obs.global_features.take(kept.global_columns, axis=1),
+        visible={name: obs.visible[name] for name in kept.columns if name in obs.visible},
+    )
+    return shown, answers
 
-    def __init__(self, frame: Frame, observation: Observation, kept: list[EntityName]) -> None:
-        given: Mapping[EntityName, Any] = observation.ids or {}
-        self.given_ids = {name: list(given[name]) for name in kept if given.get(name) is not None}
-        self.has_new_ids = False
-        self._left = [name for name in frame.features if name in kept]
-        self._types = [name for name, rows in frame.features.items() for _ in range(len(rows))]
-        self._stays = np.array([name in kept for name in self._types], np.bool_)
 
-    def mask(self, given: Any, read: Any) -> ActionMask | None:
-        """Return the mask without the entities that are left out; None without actors.
-
-        Args:
-            given: The mask in the observation.
-            read: The actors that were read from it.
-        """
-        if isinstance(given, GlobalContinuousActionMask):
-            return given
-        if isinstance(given, GlobalCategoricalActionMask):
-            return GlobalCategoricalActionMask(read.mask[0])
-        acts = self._stays[read.actors]
-        if isinstance(read, FrameSelectActors):
-            return self._select(given, read, acts)
-        if not acts.any():
-            return None
-        ids, types = self._named(given.actor_ids, given.actor_types, read.actors, acts)
-        if isinstance(read, FrameCategoricalActors):
-            return CategoricalActionMask(actor_ids=ids, actor_types=types, mask=read.mask[acts])
-        return ContinuousActionMask(ids, types)
-
-    def _select(
-        self, given: Any, read: FrameSelectActors, acts: npt.NDArray[np.bool_]
-    ) -> SelectEntityActionMask | None:
-        selectable, mask = self._stays[read.actees], read.mask
-        if mask is not None:
-            acts = acts & mask[:, selectable].any(axis=1)
-        if not acts.any() or not selectable.any():
-            return None
-        actors = self._named(given.actor_ids, given.actor_types, read.actors, acts)
-        actees = self._named(given.actee_ids, given.actee_types, read.actees, selectable)
-        return SelectEntityActionMask(
-            actor_ids=actors[0],
-            actor_types=actors[1],
-            actee_ids=actees[0],
-            actee_types=actees[1],
-            mask=None if mask is None else mask[np.ix_(acts, selectable)],
-        )
-
-    def _named(
-        self,
-        ids: Sequence[EntityID] | None,
-        types: Sequence[EntityName] | None,
-        entities: npt.NDArray[np.int64],
-        remain: npt.NDArray[np.bool_],
-    ) -> tuple[Sequence[EntityID] | None, Sequence[EntityName] | None]:
-        """Return the remaining ids or types of ``entities``, in the given form."""
-        if ids is not None:
-            return [one for one, remains in zip(ids, remain, strict=True) if remains], None
-        if np.array_equal(remain, self._stays[entities]):
-            named = self._left if types is None else types
-            return None, [name for name in named if name in self._left]
-        return [self._id(entity) for entity in entities[remain].tolist()], None
-
-    def _id(self, entity: int) -> EntityID:
-        """Return the id of an entity, or a new one if its type has no ids."""
-        name = self._types[entity]
-        if name not in self.given_ids:
-            self.given_ids[name] = [_Nameless(name, i) for i in range(self._types.count(name))]
-            self.has_new_ids = True
-        entity_id: EntityID = self.given_ids[name][entity - self._types.index(name)]
-        return entity_id
+def _complete(
+    chosen: Mapping[ActionName, ActionBuffer], answers: Mapping[ActionName, _Answer]
+) -> Mapping[ActionName, ActionBuffer]:
+    """Return the choices of all actors, in the numbers of the complete observation."""
+    return {name: answer.of(chosen[name]) for name, answer in answers.items()} or chosen
 
 
 @dataclass(frozen=True)
-class _Nameless:
-    """A new id for an entity without one, if only some entities of its type can act."""
+class _Answer:
+    """The filtered mask of one action, and data to convert choices for the complete mask.
 
-    type: EntityName
-    index: int
+    Args:
+        mask: The filtered mask.
+        acts: True for actors that are kept. Shape: (A,).
+        default: The choices of actors that are left out. Shape: (A, 1), or (A, K) for a continuous
+            action.
+        lengths: The number of actors of each row in the complete mask. Shape: (R,).
+        form: Form of a choice.
+        order: Indices of selected entities; None for other actions.
+    """
+
+    mask: VecActionMask
+    acts: Bools
+    default: npt.NDArray[Any]
+    lengths: Ints
+    form: AnswerForm
+    order: _EntityOrder | None
+
+    def of(self, chosen: ActionBuffer) -> ActionBuffer:
+        """Return the choices of all actors, given those of the actors that are kept."""
+        values: npt.NDArray[Any] = chosen.as_array()
+        if self.order is not None:
+            selected = values.ravel()
+            rows = _rows_of(chosen).repeat(values.shape[1])
+            old = self.order.original(selected.clip(0), rows)
+            values = np.where(selected < 0, selected, old).reshape(values.shape)
+        choices = self.default.copy()
+        choices[self.acts] = values
+        return self.form.buffer(choices, self.lengths)
 
 
-def _with_own_ids(action: Action) -> Action:
-    """Return the action with None for entities that have no id in the environment."""
-    parts = [part for part in ("actors", "actees") if hasattr(action, part)]
-    changes: dict[str, Any] = {part: _given(getattr(action, part)) for part in parts}
-    return replace(action, **changes)
+def _answer(mask: VecActionMask, order: _EntityOrder) -> _Answer:
+    if isinstance(mask, VecSelectEntityActionMask):
+        return _select_answer(mask, order)
+    rows, lengths = _rows_of(mask.actors), mask.actors.size1()
+    acts, actors = order.renumbered(mask.actors.as_array()[:, 0], rows)
+    counts = _counts(rows[acts], len(lengths))
+    left = RaggedBufferI64.from_flattened(actors[acts][:, None], counts)
+    if isinstance(mask, VecContinuousActionMask):
+        # An actor that is left out sets the numbers closest to 0 within its bounds.
+        least = np.clip(np.zeros((len(rows), len(mask.low)), np.float32), mask.low, mask.high)
+        form = AnswerForm(True, len(mask.low))
+        return _Answer(replace(mask, actors=left), acts, least, lengths, form, None)
+    allowed = mask.mask.as_array()
+    shown = VecCategoricalActionMask(
+        actors=left, mask=RaggedBufferBool.from_flattened(allowed[acts], counts)
+    )
+    return _Answer(shown, acts, allowed.argmax(axis=1)[:, None], lengths, AnswerForm(), None)
 
 
-def _given(ids: Any) -> list[Any]:
-    """Return ids, or lists of ids for each actor, with None in the place of new ids."""
-    return [
-        _given(one) if type(one) is list else None if isinstance(one, _Nameless) else one
-        for one in ids
-    ]
+def _select_answer(mask: VecSelectEntityActionMask, order: _EntityOrder) -> _Answer:
+    rows, lengths = _rows_of(mask.actors), mask.actors.size1()
+    actor, actee, pairs = mask.pairs()
+    allowed = np.ones(len(actor), np.bool_) if pairs is None else pairs
+    actee_rows, entities = _rows_of(mask.actees), mask.actees.as_array()[:, 0]
+    acts, actors = order.renumbered(mask.actors.as_array()[:, 0], rows)
+    selectable, actees = order.renumbered(entities, actee_rows)
+    # An actor that can only select entities that are left out has nothing to do.
+    usable = allowed & selectable[actee]
+    acts &= _counts(actor[usable], len(acts)) > 0
+    counts = _counts(rows[acts], len(lengths))
+    selectable &= counts[actee_rows] > 0
+    actee_counts = _counts(actee_rows[selectable], len(lengths))
+    left = allowed[acts[actor] & selectable[actee]]
+    shown: dict[str, Any] = {
+        "actors": RaggedBufferI64.from_flattened(actors[acts][:, None], counts),
+        "actees": RaggedBufferI64.from_flattened(actees[selectable][:, None], actee_counts),
+        "mask": None
+        if left.all()
+        else RaggedBufferBool.from_flattened(left[:, None], counts * actee_counts),
+    }
+    if isinstance(mask, VecSelectEntitiesActionMask):
+        default, form = np.full((len(rows), mask.at_most), -1), AnswerForm(width=mask.at_most)
+    else:
+        _, first = np.unique(
+            actor[allowed], return_index=True
+        )  # the first that each actor may select
+        default, form = entities[actee[allowed][first]][:, None], AnswerForm()
+    return _Answer(replace(mask, **shown), acts, default, lengths, form, order)
+
+
+def _counts(numbers: Ints, size: int) -> Ints:
+    """Return the number of times each of ``0 .. size - 1`` occurs. Shape: (size,)."""
+    return np.bincount(numbers, minlength=size).astype(np.int64, copy=False)
+
+
+@dataclass(frozen=True)
+class _EntityOrder:
+    """The indices of each row's entities in a space and in a part of it.
+
+    In both, the player has the index after the last entity.
+
+    Args:
+        ends: The index after the last entity of each type. Shape: (R, types).
+        shift: Numbers to add to an index to get the new index. Shape: (R, types + 1).
+        stays: True for the types in the part, and for the player. Shape: (types + 1,).
+        new_ends: ``ends`` of the part. Shape: (R, types of the part).
+        back: Numbers to add to a new index to get the old one. Shape: (R, types of the part).
+    """
+
+    ends: Ints
+    shift: Ints
+    stays: Bools
+    new_ends: Ints
+    back: Ints
+
+    @classmethod
+    def of(cls, obs: VecObs, selection: Selection) -> _EntityOrder:
+        """Return the indices in ``obs``, which has the space ``selection.whole``."""
+        names = list(selection.whole.entities)
+        lengths = np.zeros((obs.num_frames, len(names)), np.int64)
+        for place, name in enumerate(names):
+            lengths[:, place] = obs.features[name].size1()
+        places = [names.index(name) for name in selection.part.entities]
+        ends, new_ends = np.cumsum(lengths, axis=1), np.cumsum(lengths[:, places], axis=1)
+        back = (ends[:, places] - new_ends).astype(np.int64, copy=False)
+        shift = np.zeros((obs.num_frames, len(names) + 1), np.int64)
+        shift[:, places] = -back
+        shift[:, -1] = lengths[:, places].sum(axis=1) - lengths.sum(axis=1)
+        stays = np.isin(np.arange(len(names) + 1), [*places, len(names)])
+        return cls(ends, shift, stays, new_ends, back)
+
+    def renumbered(self, entities: Ints, rows: Ints) -> tuple[Bools, Ints]:
+        """Return a mask of the entities that stay, and their new indices."""
+        types = (entities[:, None] >= self.ends[rows]).sum(axis=1)
+        return self.stays[types], entities + self.shift[rows, types]
+
+    def original(self, entities: Ints, rows: Ints) -> Ints:
+        """Return the old indices of entities that have new ones."""
+        types = (entities[:, None] >= self.new_ends[rows]).sum(axis=1)
+        old: Ints = entities + self.back[rows, types]
+        return old
+
+
+def _rows_of(buffer: Any) -> Ints:
+    """Return the row of each item of a ragged buffer. Shape: (N,), int64."""
+    return np.repeat(np.arange(buffer.size0()), buffer.size1())

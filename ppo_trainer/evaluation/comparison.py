@@ -214,6 +214,6 @@ def _evaluate(
         )
     else:
         metrics = play_episodes(
-            game.alone, policy, episodes, seed, rows=rows, max_steps=max_steps, budget=budget
+            game, policy, episodes, seed, rows=rows, max_steps=max_steps, budget=budget
         )
     return Evaluation(name, metrics, episodes, budget.cut_off)

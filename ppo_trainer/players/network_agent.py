@@ -27,7 +27,8 @@ from entity_env.errors import (
     counted,
     shorten,
 )
-from entity_env.wrappers.feature_filter import ObservationFilter
+from entity_env.wrappers.feature_filter import filtered_frame
+from entity_env.wrappers.selection import Selection
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import Game
 from ppo_trainer.experience.acting import autocast, check_output
@@ -91,9 +92,9 @@ class NetworkAgent(SpacedAgent):
         if generator is not None:
             self._generators = [generator]
         self._ended = np.zeros(1, np.bool_)
-        self._frames = FrameReader(self.obs_space, self.action_space)
         self._shown = self.obs_space if shown is None else shown
-        self._filter = ObservationFilter(self._shown, self.action_space, self.obs_space)
+        self._frames = FrameReader(self._shown, self.action_space)
+        self._known = Selection.of(self._shown, self.obs_space)
         self.reset()
 
     @property
@@ -340,7 +341,7 @@ class NetworkAgent(SpacedAgent):
         obs = batch_frames(frames, self.obs_space, self.action_space)
         decisions = self._decide(obs, games, **choosing)
         return [
-            self._filter.own_actions(decided_actions(frame, decision, self.action_space))
+            decided_actions(frame, decision, self.action_space)
             for frame, decision in zip(frames, decisions, strict=True)
         ]
 
@@ -408,7 +409,8 @@ class NetworkAgent(SpacedAgent):
 
     def _frame(self, observation: Observation, where: str | None = None) -> Frame:
         try:
-            return self._frames.read(self._filter.show(observation))
+            frame = self._frames.read(observation)
+            return filtered_frame(frame, self._known, self.action_space)
         except EntityEnvError as error:
             located = error if where is None else error.located(where)
             if self.loaded is not None:
