@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import torch
@@ -121,16 +120,10 @@ def _read(tensors: Mapping[tuple[str, ...], Tensor]) -> Decisions:
         rows=tensors["rows",].numpy(),
         rewards=tensors["rewards",].numpy(),
         memory=tensors.get(("memory",)),
-        staleness=_staleness(tensors),
+        staleness=tensors["staleness",].numpy(),
     )
     _check_parts(pending)
     return pending
-
-
-def _staleness(tensors: Mapping[tuple[str, ...], Tensor]) -> Any:
-    """Return the staleness of the decisions, which checkpoints of older versions lack."""
-    found = tensors.get(("staleness",))
-    return None if found is None else found.numpy()
 
 
 def _check_parts(pending: Decisions) -> None:

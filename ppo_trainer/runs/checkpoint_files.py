@@ -1,8 +1,7 @@
 """The files of one checkpoint, with digests that show whether they are unchanged.
 
 ``state.json`` contains the size and the SHA-256 digest of every other file, and in its first line
-the digest of the lines after it. Checkpoints of older versions have no digests; their files are
-checked in every other way.
+the digest of the lines after it.
 """
 
 from __future__ import annotations
@@ -19,7 +18,8 @@ from typing import Any, TypeVar
 
 from torch import Tensor
 
-from entity_env.errors import StateError
+from entity_env.command_line import version_text
+from entity_env.errors import StateError, shorten
 from entity_env.storage.bounded_json import count_values, parse_json
 from entity_env.storage.files import open_file, read_file, sync_folder, write_file
 from ppo_trainer.errors import CheckpointError
@@ -32,6 +32,8 @@ _MOST_STATE = 1 << 28  # bytes
 _MOST_VALUES = 4_000_000
 _FIRST_LINE = re.compile(rb'\{"sha256": "([0-9a-f]{64})",')
 _BLOCK = 1 << 20
+_FORMAT = 3
+"""Number of the format, which changes whenever files of another version cannot be read."""
 
 ReadT = TypeVar("ReadT")
 
@@ -55,7 +57,8 @@ def write_checkpoint(
         data = save_tensors(own)
         files[name] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
         write_file(folder / name, data)
-    rest = _json({"files": files, **facts})[1:]
+    made_by = {"format": _FORMAT, "version": version_text().partition(",")[0]}
+    rest = _json({**made_by, "files": files, **facts})[1:]
     if len(rest) > _MOST_STATE or count_values(rest) > _MOST_VALUES:
         raise StateError(
             "the state that the environments' get_state returns is too large for a checkpoint",
@@ -74,12 +77,12 @@ class SavedFiles:
     Args:
         folder: The checkpoint.
         facts: Content of ``state.json``, without digests.
-        digests: Size and digest of each file; None for a checkpoint of an older version.
+        digests: Size and digest of each file.
     """
 
     folder: Path
     facts: Mapping[str, Any]
-    digests: Mapping[str, tuple[int, str]] | None
+    digests: Mapping[str, tuple[int, str]]
 
     @classmethod
     def open(cls, folder: Path) -> SavedFiles:
@@ -92,13 +95,11 @@ class SavedFiles:
 
     def has(self, name: str) -> bool:
         """Return True if the checkpoint has a file with this name."""
-        if self.digests is not None:
-            return name in self.digests
-        return os.path.lexists(self.folder / name)
+        return name in self.digests
 
     def check(self) -> None:
         """Raise CheckpointError unless every file is unchanged."""
-        for name in self.digests or ():
+        for name in self.digests:
             _checked(self.folder / name, partial(self._check, name))
 
     def forms(self, name: str) -> dict[str, TensorForm]:
@@ -128,8 +129,7 @@ class SavedFiles:
         size = os.stat(self.folder / name).st_size
         data = read_file(self.folder / name, size)
         self._check_size(name, len(data))
-        if self.digests is not None:
-            self._check_digest(name, hashlib.sha256(data).hexdigest())
+        self._check_digest(name, hashlib.sha256(data).hexdigest())
         tensors = load_tensors(data)
         for key, tensor in tensors.items():
             if tensor.is_floating_point() and not tensor.isfinite().all():
@@ -145,18 +145,17 @@ class SavedFiles:
         self._check_digest(name, digest.hexdigest())
 
     def _check_size(self, name: str, size: int) -> None:
-        if self.digests is not None:
-            if name not in self.digests:
-                raise ValueError("it was not saved with this checkpoint")
-            if size != self.digests[name][0]:
-                raise ValueError(f"it has {size:,} bytes instead of {self.digests[name][0]:,}")
+        if name not in self.digests:
+            raise ValueError("it was not saved with this checkpoint")
+        if size != self.digests[name][0]:
+            raise ValueError(f"it has {size:,} bytes instead of {self.digests[name][0]:,}")
 
     def _check_digest(self, name: str, digest: str) -> None:
-        if self.digests is not None and digest != self.digests[name][1]:
+        if digest != self.digests[name][1]:
             raise ValueError("it has changed since it was saved: its digest differs")
 
 
-def _read_state(path: Path) -> tuple[dict[str, Any], dict[str, tuple[int, str]] | None]:
+def _read_state(path: Path) -> tuple[dict[str, Any], dict[str, tuple[int, str]]]:
     data = read_file(path, _MOST_STATE)
     first, _, rest = data.partition(b"\n")
     sealed = _FIRST_LINE.fullmatch(first)
@@ -165,11 +164,16 @@ def _read_state(path: Path) -> tuple[dict[str, Any], dict[str, tuple[int, str]] 
     facts = parse_json(data, _MOST_VALUES)
     if not isinstance(facts, dict):
         raise ValueError("it does not contain a JSON object")
+    if facts.get("format") != _FORMAT:
+        version = facts.get("version")
+        written = version if isinstance(version, str) else "another version of ragged-rl"
+        raise CheckpointError(
+            f"{path} was written by {shorten(written)}, which this one cannot read"
+        )
     if sealed is None:
-        if {"sha256", "files"} & facts.keys():
-            raise ValueError("its digest is not in its first line")
-        return facts, None
-    del facts["sha256"]
+        raise ValueError("its digest is not in its first line")
+    for name in ("sha256", "format", "version"):
+        del facts[name]
     files = facts.pop("files")
     return facts, {name: (int(own["bytes"]), str(own["sha256"])) for name, own in files.items()}
 

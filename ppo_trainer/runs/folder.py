@@ -19,7 +19,6 @@ import yaml
 
 from entity_env import ActionSpace, ObsSpace
 from entity_env.errors import SpaceError, shorten
-from entity_env.registry import with_defaults
 from entity_env.storage.bounded_json import count_values, parse_json
 from entity_env.storage.files import folder_lock, read_file, remove_leftovers, write_file
 from entity_env.storage.space_json import spaces_from_json, spaces_to_json
@@ -34,14 +33,6 @@ __all__ = ["RunFolder", "named_policy", "newest_run", "reading", "refuse_link", 
 
 _MOST_CONFIG, _MOST_SPACES = 1 << 20, 1 << 22  # bytes
 _MOST_PARTS = 100_000  # values in the JSON of spaces
-
-
-_OF_OLDER_RUNS: dict[str, dict[str, Any]] = {
-    "rollout": {"stagger": False},
-    "net": {"value_norm": "none"},
-    "value_net": {"value_norm": "none"},
-}
-"""Values of settings that older runs lack, where they differ from today's defaults."""
 
 
 class _Within:
@@ -182,11 +173,6 @@ class RunFolder:
     def read_config(self) -> TrainConfig:
         """Return the settings."""
         values = self.read_values()
-        for group, settings in _OF_OLDER_RUNS.items():
-            if isinstance(own := values.get(group), dict):
-                values[group] = {**settings, **own}
-        if isinstance(env := values.get("env"), dict) and isinstance(env.get("_target_"), str):
-            values["env"] = with_defaults(env["_target_"], env, older=True)
         try:
             return config_from_dict(values)
         except ConfigError as error:

@@ -17,7 +17,7 @@ import secrets
 import stat
 from pathlib import Path
 
-from ppo_trainer.config import TrainConfig, WandbConfig
+from ppo_trainer.config import TrainConfig
 from ppo_trainer.errors import TrainerError
 
 __all__ = ["SIGNATURE_LENGTH", "KeyUnavailableError", "key_file", "sign", "verify"]
@@ -66,15 +66,14 @@ def key_file() -> Path:
 
 
 def _digest(key: bytes, config: TrainConfig) -> str:
-    names: dict[str, object] = {"env": dict(config.env), "eval.scripted": config.eval.scripted}
-    if config.selfplay.opponents:  # only then, so that signatures of older versions stay valid
-        names["selfplay.opponents"] = list(config.selfplay.opponents)
-    if config.eval.env:
-        names["eval.env"] = dict(config.eval.env)
-    if config.rollout.replays is not None:
-        names["rollout.replays"] = config.rollout.replays
-    if config.wandb != WandbConfig():
-        names["wandb"] = dataclasses.asdict(config.wandb)
+    names = {
+        "env": dict(config.env),
+        "eval.scripted": config.eval.scripted,
+        "eval.env": dict(config.eval.env),
+        "selfplay.opponents": list(config.selfplay.opponents),
+        "rollout.replays": config.rollout.replays,
+        "wandb": dataclasses.asdict(config.wandb),
+    }
     return hmac.new(key, json.dumps(names).encode(), hashlib.sha256).hexdigest()
 
 

@@ -149,10 +149,3 @@ def reseal(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
     rest = json.dumps(facts)[1:]
     first = f'{{"sha256": "{hashlib.sha256(rest.encode()).hexdigest()}",\n'
     (folder / "state.json").write_text(first + rest)
-
-
-def without_digests(folder: Path) -> None:
-    """Turn a checkpoint into one that an older version has written."""
-    facts = json.loads((folder / "state.json").read_text())
-    del facts["sha256"], facts["files"]
-    (folder / "state.json").write_text(json.dumps(facts))
