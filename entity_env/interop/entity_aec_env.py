@@ -16,17 +16,13 @@ from typing import Any
 import numpy as np
 from pettingzoo.utils.conversions import parallel_to_aec_wrapper
 
-from entity_env.arguments import named_arguments
-from entity_env.errors import ResetNeededError, SeatError, SettingError
+from entity_env.errors import ResetNeededError, SeatError
 from entity_env.interop.entity_parallel_env import EntityParallelEnv
-from entity_env.interop.padded_spaces import Room
-from entity_env.seats.multi_player import MultiPlayerEnvironment
 from entity_env.seats.seat_rows import MOST_IDLE_STEPS
 
 __all__ = ["EntityAECEnv"]
 
 
-@named_arguments(SettingError)
 class EntityAECEnv(parallel_to_aec_wrapper):  # type: ignore[misc]
     """A ``MultiPlayerEnvironment`` whose seats are agents that act in turn.
 
@@ -37,25 +33,13 @@ class EntityAECEnv(parallel_to_aec_wrapper):  # type: ignore[misc]
     games in which agents wait.
 
     Args:
-        game: The game.
-        max_entities: See ``EntityParallelEnv``, which has the same arguments.
+        *arguments: The arguments of ``EntityParallelEnv``.
+        **options: Its named arguments.
     """
 
-    def __init__(
-        self,
-        game: MultiPlayerEnvironment,
-        max_entities: Room,
-        max_actors: Room | None = None,
-        *,
-        strict: bool = False,
-        render_mode: str | None = None,
-    ) -> None:
+    def __init__(self, *arguments: Any, **options: Any) -> None:
         self.env: EntityParallelEnv
-        super().__init__(
-            EntityParallelEnv(
-                game, max_entities, max_actors, strict=strict, render_mode=render_mode
-            )
-        )
+        super().__init__(EntityParallelEnv(*arguments, **options))
         self.metadata["is_parallelizable"] = False
         self.agents: list[str] = []
 

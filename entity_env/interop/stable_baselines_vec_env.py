@@ -77,12 +77,10 @@ class StableBaselinesVecEnv(BaselinesVecEnv):
         self.padded = EntityVectorEnv(
             vec_env, max_entities, max_actors, strict=strict, render_mode=render_mode
         )
-        count = len(vec_env)
-        self._returns, self._steps = np.zeros(count), np.zeros(count, np.int64)
         self._start = time.time()
         self._actions: Any = None
         observes, acts = self.padded.single_observation_space, self.padded.single_action_space
-        super().__init__(count, observes, acts)
+        super().__init__(len(vec_env), observes, acts)
 
     def reset(self) -> PaddedObs:
         """Start an episode in each row, with the seed set since the last reset, if any."""
@@ -91,7 +89,6 @@ class StableBaselinesVecEnv(BaselinesVecEnv):
         arrays, _ = self.padded.reset(seed=self._seeds[0])
         self._reset_seeds()
         self._reset_options()
-        self._returns[:], self._steps[:] = 0, 0
         return arrays
 
     def step_async(self, actions: npt.NDArray[np.int64]) -> None:
@@ -101,17 +98,15 @@ class StableBaselinesVecEnv(BaselinesVecEnv):
     def step_wait(self) -> tuple[PaddedObs, npt.NDArray[np.float32], npt.NDArray[np.bool_], Infos]:
         """Play one step in each row; those that end begin their next episode."""
         obs, arrays = self.padded.advance(self._actions)
-        self._returns += obs.reward
-        self._steps += 1
         infos: Infos = [{"TimeLimit.truncated": cut_off} for cut_off in obs.truncated.tolist()]
         last = self.padded.last_seen(obs)
         for row in np.flatnonzero(obs.done).tolist():
+            metrics = {n: float(own[row]) for n, own in obs.metrics.items() if own[row] == own[row]}
             infos[row] |= {
-                "episode": self._episode(row),
-                "metrics": _told(row, obs.metrics),
+                "episode": self._episode(metrics),
+                "metrics": metrics,
                 "terminal_observation": last.get(row) or self._nothing(),
             }
-        self._returns[obs.done], self._steps[obs.done] = 0, 0
         return arrays, obs.reward.copy(), obs.done.copy(), infos
 
     def close(self) -> None:
@@ -177,11 +172,11 @@ class StableBaselinesVecEnv(BaselinesVecEnv):
         """Return True for ``Monitor``, whose infos the rows give, and False for other wrappers."""
         return [wrapper_class is Monitor for _ in self._get_indices(indices)]
 
-    def _episode(self, row: int) -> dict[str, float]:
+    def _episode(self, metrics: Mapping[str, float]) -> dict[str, float]:
         """Return the info of an episode in the format of ``Monitor``."""
         return {
-            "r": round(float(self._returns[row]), 6),
-            "l": int(self._steps[row]),
+            "r": round(metrics["episodic_reward"], 6),
+            "l": int(metrics["episodic_length"]),
             "t": round(time.time() - self._start, 6),
         }
 
@@ -192,10 +187,3 @@ class StableBaselinesVecEnv(BaselinesVecEnv):
             name: np.full(box.shape, -1 if name.endswith("/actors") else 0, box.dtype)
             for name, box in boxes.items()
         }
-
-
-def _told(row: int, metrics: Mapping[str, npt.NDArray[np.float64]]) -> dict[str, float]:
-    """Return the metrics of one row's episode."""
-    return {
-        name: float(column[row]) for name, column in metrics.items() if column[row] == column[row]
-    }
