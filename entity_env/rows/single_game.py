@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from copy import deepcopy
+from copy import copy, deepcopy
+from dataclasses import fields
 from typing import Any, ClassVar
 
 import numpy as np
@@ -159,7 +160,7 @@ class _SingleGame(Playable):
 
     def _observation(self, number: int) -> Observation:
         """Return the observation of a frame, with the reward and the end of its row."""
-        seen = deepcopy(self._shown[number])  # the caller may change it
+        seen = _copied(self._shown[number])  # the caller may change it
         return self._told(seen, int(self._begun().rows[number]))
 
     def _told(self, seen: Observation, row: int) -> Observation:
@@ -178,6 +179,23 @@ def _with_compiled(settings: list[inspect.Parameter]) -> list[inspect.Parameter]
     own = inspect.Parameter("compiled", inspect.Parameter.KEYWORD_ONLY, default=False)
     rest = [one for one in settings if one.kind is inspect.Parameter.VAR_KEYWORD]
     return [*(one for one in settings if one not in rest), own, *rest]
+
+
+def _copied(seen: Observation) -> Observation:
+    """Return an observation with lists and arrays of its own, faster than ``deepcopy``."""
+    made = copy(seen)
+    made.features, made.ids, made.visible = (
+        {name: own.copy() for name, own in parts.items()}
+        for parts in (seen.features, seen.ids, seen.visible)
+    )
+    made.global_features = np.array(seen.global_features)
+    made.actions = {name: copy(mask) for name, mask in seen.actions.items()}
+    for mask in made.actions.values():
+        for part in fields(mask):
+            own = getattr(mask, part.name)
+            if isinstance(own, list | np.ndarray):
+                setattr(mask, part.name, own.copy())
+    return made
 
 
 class CompiledEnvironment(_SingleGame, Environment):
