@@ -44,7 +44,6 @@ __all__ = [
     "registered_packages",
     "resolve",
     "seated",
-    "with_defaults",
 ]
 
 Factory: TypeAlias = Callable[..., Environment | MultiPlayerEnvironment | VecEnv]
@@ -52,11 +51,9 @@ Factory: TypeAlias = Callable[..., Environment | MultiPlayerEnvironment | VecEnv
 ``VecEnv``, or a function ``-> VecEnv``."""
 
 _FACTORIES: dict[str, str] = {}
-_OLDER_DEFAULTS: dict[str, Mapping[str, Any]] = {}
-"""Earlier defaults of settings, by dotted path of the environment."""
 
 
-def register(name: str, path: str, older_defaults: Mapping[str, Any] | None = None) -> None:
+def register(name: str, path: str) -> None:
     """Register a short name for the environment at a dotted path.
 
     The path may also name a subclass of ``VecEnv``. Nothing is imported until the name is used.
@@ -64,8 +61,6 @@ def register(name: str, path: str, older_defaults: Mapping[str, Any] | None = No
     Args:
         name: The short name.
         path: The dotted path, such as ``my_pkg.my_env.MyEnv``.
-        older_defaults: The earlier values of settings that were added later or whose defaults have
-            changed. They apply to older runs and replays, which do not contain these settings.
     """
     if not (type(name) is str and type(path) is str and name):
         raise UnknownEnvironmentError(
@@ -78,7 +73,6 @@ def register(name: str, path: str, older_defaults: Mapping[str, Any] | None = No
             f"the name {name!r} is already registered, for {_FACTORIES[name]}", received=path
         )
     _FACTORIES[name] = path
-    _OLDER_DEFAULTS[_dotted(path)] = dict(older_defaults or {})
 
 
 def registered() -> tuple[str, ...]:
@@ -351,22 +345,6 @@ def path_settings(factory: Factory) -> set[str]:
     except (TypeError, ValueError):  # some callables have no signature
         return set()
     return {own.name for own in parameters if re.search(r"\bPath\b", str(own.annotation))}
-
-
-def with_defaults(name: str, settings: Mapping[str, Any], *, older: bool) -> dict[str, Any]:
-    """Return ``settings`` with those added whose defaults have changed.
-
-    Args:
-        name: The short name or dotted path.
-        settings: The settings that are given.
-        older: Add the earlier defaults, not the current ones.
-    """
-    load_plugins(ENVIRONMENTS)
-    found = _OLDER_DEFAULTS.get(_dotted(_FACTORIES.get(name, name)), {})
-    if found and not older:
-        today = inspect.signature(resolve(name)).parameters
-        found = {key: today[key].default for key in found}
-    return {**found, **settings}
 
 
 def make(name: str, **settings: Any) -> Environment:

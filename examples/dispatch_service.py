@@ -132,7 +132,7 @@ def make_app(run: str) -> FastAPI:
     seen = agent.obs_space.entities.get("Job")
     labels = seen is not None and "machine" in seen.features
     fit_environment(JobShop(labels=labels), agent)
-    rules = {"labels": labels, "waiting": agent.loaded.config.env["waiting"]}
+    rules = {"labels": labels, "waiting": agent.loaded.config.env.get("waiting", True)}
     JobShopRows(None, **rules).reset()  # compiles, so that the first question need not wait
     app = FastAPI(title="Which job next?")
 

@@ -35,7 +35,6 @@ from entity_env.registry import (
     path_of,
     resolve,
     seated,
-    with_defaults,
 )
 from entity_env.seats.table import seats_of
 from entity_env.wrappers import FeatureFilter, VecFeatureFilter
@@ -265,8 +264,7 @@ def with_kept_files(config: TrainConfig, env: Factory | None = None) -> TrainCon
     """
     kept = getattr(make_factory(config, env).factory, "kept_settings", dict)
     scored = replace(config.eval, env=kept(config.eval.env))
-    own = with_defaults(config.env["_target_"], kept(config.env), older=False)
-    return replace(config, env=own, eval=scored)
+    return replace(config, env=kept(config.env), eval=scored)
 
 
 def evaluated(config: TrainConfig) -> TrainConfig:

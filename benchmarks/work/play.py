@@ -29,6 +29,8 @@ __all__ = [
 MOST_ROWS = 640
 """Number of rows that are played at once."""
 
+_USUAL_RULES = {"labels": False, "waiting": True}
+
 F64 = npt.NDArray[np.float64]
 
 
@@ -39,7 +41,7 @@ def load_runs(paths: Sequence[str]) -> list[LoadedRun]:
 
 def rules_of(own: LoadedNet) -> dict[str, bool]:
     """Return the rules of the job shops that a run was trained in."""
-    return {name: own.config.env.get(name, False) for name in ("labels", "waiting")}
+    return {name: own.config.env.get(name, usual) for name, usual in _USUAL_RULES.items()}
 
 
 def spread(numbers: npt.ArrayLike) -> str:

@@ -55,7 +55,6 @@ from entity_env.registry import (
     registered_packages,
     resolve,
     seated,
-    with_defaults,
 )
 from entity_env.rows.list_env import ListEnv
 from entity_env.rows.vec_env import VecEnv
@@ -251,7 +250,7 @@ class Replay:
                 f"the replay names code or files: {setting}={shorten(value)}",
                 expected="consent to import or read them: trust=True, or --trust",
             )
-        settings = with_defaults(self.env, self.settings, older=True)
+        settings = dict(self.settings)
         check_settings(factory, settings)
         try:
             if self.rows == 0:
@@ -314,7 +313,7 @@ class RecordReplay(VecWrapper):
         shown: ObsSpace | None = None,
     ) -> None:
         super().__init__(rows)
-        own = with_defaults(env, settings or {}, older=False)
+        own = dict(settings or {})
         try:
             json.dumps(own, allow_nan=False)
         except (TypeError, ValueError) as error:

@@ -183,19 +183,18 @@ def _with_compiled(settings: list[inspect.Parameter]) -> list[inspect.Parameter]
 
 def _copied(seen: Observation) -> Observation:
     """Return an observation with lists and arrays of its own, faster than ``deepcopy``."""
-    made = copy(seen)
-    made.features, made.ids, made.visible = (
-        {name: own.copy() for name, own in parts.items()}
-        for parts in (seen.features, seen.ids, seen.visible)
-    )
+    made: Any = copy(seen)
+    for name in ("features", "ids", "visible"):
+        own = getattr(seen, name)
+        setattr(made, name, {key: part.copy() for key, part in own.items()})
     made.global_features = np.array(seen.global_features)
-    made.actions = {name: copy(mask) for name, mask in seen.actions.items()}
+    made.actions = {name: copy(mask) for name, mask in made.actions.items()}
     for mask in made.actions.values():
         for part in fields(mask):
-            own = getattr(mask, part.name)
-            if isinstance(own, list | np.ndarray):
-                setattr(mask, part.name, own.copy())
-    return made
+            value = getattr(mask, part.name)
+            if isinstance(value, list | np.ndarray):
+                setattr(mask, part.name, value.copy())
+    return made  # type: ignore[no-any-return]
 
 
 class CompiledEnvironment(_SingleGame, Environment):

@@ -269,17 +269,3 @@ def test_games_at_one_table_are_recorded(game, seats, tmp_path, monkeypatch, cap
     assert [float(word.split()[-1]) for word in means.split(",")] == (returns / 2).tolist()
     assert player(arguments) == 1
     assert "already" in capsys.readouterr().err
-
-
-def test_an_older_replay_plays_by_the_rules_of_its_time(tmp_path):
-    """Without the setting, which was not there, machines do not wait; today it is written down."""
-    new, old = tmp_path / "new.replay", tmp_path / "old.replay"
-    settings = {"jobs": 5, "machines": 3}
-    record(new, "job_shop_python", 1, settings, steps=5)
-    assert json.loads(new.read_text().splitlines()[0])["settings"] == {"waiting": True, **settings}
-    seen = record(old, "job_shop_python", 1, {**settings, "waiting": False}, steps=5)
-    text = old.read_text()
-    assert '"waiting":false,' in text
-    old.write_text(text.replace('"waiting":false,', ""))
-    moments = list(Replay.read(old).play())
-    assert_same_obs(moments[-1].obs, seen[-1])

@@ -41,7 +41,7 @@ COMPILED = [
 
 def make_rows(name: str, seed: int = 0, compile_it: bool = False) -> Any:
     """Return the rows of one game; compiled ones are run by Python unless ``compile_it``."""
-    factory, settings = find(path_of(name)), SMALL.get(name.removesuffix("_python"), {})
+    factory, settings = find(path_of(name)), SMALL.get(name, {})
     if not is_rows(factory):
         rows = SeatRows if has_seats(factory) else ListEnv
         seats = len(factory(**settings).seats()) if has_seats(factory) else 1

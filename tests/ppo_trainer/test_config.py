@@ -27,7 +27,7 @@ from ppo_trainer import (
     train,
 )
 from ppo_trainer.config import config_from_dict, config_to_dict
-from ppo_trainer.environments import make_factory, with_env, with_kept_files
+from ppo_trainer.environments import make_factory, with_env
 from ppo_trainer.errors import ConfigError, DeviceError, RunFolderError
 from ppo_trainer.machine.device import choose_device
 from ppo_trainer.runs.folder import RunFolder
@@ -581,16 +581,6 @@ def test_a_stop_that_cannot_be_called_leaves_no_folder(tmp_path):
     with pytest.raises(ConfigError, match="stop cannot be called"):
         train(config, env=Foraging, stop=True)
     assert not (tmp_path / "runs").exists()
-
-
-def test_a_run_that_is_older_than_a_setting_keeps_to_the_rules_of_its_time(tmp_path):
-    """A setting of a game: not in its file, so that machines of its job shops do not wait."""
-    for target in ("job_shop", "ragged_envs.industry.job_shop.JobShop"):
-        config = small_config(run_dir=str(tmp_path), env={"_target_": target, "jobs": 3})
-        run = RunFolder.draft(config).publish(config)
-        assert run.read_config().env == {"_target_": target, "jobs": 3, "waiting": False}
-        run = RunFolder.draft(with_kept_files(config)).publish(config)
-        assert run.read_config().env == {"_target_": target, "jobs": 3, "waiting": True}
 
 
 def test_a_mistake_in_the_file_of_a_run_names_the_file(tmp_path):

@@ -108,7 +108,7 @@ def test_files_that_are_no_settings_are_refused(text, tmp_path):
 
 
 def test_recipes_are_those_of_the_command_line():
-    for name in ("minesweeper", "leduc_poker", "capture_the_flag_python", "minirts_units"):
+    for name in ("minesweeper", "leduc_poker", "capture_the_flag", "minirts_units"):
         assert recipe(name, "seed=3") == from_command_line(f"env={name}", "seed=3")
     for kind in GROUPS["selfplay"]:
         words = "tic_tac_toe", f"selfplay={kind}", "~experiment"

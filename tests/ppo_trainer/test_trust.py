@@ -334,7 +334,7 @@ def test_what_passes_settings_on_is_as_careful(own, stranger, env):
 
 def test_a_file_that_a_setting_names_is_not_read(own, stranger):
     (stranger / "secret").write_text("a secret")
-    for target in ("job_shop", "job_shop_python", "ragged_envs.industry.job_shop.JobShop"):
+    for target in ("job_shop", "ragged_envs.industry.job_shop.JobShopRows"):
         run = download(own, stranger, _target_=target, instance=["ta01", str(stranger / "secret")])
         with pytest.raises(UntrustedRunError, match=r"env\.instance"):
             from_command_line(f"resume={run}")
