@@ -37,7 +37,7 @@ def write_beside(
         labels: The labels.
         room: Width and height of the scene.
         unit: Unit of length for the size of text.
-        taken: Covered areas. Shape: (K, 4).
+        taken: Left, top, right and bottom of covered areas. Shape: (4, K).
     """
     size, margin = 0.64 * unit, 0.2 * unit
     found: dict[str, list[tuple[float, float, str]]] = {}
@@ -48,7 +48,7 @@ def write_beside(
             box = text_width(text, size), size
             dot = dots[:, index].tolist()
             x, y, side, area = _free_side(dot, box, sides, room, taken, margin)
-            taken = np.concatenate([taken, [area]])
+            taken = np.column_stack([taken, area])
             found.setdefault(side, []).append((x, y, text))
     for side, own in found.items():
         xs, ys, written = zip(*own, strict=True)
@@ -66,8 +66,9 @@ def _free_side(
     """Return the place and the anchor of a text at the best side of a dot, and its area."""
     (width, height), gap = size, dot[2] + margin
     reach = max(width, height) + gap + height
-    near = abs(taken[:, 0] + taken[:, 2] - 2 * dot[0]) < 2 * reach + taken[:, 2] - taken[:, 0]
-    taken = taken[near]
+    left, _, right, _ = taken
+    near = abs(left + right - 2 * dot[0]) < 2 * reach + right - left
+    taken = taken[:, near].T
     best = []
     for rank, side in enumerate(sides):
         across, down = _WAYS[side]

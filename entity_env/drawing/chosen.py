@@ -58,7 +58,7 @@ def choices_of(
         if name not in actors:
             continue
         for actor, index in zip(actors[name].tolist(), indices[name].tolist(), strict=True):
-            every.append(Chosen(name, actor, *kind_of(space).told(space, index, name_of)))
+            every.append(Chosen(name, actor, *kind_of(space).describe(space, index, name_of)))
     return every
 
 

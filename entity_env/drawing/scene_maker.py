@@ -17,7 +17,7 @@ from entity_env.drawing.ground import Ground
 from entity_env.drawing.labels import check_labels, label_texts
 from entity_env.drawing.legend import legend_of
 from entity_env.drawing.looks import find_looks
-from entity_env.drawing.plane import Extent, Spread
+from entity_env.drawing.plane import Extent, Spread, check_bounds
 from entity_env.drawing.scene import INK, Arrows, Color, EntityList, Marks, Scene, Sign, Words, rgb
 from entity_env.drawing.table_text import entity_blocks
 from entity_env.environment import YAxis
@@ -63,7 +63,8 @@ class SceneMaker:
         self.obs_space, self.labels = obs_space, check_labels(obs_space, labels)
         self.looks = find_looks(obs_space, hints)
         self._bounds = bounds
-        self._extent = None if hints.bounds is None else Extent(*map(float, hints.bounds))
+        own = hints.bounds
+        self._extent = None if own is None else check_bounds(own, may_be_flat=True)
         is_map = any(look.is_map for look in self.looks.values())
         self._turn = 1.0 if y_axis == "down" or is_map else -1.0
         self._is_plain = any(look.fills_cells for look in self.looks.values())
@@ -142,7 +143,7 @@ class SceneMaker:
             shapes.append(Words(x + radius, y - radius, texts, 0.6 * unit, INK, "lb"))
         words, labels = _choice_texts(chosen, places), self._label_texts(frame)
         if words or labels:
-            taken = np.concatenate([places.areas(), _covered(arrows, unit)])
+            taken = np.concatenate([places.areas(), _covered(arrows, unit)], axis=1)
             shapes += write_beside(places.dots, words, labels, ground.size, unit, taken)
         return Scene(*ground.size, shapes, behind, legend, lists)
 
@@ -288,9 +289,9 @@ class _Places:
         return next(own for own in self._groups if (own.index == index).any())
 
     def areas(self) -> npt.NDArray[np.float64]:
-        """Return left, top, right and bottom of each dot. Shape: (K, 4)."""
+        """Return left, top, right and bottom of each dot. Shape: (4, K)."""
         x, y, size = self.dots[:, self.shown]
-        return np.stack([x - size, y - size, x + size, y + size], axis=1)
+        return np.stack([x - size, y - size, x + size, y + size])
 
 
 def _draw_selections(
@@ -317,15 +318,16 @@ def _draw_selections(
 
 
 def _covered(shapes: Sequence[Arrows | Marks], unit: float) -> npt.NDArray[np.float64]:
-    """Return the areas covered by arrows, in parts. Shape: (K, 4)."""
-    covered = []
+    """Return the areas covered by arrows, in parts. Shape: (4, K)."""
+    covered = [np.zeros((0, 4))]
     for own in shapes:
         if isinstance(own, Arrows):
             for x, y, to_x, to_y in zip(own.x, own.y, own.to_x, own.to_y, strict=True):
                 count = 2 + int(math.hypot(to_x - x, to_y - y) / (0.5 * unit))
                 middles = np.linspace((x, y), (to_x, to_y), count)
                 covered.append(np.hstack([middles - 0.18 * unit, middles + 0.18 * unit]))
-    return np.concatenate([np.zeros((0, 4)), *covered])
+    areas: npt.NDArray[np.float64] = np.concatenate(covered).T
+    return areas
 
 
 def _choice_texts(chosen: Sequence[Chosen], places: _Places) -> dict[int, str]:

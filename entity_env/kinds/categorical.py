@@ -195,7 +195,7 @@ class CategoricalKind(Kind):
         """Return the labels."""
         return ", ".join(space.index_to_label)
 
-    def told(
+    def describe(
         self, space: Any, answer: Any, name_of: Callable[[int], str]
     ) -> tuple[str, int | None]:
         """Return the label of a choice."""

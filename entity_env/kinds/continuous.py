@@ -168,7 +168,7 @@ class ContinuousKind(Kind):
         """Return the bounds of the numbers to set."""
         return f"set {range_text(space)}"
 
-    def told(
+    def describe(
         self, space: Any, answer: Any, name_of: Callable[[int], str]
     ) -> tuple[str, int | None]:
         """Return the numbers."""

@@ -230,7 +230,7 @@ class Kind(ABC):
         """Return the task of an actor as text."""
 
     @abstractmethod
-    def told(
+    def describe(
         self, space: Any, answer: Any, name_of: Callable[[int], str]
     ) -> tuple[str, int | None]:
         """Return an actor's choice as text, and the selected entity, if any.

@@ -137,7 +137,7 @@ class SelectEntitiesKind(SelectEntityKind):
         """Return the task: to select entities."""
         return f"select at most {counted(space.at_most, 'entity')}"
 
-    def told(
+    def describe(
         self, space: Any, answer: Any, name_of: Callable[[int], str]
     ) -> tuple[str, int | None]:
         """Return the names of the entities."""

@@ -231,7 +231,7 @@ class SelectEntityKind(Kind):
         """Return the task: to select an entity."""
         return "select an entity"
 
-    def told(
+    def describe(
         self, space: Any, answer: Any, name_of: Callable[[int], str]
     ) -> tuple[str, int | None]:
         """Return the name of the entity, and its index."""

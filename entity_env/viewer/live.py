@@ -34,7 +34,7 @@ _LARGEST = 1 << 31
 
 
 @dataclass
-class _Shown:
+class _SeatFrames:
     """The frames of one seat in an episode, and its rewards, returns and values."""
 
     steps: list[int] = field(default_factory=list)
@@ -51,7 +51,7 @@ class _Game:
     ``pictures`` has those of the steps since a picture was first requested.
     """
 
-    shown: list[_Shown]
+    seats: list[_SeatFrames]
     who: str
     pictures: dict[int, bytes] = field(default_factory=dict)
     length: int = 0
@@ -135,9 +135,9 @@ class LiveSource(Source):
         """Return the frame of a seat at a step, or its last frame before it."""
         _, game = self._find(episode)
         step = max(0, min(step, game.length - 1))
-        if not 0 <= seat < len(game.shown):
+        if not 0 <= seat < len(game.seats):
             raise SettingError("the seat does not exist", received=seat)
-        shown = game.shown[seat]
+        shown = game.seats[seat]
         place = int(np.searchsorted(shown.steps, step, "right")) - 1
         if place < 0:
             return {"step": step, "entities": {}, "actions": {}, "globals": [], "waits": True}
@@ -150,7 +150,7 @@ class LiveSource(Source):
     def curve(self, episode: int, seat: int) -> dict[str, Any]:
         """Return reward, return and value along an episode."""
         _, game = self._find(episode)
-        shown = game.shown[seat]
+        shown = game.seats[seat]
         # While a seat waits, its last numbers are repeated.
         last = np.searchsorted(shown.steps, np.arange(game.length), "right") - 1
         there = last >= 0
@@ -242,7 +242,7 @@ class LiveSource(Source):
     def _begin(self) -> None:
         """Store the first frames of an episode."""
         self._trackers = [EpisodeTracker() for _ in self.table.names]
-        self._games.append(_Game([_Shown() for _ in self.table.names], self.who))
+        self._games.append(_Game([_SeatFrames() for _ in self.table.names], self.who))
         self._note()
 
     def _decide(self) -> dict[int, Decision]:
@@ -257,7 +257,7 @@ class LiveSource(Source):
             tracker = self._trackers[seat]
             tracker.add(frame.reward, frame.metrics, steps=int(game.length > 0))
             decision = self._decisions.get(seat)
-            shown = game.shown[seat]
+            shown = game.seats[seat]
             shown.steps.append(game.length)
             shown.reward.append(frame.reward)
             shown.total.append(tracker.reward)
@@ -293,21 +293,21 @@ class LiveSource(Source):
         """Drop the oldest episodes, or the first half of the only one, if too much is stored."""
         while self._bytes > _MOST_BYTES and len(self._games) > 1:
             first = self._games.pop(0)
-            self._bytes -= sum(len(own) for seat in first.shown for own in seat.frames)
+            self._bytes -= sum(len(own) for seat in first.seats for own in seat.frames)
             self._bytes -= sum(map(len, first.pictures.values()))
             self._forgotten += 1
         if self._bytes > _MOST_BYTES:
             pictures = self._games[0].pictures
             for step in list(pictures)[: len(pictures) // 2]:
                 self._bytes -= len(pictures.pop(step))
-            for seat in self._games[0].shown:
+            for seat in self._games[0].seats:
                 for place in range(len(seat.frames) // 2):
                     self._bytes -= len(seat.frames[place])
                     seat.frames[place] = b""
 
     def _keep(self, seat: int, frame: Frame, decision: Decision | None) -> None:
         """Store the frame of a seat as its last one."""
-        frames = self._games[-1].shown[seat].frames
+        frames = self._games[-1].seats[seat].frames
         self._bytes -= len(frames[-1])
         frames[-1] = to_message(frame_json(frame, decision))
         self._bytes += len(frames[-1])

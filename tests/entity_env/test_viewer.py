@@ -167,7 +167,7 @@ def test_a_game_is_played_step_by_step_and_can_be_gone_back_in():
 
 def test_what_is_long_ago_is_forgotten(monkeypatch):
     source = live_source(Walkers(length=30), "walkers", seed=1)
-    size = len(source._games[0].shown[0].frames[0])
+    size = len(source._games[0].seats[0].frames[0])
     monkeypatch.setattr("entity_env.viewer.live._MOST_BYTES", 20 * size)
     for _ in range(29):
         source.advance({})
@@ -299,10 +299,12 @@ def test_hints_say_how_a_game_looks():
         ViewerHints({"Tree": EntityHints(ground="x", grounds=("url(x)",))}),
         ViewerHints(owners=("rgb(1 2 3)",)),
         ViewerHints({"Tree": EntityHints(stack=["x", "hight"])}),
+        ViewerHints(bounds=(0, 9)),
+        ViewerHints(bounds=(9, 0, 0, 9)),
         {"Tree": "green"},
     ):
         Hinted.hints = wrong
-        with pytest.raises(SettingError, match="viewer_hints"):
+        with pytest.raises(SettingError, match=r"viewer_hints|not a rectangle"):
             live_source(Hinted(), "hinted", seed=1)
 
 
@@ -326,7 +328,7 @@ def test_a_picture_is_drawn_of_each_step_from_the_first_that_is_asked_for(monkey
     for _ in range(4):
         source.advance({})
     assert source.picture(-1, 0)["picture"][0, 0, 0] == 0
-    kept = [*source._games[0].shown[0].frames, *source._games[0].pictures.values()]
+    kept = [*source._games[0].seats[0].frames, *source._games[0].pictures.values()]
     assert source._bytes == sum(map(len, kept))
 
 
