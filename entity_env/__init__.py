@@ -32,6 +32,7 @@ from entity_env.drawing import Drawer, draw_observation
 from entity_env.environment import Environment
 from entity_env.errors import EntityEnvError
 from entity_env.metrics import Metric
+from entity_env.multi_player import MultiPlayerEnvironment
 from entity_env.objects.dataclass_spaces import obs_space_from_dataclasses
 from entity_env.objects.feature_extraction import extract_features, extract_global_features
 from entity_env.observation import (
@@ -49,7 +50,6 @@ from entity_env.registry import make, register, registered
 from entity_env.rows.list_env import ListEnv
 from entity_env.rows.vec_env import VecEnv
 from entity_env.seats.masked import MaskedEnvironment
-from entity_env.seats.multi_player import MultiPlayerEnvironment
 from entity_env.seats.seat_rows import SeatRows
 from entity_env.spaces import (
     ActionName,

@@ -18,8 +18,8 @@ import numpy as np
 from entity_env.arguments import named_settings
 from entity_env.environment import Environment
 from entity_env.errors import EntityEnvError, SettingError
+from entity_env.multi_player import MultiPlayerEnvironment
 from entity_env.registry import alone, check_settings, resolve, seated
-from entity_env.seats.multi_player import MultiPlayerEnvironment
 
 __all__ = [
     "INTERRUPTED",

@@ -20,11 +20,11 @@ from entity_env.errors import (
     unknown_name,
 )
 from entity_env.habits import check_methods
+from entity_env.multi_player import MultiPlayerEnvironment
 from entity_env.nearby import meant_nearby
 from entity_env.plugins import ENVIRONMENTS, load_plugins
 from entity_env.rows.vec_env import VecEnv
 from entity_env.seats.masked import MaskedEnvironment
-from entity_env.seats.multi_player import MultiPlayerEnvironment
 
 __all__ = [
     "Factory",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from operator import index as whole
 from typing import Any
 
+from entity_env.multi_player import SeatActions, SeatObservations
 from entity_env.observation import CategoricalActionMask, Observation
-from entity_env.seats.multi_player import SeatActions, SeatObservations
 from entity_env.spaces import CategoricalActionSpace, Discrete, Entity, ObsSpace
 
 from .checks import check_running, check_started, read_choices

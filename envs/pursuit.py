@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 
 from entity_env.drawing import Sign
 from entity_env.errors import counted
+from entity_env.multi_player import Seat, SeatActions, SeatObservations
 from entity_env.observation import CategoricalActionMask, Observation
-from entity_env.seats.multi_player import Seat, SeatActions, SeatObservations
 from entity_env.spaces import CategoricalActionSpace, Discrete, Entity, ObsSpace
 
 from .board_picture import INK, PLAYERS, Tiled

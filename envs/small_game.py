@@ -9,8 +9,8 @@ from typing import Any
 
 from entity_env.actions import Action
 from entity_env.environment import Environment, Playable
+from entity_env.multi_player import MultiPlayerEnvironment, SeatObservations
 from entity_env.observation import Observation
-from entity_env.seats.multi_player import MultiPlayerEnvironment, SeatObservations
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 
 from .checks import check_running, check_started, reading_state, refuse_state

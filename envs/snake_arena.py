@@ -13,8 +13,8 @@ from operator import index as whole
 from typing import ClassVar
 
 from entity_env.drawing import Sign
+from entity_env.multi_player import SeatActions, SeatObservations
 from entity_env.observation import CategoricalActionMask, Observation
-from entity_env.seats.multi_player import SeatActions, SeatObservations
 from entity_env.spaces import CategoricalActionSpace, Discrete, Entity, ObsSpace
 
 from .board_picture import INK, PLAYERS, Tiled

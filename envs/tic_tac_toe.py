@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.hints import EntityHints, ViewerHints
+from entity_env.multi_player import SeatActions, SeatObservations
 from entity_env.observation import Observation, SelectEntityActionMask
-from entity_env.seats.multi_player import SeatActions, SeatObservations
 from entity_env.spaces import Discrete, Entity, ObsSpace, SelectEntityActionSpace
 
 from .board_picture import Space, draw_spaces, player_signs

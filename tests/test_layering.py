@@ -43,9 +43,10 @@ ONLY_IN = {
 # stands before it.
 LAYERS = {
     "entity_env": "errors habits arguments garbage nearby metrics plugins own_methods space_checks "
-    "spaces hints observation actions batching kinds environment agent drawing storage objects "
-    "rows seats registry onnx_inputs workers wrappers fitting recording command_line player "
-    "checking check terminal runner play replay viewer interop __init__ compat __main__",
+    "spaces hints observation actions batching kinds environment multi_player agent drawing "
+    "storage objects rows seats registry onnx_inputs workers wrappers fitting recording "
+    "command_line player checking check terminal runner play replay viewer interop __init__ "
+    "compat __main__",
     "ragged_net": "errors transfer precision setting_checks position_config relation_config ragged "
     "actors growing packing observed compiled gpu batch config model heads check network adopt "
     "export __init__",
@@ -55,7 +56,7 @@ LAYERS = {
 }
 # Those that still import from a later layer.
 STILL: dict[str, set[str]] = {
-    "entity_env": {"batching -> kinds", "rows -> registry", "rows -> seats"},
+    "entity_env": {"batching -> kinds"},
     "ragged_net": {
         "compiled -> heads",
         "compiled -> model",

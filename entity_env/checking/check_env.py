@@ -39,12 +39,12 @@ from entity_env.errors import (
     counted,
     shorten,
 )
+from entity_env.multi_player import MultiPlayerEnvironment
 from entity_env.observation import Observation
 from entity_env.own_methods import OwnMethodWarning
 from entity_env.registry import check_settings
 from entity_env.rows.list_env import ListEnv
 from entity_env.rows.vec_env import VecEnv, check_count
-from entity_env.seats.multi_player import MultiPlayerEnvironment
 from entity_env.seats.peeked import Peeked
 from entity_env.seats.seat_rows import SeatRows
 from entity_env.seats.table import seats_of

@@ -11,13 +11,8 @@ from entity_env.batching.step_results import is_over
 from entity_env.batching.vec_obs import VecObs
 from entity_env.checking.check_tools import BetweenCalls
 from entity_env.errors import SeatError, shorten
+from entity_env.multi_player import MultiPlayerEnvironment, Seat, SeatActions, SeatObservations
 from entity_env.observation import Observation
-from entity_env.seats.multi_player import (
-    MultiPlayerEnvironment,
-    Seat,
-    SeatActions,
-    SeatObservations,
-)
 from entity_env.wrappers.wrapper import SeatWrapper
 
 __all__ = ["BetweenSeats", "OutOfTurn", "notes_of_seats"]

@@ -22,8 +22,8 @@ from entity_env.environment import check_seed
 from entity_env.errors import EntityEnvError, SeatError, SettingError, check_known, shorten
 from entity_env.interop.padded_spaces import Room, check_render_mode
 from entity_env.interop.padding import FramePadding, PaddedFrames, PaddedObs
+from entity_env.multi_player import MultiPlayerEnvironment
 from entity_env.observation import Observation
-from entity_env.seats.multi_player import MultiPlayerEnvironment
 from entity_env.seats.table import Table, Told
 
 __all__ = ["EntityParallelEnv"]

@@ -19,7 +19,7 @@ from entity_env.interop.translated.pettingzoo_play import News, make_pettingzoo,
 from entity_env.interop.translated.roles import translations_of
 from entity_env.interop.translated.rows import Entities
 from entity_env.interop.translated.translated_env import TranslatedPlay
-from entity_env.seats.multi_player import MultiPlayerEnvironment, SeatActions, SeatObservations
+from entity_env.multi_player import MultiPlayerEnvironment, SeatActions, SeatObservations
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 
 __all__ = ["PettingZooGame"]

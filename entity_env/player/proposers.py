@@ -10,8 +10,8 @@ from entity_env.batching.unbatch import answers_in_frame
 from entity_env.batching.vec_obs import batch_frames
 from entity_env.errors import SeatError, SettingError, SpaceError, nearest, shorten
 from entity_env.fitting import known_part
+from entity_env.multi_player import MultiPlayerEnvironment
 from entity_env.player.scripted_agent import ScriptedAgent, is_script, load_script
-from entity_env.seats.multi_player import MultiPlayerEnvironment
 from entity_env.seats.seat_player import call_if_there, copied
 from entity_env.seats.table_rows import TableRows
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace

@@ -34,7 +34,6 @@ from entity_env.errors import (
 )
 from entity_env.metrics import EpisodeTracker
 from entity_env.observation import Observation
-from entity_env.registry import path_of, registered
 from entity_env.rows.compiled_game import Actors, CompiledGame, Entities, Field
 from entity_env.rows.game_frames import FrameWriter, Written
 from entity_env.rows.game_kernel import (
@@ -306,13 +305,13 @@ class CompiledRows(VecEnv):
         different = seeded_streams(seed, -(-games // self._copies))
         return different.repeat(self._copies)[:games]
 
-    def _check(
+    def _checked_actions(
         self, actions: Mapping[ActionName, ActionBuffer], obs: VecObs
     ) -> Mapping[ActionName, ActionBuffer]:
         """Check actions quickly; the complete check raises errors for those that fail."""
         of_choices: Any = actions  # compiled games have actions with choices only
         self._legal = self._writer.legal(of_choices)
-        return super()._check(actions, obs) if self._legal is None else self._legal[0]
+        return super()._checked_actions(actions, obs) if self._legal is None else self._legal[0]
 
     def _act(self, chosen: Mapping[ActionName, ActionBuffer]) -> VecObs:
         self._step += 1
@@ -422,8 +421,7 @@ class CompiledRows(VecEnv):
         if self.environment is None:
             return None
         path = f"{self.environment.__module__}.{self.environment.__qualname__}"
-        names = [name for name in registered() if path_of(name) == path]
-        return f"saved by rows of the game in Python: env._target_={[*names, path][0]}"
+        return f"saved by rows of the game in Python: env._target_={path}"
 
     def _check_begun(self) -> None:
         self._check_open()

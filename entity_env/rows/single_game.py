@@ -25,9 +25,9 @@ from entity_env.batching.unbatch import batched_actions, observations_of
 from entity_env.batching.vec_obs import VecObs
 from entity_env.environment import Environment, Playable
 from entity_env.errors import ResetNeededError, StateError, shorten
+from entity_env.multi_player import MultiPlayerEnvironment, SeatActions, SeatObservations
 from entity_env.observation import Observation
 from entity_env.rows.compiled import CompiledRows
-from entity_env.seats.multi_player import MultiPlayerEnvironment, SeatActions, SeatObservations
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 
 __all__ = ["CompiledEnvironment", "CompiledPlayers"]

@@ -86,7 +86,7 @@ class VecEnv(ABC):
         self._check_open()
         if self._last is None:
             raise ResetNeededError("act was called before reset", hint="call reset() first")
-        chosen = self._check(actions, self._last)
+        chosen = self._checked_actions(actions, self._last)
         # After an error the rows are at different steps and need a reset.
         self._last = None
         self._last = self._called("act", self._act, chosen)
@@ -173,7 +173,7 @@ class VecEnv(ABC):
         if self._closed:
             raise ClosedError("the vector environment is closed", hint="make a new one")
 
-    def _check(
+    def _checked_actions(
         self, actions: Mapping[ActionName, ActionBuffer], obs: VecObs
     ) -> Mapping[ActionName, ActionBuffer]:
         """Return the checked actions for ``_act``, in the order of the space, or raise an error.

@@ -17,8 +17,8 @@ from entity_env.batching.frame import Frame
 from entity_env.batching.frame_reader import FrameReader
 from entity_env.environment import MOST_RESETS, Environment, never_begins
 from entity_env.errors import ResetNeededError, SeatError, SettingError, shorten, unknown_name
+from entity_env.multi_player import MultiPlayerEnvironment, Seat
 from entity_env.observation import Observation
-from entity_env.seats.multi_player import MultiPlayerEnvironment, Seat
 from entity_env.seats.seat_player import SeatPlayer
 from entity_env.seats.seat_rows import MOST_IDLE_STEPS
 from entity_env.seats.table import Table, Told

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from entity_env.errors import FAILURES
-from entity_env.seats.multi_player import MultiPlayerEnvironment
+from entity_env.multi_player import MultiPlayerEnvironment
 from entity_env.seats.table import seats_of
 
 __all__ = ["Peeked"]

@@ -17,8 +17,8 @@ from entity_env.batching.vec_obs import batch_frames
 from entity_env.errors import SettingError, shorten
 from entity_env.kinds.answers import answers_of_frames
 from entity_env.kinds.table import answer_forms, typed_actions
+from entity_env.multi_player import MultiPlayerEnvironment, Seat
 from entity_env.observation import Observation
-from entity_env.seats.multi_player import MultiPlayerEnvironment, Seat
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 
 __all__ = ["SeatPlayer", "call_if_there", "copied"]

@@ -28,9 +28,9 @@ from entity_env.errors import (
 )
 from entity_env.garbage import uncollected
 from entity_env.metrics import EpisodeTracker, metric_columns
+from entity_env.multi_player import MultiPlayerEnvironment, Seat
 from entity_env.observation import Observation
 from entity_env.rows.vec_env import LIVE, VecEnv, check_count, check_saved_rows, damaged_state
-from entity_env.seats.multi_player import MultiPlayerEnvironment, Seat
 from entity_env.seats.table import Table, Told
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace, check_same_spaces
 

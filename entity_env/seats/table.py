@@ -12,8 +12,8 @@ from entity_env.batching.step_results import is_over
 from entity_env.environment import call_environment
 from entity_env.errors import SeatError, counted, shorten, unknown_name
 from entity_env.habits import returned_hint
+from entity_env.multi_player import MultiPlayerEnvironment, Seat
 from entity_env.observation import Observation
-from entity_env.seats.multi_player import MultiPlayerEnvironment, Seat
 from entity_env.spaces import ActionName
 
 __all__ = ["Table", "seats_of"]

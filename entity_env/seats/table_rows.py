@@ -14,12 +14,7 @@ from entity_env.batching.row_reader import ReadRows
 from entity_env.batching.vec_obs import VecObs
 from entity_env.environment import Environment, begin_episode, seed_environment
 from entity_env.errors import ResetNeededError, StateError
-from entity_env.seats.multi_player import (
-    MultiPlayerEnvironment,
-    Seat,
-    SeatActions,
-    SeatObservations,
-)
+from entity_env.multi_player import MultiPlayerEnvironment, Seat, SeatActions, SeatObservations
 from entity_env.seats.seat_rows import SeatObservation, SeatRows
 from entity_env.seats.table import Told, seats_of
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace

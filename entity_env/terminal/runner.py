@@ -26,10 +26,10 @@ from entity_env.command_line import (
 from entity_env.environment import Environment, call_environment, check_seed
 from entity_env.errors import ObservationError, SeatError, SettingError, shorten
 from entity_env.fitting import fit_environment
+from entity_env.multi_player import MultiPlayerEnvironment
 from entity_env.player.proposers import NamedAgent, at_each_seat, make_proposer, named_seats
 from entity_env.recording.replays import RecordReplay
 from entity_env.rows.vec_env import check_count
-from entity_env.seats.multi_player import MultiPlayerEnvironment
 from entity_env.seats.table_rows import TableRows
 from entity_env.terminal.asker import QuitError
 from entity_env.terminal.game import TerminalGame

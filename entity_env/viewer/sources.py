@@ -15,9 +15,9 @@ from entity_env.command_line import game_from_words
 from entity_env.environment import Environment, YAxis, call_environment, check_seed
 from entity_env.errors import EntityEnvError, RecordingError, SettingError, shorten
 from entity_env.fitting import fit_environment
+from entity_env.multi_player import MultiPlayerEnvironment
 from entity_env.player.proposers import NamedAgent, at_each_seat, make_proposer, named_seats
 from entity_env.registry import is_registered
-from entity_env.seats.multi_player import MultiPlayerEnvironment
 from entity_env.seats.table_rows import TableRows
 from entity_env.storage.files import open_file
 from entity_env.viewer.live import LiveSource

@@ -31,8 +31,8 @@ from entity_env.errors import (
     counted,
     shorten,
 )
+from entity_env.multi_player import MultiPlayerEnvironment
 from entity_env.rows.vec_env import LIVE, VecEnv, check_count
-from entity_env.seats.multi_player import MultiPlayerEnvironment
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 from entity_env.workers.action_format import deal_actions
 from entity_env.workers.asked_rows import AskedRows, Ready

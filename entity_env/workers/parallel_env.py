@@ -15,8 +15,8 @@ from entity_env.batching.ragged import ActionBuffer
 from entity_env.batching.vec_obs import VecObs
 from entity_env.environment import Environment, check_seed
 from entity_env.errors import SettingError, StateError, counted, shorten
+from entity_env.multi_player import MultiPlayerEnvironment
 from entity_env.rows.vec_env import LIVE, VecEnv
-from entity_env.seats.multi_player import MultiPlayerEnvironment
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 from entity_env.workers.action_format import split_actions
 from entity_env.workers.obs_format import ObsFormat

@@ -13,8 +13,8 @@ from typing import Any
 
 from entity_env.environment import Environment, check_seed
 from entity_env.errors import NumEnvsError, SeatError, WorkerDiedError
+from entity_env.multi_player import MultiPlayerEnvironment
 from entity_env.rows.vec_env import check_count
-from entity_env.seats.multi_player import MultiPlayerEnvironment
 from entity_env.spaces import check_same_spaces
 from entity_env.workers.channel import Channel
 from entity_env.workers.interpreter import start_python

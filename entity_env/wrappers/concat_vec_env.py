@@ -19,7 +19,7 @@ from entity_env.rows.vec_env import VecEnv, check_saved_rows
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace, check_same_spaces
 from entity_env.workers.action_format import read_actions, split_actions
 from entity_env.workers.obs_format import ObsFormat
-from entity_env.wrappers.vec_wrapper import act_checked, check_rows
+from entity_env.wrappers.vec_wrapper import act_unchecked, check_rows
 
 __all__ = ["ConcatVecEnv"]
 
@@ -94,7 +94,7 @@ class ConcatVecEnv(VecEnv):
         for i, message in enumerate(split_actions(chosen, frames)):
             own = read_actions(message, self._forms, frames[i])
             with _located(i):
-                shown.append(act_checked(self.envs[i], own, self._inner[i]))
+                shown.append(act_unchecked(self.envs[i], own, self._inner[i]))
         return self._joined(shown)
 
     def _joined(self, shown: list[VecObs]) -> VecObs:

@@ -75,10 +75,10 @@ class VecFeatureFilter(VecWrapper):
         """Return the observation space."""
         return self._selection.part
 
-    def _check(
+    def _checked_actions(
         self, actions: Mapping[ActionName, ActionBuffer], obs: VecObs
     ) -> Mapping[ActionName, ActionBuffer]:
-        return VecEnv._check(self, actions, obs)
+        return VecEnv._checked_actions(self, actions, obs)
 
     def _act(self, chosen: Mapping[ActionName, ActionBuffer]) -> VecObs:
         return super()._act(_complete(chosen, self._answers))

@@ -14,14 +14,9 @@ from entity_env.arguments import named_arguments
 from entity_env.batching.step_results import is_over
 from entity_env.environment import Environment
 from entity_env.errors import SettingError
+from entity_env.multi_player import MultiPlayerEnvironment, Seat, SeatActions, SeatObservations
 from entity_env.observation import Observation
 from entity_env.rows.vec_env import VecEnv, check_count
-from entity_env.seats.multi_player import (
-    MultiPlayerEnvironment,
-    Seat,
-    SeatActions,
-    SeatObservations,
-)
 from entity_env.spaces import ActionName
 from entity_env.wrappers.vec_wrapper import VecWrapper
 from entity_env.wrappers.wrapper import SeatWrapper, Wrapper

@@ -15,7 +15,7 @@ from entity_env.errors import ResetNeededError, SettingError, shorten
 from entity_env.rows.vec_env import VecEnv
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 
-__all__ = ["VecWrapper", "act_checked", "check_rows"]
+__all__ = ["VecWrapper", "act_unchecked", "check_rows"]
 
 
 class VecWrapper(VecEnv):
@@ -66,17 +66,17 @@ class VecWrapper(VecEnv):
         """Return the observation to show in place of ``obs``; called after each step and reset."""
         return obs
 
-    def _check(
+    def _checked_actions(
         self, actions: Mapping[ActionName, ActionBuffer], obs: VecObs
     ) -> Mapping[ActionName, ActionBuffer]:
-        return self.env._check(actions, obs)
+        return self.env._checked_actions(actions, obs)
 
     def _reset(self, seed: int | None) -> VecObs:
         self._inner = self.env.reset(seed)
         return self._show(self._inner)
 
     def _act(self, chosen: Mapping[ActionName, ActionBuffer]) -> VecObs:
-        self._inner = act_checked(self.env, chosen, self._inner)
+        self._inner = act_unchecked(self.env, chosen, self._inner)
         return self._show(self._inner)
 
     def _get_state(self) -> list[Any]:
@@ -115,7 +115,7 @@ def check_rows(owner: str, env: object) -> VecEnv:
     return env
 
 
-def act_checked(
+def act_unchecked(
     env: VecEnv, chosen: Mapping[ActionName, ActionBuffer], shown: VecObs | None
 ) -> VecObs:
     """Play a step of the rows without checking the actions again.

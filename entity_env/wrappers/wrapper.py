@@ -11,13 +11,8 @@ import numpy.typing as npt
 from entity_env.actions import Action
 from entity_env.environment import Environment, Playable, YAxis, check_seed, seed_environment
 from entity_env.errors import DAMAGES, SettingError, StateError, shorten
+from entity_env.multi_player import MultiPlayerEnvironment, Seat, SeatActions, SeatObservations
 from entity_env.observation import Observation
-from entity_env.seats.multi_player import (
-    MultiPlayerEnvironment,
-    Seat,
-    SeatActions,
-    SeatObservations,
-)
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 
 __all__ = ["SeatWrapper", "Wrapper"]

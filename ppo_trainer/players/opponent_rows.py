@@ -14,7 +14,7 @@ from entity_env.agent import Agent, RandomAgent
 from entity_env.batching.action_checks import check_actions
 from entity_env.batching.ragged import ActionBuffer
 from entity_env.errors import FAILURES, EntityEnvError, SeatError, SettingError
-from entity_env.wrappers.vec_wrapper import act_checked
+from entity_env.wrappers.vec_wrapper import act_unchecked
 from ppo_trainer.experience.frames import answers_in_order, asked_frames, frames_of
 from ppo_trainer.players.game_rows import GameRows
 from ppo_trainer.players.network_agent import NetworkAgent
@@ -90,10 +90,10 @@ class OpponentRows(GameRows):
         """The players of each game."""
         return list(self._lineups)
 
-    def _check(
+    def _checked_actions(
         self, actions: Mapping[str, ActionBuffer], obs: VecObs
     ) -> Mapping[str, ActionBuffer]:
-        return VecEnv._check(self, actions, obs)
+        return VecEnv._checked_actions(self, actions, obs)
 
     def _reset(self, seed: int | None) -> VecObs:
         self._inner = self.env.reset(seed)
@@ -108,7 +108,7 @@ class OpponentRows(GameRows):
     def _act(self, chosen: Mapping[str, ActionBuffer]) -> VecObs:
         assert self._inner is not None
         actions = self._all_actions(self._inner, chosen)
-        inner = self._inner = act_checked(self.env, actions, self._inner)
+        inner = self._inner = act_unchecked(self.env, actions, self._inner)
         shown = inner if self._is_learner.all() else self._of_learner(inner)
         over = self._games.follow(inner)
         if inner.done.any():

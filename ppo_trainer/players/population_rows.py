@@ -12,7 +12,7 @@ import numpy.typing as npt
 from entity_env import VecEnv, VecObs
 from entity_env.batching.ragged import ActionBuffer
 from entity_env.errors import SettingError, counted
-from entity_env.wrappers.vec_wrapper import act_checked
+from entity_env.wrappers.vec_wrapper import act_unchecked
 from ppo_trainer.players.game_rows import GameRows
 
 __all__ = ["PopulationRows", "SeatPopulationRows", "owners_of_seats"]
@@ -59,7 +59,7 @@ class PopulationRows(GameRows):
         return self._inner
 
     def _act(self, chosen: Mapping[str, ActionBuffer]) -> VecObs:
-        inner = self._inner = act_checked(self.env, chosen, self._inner)
+        inner = self._inner = act_unchecked(self.env, chosen, self._inner)
         shown = self._measured(inner) if inner.done.any() else inner
         over = self._games.follow(inner)
         if len(over):

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from entity_env import VecEnv, VecObs
 from entity_env.batching.ragged import ActionBuffer
-from entity_env.wrappers.vec_wrapper import act_checked
+from entity_env.wrappers.vec_wrapper import act_unchecked
 from ppo_trainer.players.game_rows import GameRows
 from ppo_trainer.settings.self_play_config import SelfPlayConfig
 
@@ -64,7 +64,7 @@ class RewardRows(GameRows):
         return shown
 
     def _act(self, chosen: Mapping[str, ActionBuffer]) -> VecObs:
-        self._inner = act_checked(self.env, chosen, self._inner)
+        self._inner = act_unchecked(self.env, chosen, self._inner)
         reward = self._shaped(self._inner)
         self._games.follow(self._inner)
         return replace(self._inner, reward=reward)

@@ -27,8 +27,8 @@ from entity_env.batching.frame_reader import FrameReader
 from entity_env.batching.vec_obs import batch_frames
 from entity_env.errors import SettingError, shorten
 from entity_env.kinds.table import typed_actions
+from entity_env.multi_player import Seat
 from entity_env.rows.vec_env import check_count
-from entity_env.seats.multi_player import Seat
 from entity_env.seats.table import Table, Told
 from entity_env.spaces import ActionName
 from ppo_trainer.players.search_choices import choices_of

@@ -173,9 +173,9 @@ def test_the_quick_check_of_the_rows_inside_is_used_and_no_other():
     class Quick(ListEnv):
         checks = 0
 
-        def _check(self, actions, obs):
+        def _checked_actions(self, actions, obs):
             Quick.checks += 1
-            return super()._check(actions, obs)
+            return super()._checked_actions(actions, obs)
 
     env = VecRewardScale(VecWrapper(Quick(lambda: Chain(9), 2)), 2)
     env.reset()

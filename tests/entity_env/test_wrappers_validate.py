@@ -92,7 +92,7 @@ class Given(VecEnv):
     def __len__(self):
         return 2
 
-    def _check(self, actions, obs):
+    def _checked_actions(self, actions, obs):
         return actions
 
     def _reset(self, seed):

@@ -441,7 +441,7 @@ def test_actions_may_come_in_any_order_and_as_views():
         lambda actions: {name: chosen[[0, 1, 2], :, :] for name, chosen in actions.items()},
     ):
         obs = env.set_state(state)
-        assert list(env._check(form(good), obs)) == list(env.action_space())
+        assert list(env._checked_actions(form(good), obs)) == list(env.action_space())
         assert_same_obs(env.act(form(good)), expected)
 
 
