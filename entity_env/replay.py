@@ -7,24 +7,18 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from entity_env.command_line import run_program, version_text
 from entity_env.errors import SettingError
-from entity_env.recording.replays import RecordedCommand, Replay
+from entity_env.recording.replays import Replay
 from entity_env.spaces import ActionName, ActionSpace
 
 __all__ = ["main", "show"]
 
 
-def show(
-    path: str,
-    *,
-    row: int | None = None,
-    commands: bool = False,
-    trust: bool = False,
-    damaged: bool = False,
-) -> None:
+def show(path: str, *, row: int | None = None, commands: bool = False, trust: bool = False) -> None:
     """Play a replay again, and print its decisions and the ends of episodes.
 
     Args:
@@ -32,12 +26,11 @@ def show(
         row: Number of the only row to print; None prints all rows.
         commands: True to print every decision.
         trust: Consent to import an environment that is not registered.
-        damaged: True to play the part before a damaged line.
 
     Raises:
         EntityEnvError: The file cannot be read, or the game differs from the recorded one.
     """
-    replay = Replay.read(path, damaged=damaged)
+    replay = Replay.read(path)
     settings = "".join(f" {name}={value}" for name, value in replay.settings.items())
     rows = "alone" if replay.rows == 0 else f"{replay.rows} rows"
     print(f"{replay.env}{settings}, seed {replay.seed}, {rows}, {len(replay.steps):,} steps")
@@ -48,9 +41,9 @@ def show(
     with replay.make_rows(trust=trust) as played:
         space = played.action_space()
         for moment in replay.play_in(played):
-            for command in moment.commands if commands else ():
-                if row is None or command.row == row:
-                    print(_line(command, space))
+            for acting, choices in moment.choices.items() if commands else ():
+                if row is None or acting == row:
+                    print(f"step {moment.step}, row {acting}: {_words(choices, space)}")
             for ended in moment.obs.done.nonzero()[0].tolist() if moment.step >= 0 else ():
                 if row is None or ended == row:
                     numbers = {name: own[ended] for name, own in moment.obs.metrics.items()}
@@ -62,14 +55,14 @@ def _text(numbers: dict[str, Any]) -> str:
     return "".join(f", {name} {value:.4g}" for name, value in numbers.items() if value == value)
 
 
-def _line(command: RecordedCommand, space: dict[ActionName, ActionSpace]) -> str:
-    """Return one decision as text, with the names of its choices."""
+def _words(choices: Mapping[ActionName, list[Any]], space: Mapping[ActionName, ActionSpace]) -> str:
+    """Return the choices of a row as text, with the names of its choices."""
     texts = []
-    for name, chosen in command.actions.items():
+    for name, chosen in choices.items():
         labels = getattr(space[name], "index_to_label", None)
         own = chosen if labels is None else [labels[i] for i in chosen]
         texts.append(f"{name} {', '.join(map(str, own))}")
-    return f"step {command.step}, row {command.row}: {'; '.join(texts) or 'nothing'}"
+    return "; ".join(texts) or "nothing"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -81,9 +74,6 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--commands", action="store_true", help="print every decision")
     parser.add_argument(
         "--trust", action="store_true", help="import the code that the replay names"
-    )
-    parser.add_argument(
-        "--damaged", action="store_true", help="play the part before a damaged line"
     )
     given = parser.parse_args(arguments)
     return run_program(lambda: show(**vars(given)))

@@ -207,8 +207,6 @@ class ImitationConfig(UpdateConfig):
         frames: Maximum number of frames in memory, among which frames are shuffled. A data set of
             at most so many frames is read once, a larger one is read again in each pass. More
             frames take more memory, and are shuffled better.
-        readers: Number of threads that read files ahead. More than 1 helps with slow disks only,
-            because Python runs one thread at a time.
     """
 
     epochs: int = at_least(1, default=100)
@@ -218,7 +216,6 @@ class ImitationConfig(UpdateConfig):
     temperature: float = at_least(0, default=0.0)
     value_coef: float = at_least(0, default=0.5)
     frames: int = at_least(1, default=100_000)
-    readers: int = at_least(1, default=1)
 
 
 @names_its_settings

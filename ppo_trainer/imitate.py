@@ -11,6 +11,7 @@ the cloning.
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -21,7 +22,7 @@ from torch import Tensor
 
 from entity_env import VecObs
 from entity_env.errors import counted, shorten
-from entity_env.recording.dataset import EpisodeDataset
+from entity_env.recording import DamageWarning, EpisodeDataset
 from entity_env.registry import Factory
 from entity_env.storage.space_json import spaces_to_json
 from ppo_trainer.algorithms.advantage import explained_variance
@@ -31,11 +32,11 @@ from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import Game, make_factory, with_env
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.experience.acting import MOST_FRAMES, autocast
-from ppo_trainer.experience.recorded import Examples, blocks_of, episode_weight
+from ppo_trainer.experience.recorded import Examples, episode_weight, examples_of
 from ppo_trainer.experience.stored_choices import evaluated
 from ppo_trainer.learner.update import update
 from ppo_trainer.machine.commands import INTERRUPTED, command_parser, run_main
-from ppo_trainer.machine.screen import say
+from ppo_trainer.machine.screen import complain, say
 from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.machine.stopwatch import Stopwatch
 from ppo_trainer.machine.torch_state import usual_torch
@@ -77,7 +78,11 @@ def imitate(
             expected="no resume=, and no selfplay.mode=population",
             hint="init=<run> begins with the network of a run",
         )
-    dataset = EpisodeDataset(paths, readers=own.readers)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DamageWarning)  # said below
+        dataset = EpisodeDataset(paths)
+    for problem in dataset.problems:
+        complain(problem)
     _check_spaces(dataset, make_factory(config, env))
     training, held_out = dataset.split(own.held_out, derived_seed(config.seed, "held out"))
     if not training.num_frames:
@@ -85,6 +90,9 @@ def imitate(
             "the recordings contain nothing to train on",
             expected="at least one episode with a decision, besides those that are held out",
             received=counted(len(dataset.index), "episode"),
+            hint=f"{counted(dataset.lost_parts, 'part')} cannot be read"
+            if dataset.lost_parts
+            else None,
         )
     say(
         f"{counted(len(dataset.index), 'episode')} of mean reward "
@@ -105,7 +113,7 @@ def _check_spaces(dataset: EpisodeDataset, game: Game) -> None:
     for kind in shown:
         if shown[kind] != recorded[kind]:
             raise ConfigError(
-                f"{dataset.recordings[0].path} does not have the spaces of {game.name}: "
+                f"{dataset.parts[0].path.parent} does not have the spaces of {game.name}: "
                 f"the {kind} differ",
                 expected=shorten(shown[kind], 400),
                 received=shorten(recorded[kind], 400),
@@ -231,9 +239,8 @@ def _again(dataset: EpisodeDataset, config: TrainConfig) -> Callable[..., Iterat
         if kept:
             yield from kept
             return
-        episodes = dataset.episodes(seed)
-        made = blocks_of(episodes, dataset.form, weigh, config.ppo.gamma, own.frames, net)
-        for examples in made:
+        for block in dataset.blocks(own.frames, seed):
+            examples = examples_of(block, weigh, config.ppo.gamma, net)
             if len(examples) == dataset.num_frames:
                 kept.append(examples)
             yield examples

@@ -8,7 +8,8 @@ players of a replay, people among them::
 
 With ``--search VISITS``, a run's network plays with a tree search (``RowsSearch``).
 
-``entity_env.recording.Recording`` reads the file, and ``ppo_trainer.imitate`` trains on it.
+``entity_env.recording.EpisodeDataset`` reads the recording, a folder, and ``ppo_trainer.imitate``
+trains on it.
 """
 
 from __future__ import annotations
@@ -55,13 +56,13 @@ __all__ = ["Recorded", "main", "record_agent", "record_replay", "record_run"]
 
 @dataclass(frozen=True)
 class Recorded:
-    """The file that ``record_run`` wrote.
+    """The recording that ``record_run`` wrote.
 
     Args:
-        path: Path of the file.
+        path: Path of the folder.
         frames: Number of observations on which the agent acted.
         rewards: Rewards of the episodes that ended.
-        size: Size of the file, in bytes.
+        size: Size of its files, in bytes.
     """
 
     path: Path
@@ -73,7 +74,7 @@ class Recorded:
         mean = f" of mean reward {self.rewards.mean:.3f}" if self.rewards.count else ""
         return (
             f"{self.path}: {counted(self.rewards.count, 'episode')}{mean}, "
-            f"{counted(self.frames, 'frame')}; the file has {self.size:,} bytes"
+            f"{counted(self.frames, 'frame')}; {self.size:,} bytes"
         )
 
 
@@ -99,11 +100,11 @@ def record_run(
     If each policy of a population has its own seats, all of them play.
 
     Each row plays its part of the episodes to the end. Rows that finish sooner play on meanwhile,
-    so that the file contains some more episodes, and some unfinished ones.
+    so that there are some more episodes, and some unfinished ones.
 
     Args:
         run: Run folder.
-        path: File to write.
+        path: Folder to write.
         env: Class of the environment, needed if it cannot be imported.
         episodes: Minimum number of episodes. A row plays at most ``eval.max_steps`` of the run's
             settings for each episode of its part.
@@ -168,7 +169,7 @@ def record_agent(
 
     Args:
         config: Settings with the environment and, in ``eval.scripted``, its script.
-        path: File to write.
+        path: Folder to write.
         env: Class of the environment, as for ``train``.
         agent: ``script``, or an opponent as in ``selfplay.opponents``: ``random``, the dotted path
             of another script, or a run folder.
@@ -241,7 +242,7 @@ def record_replay(
 
     Args:
         replay: Replay, such as ``entity_env.runner ... --replay mine.replay`` writes.
-        path: File to write.
+        path: Folder to write.
         append: True to append to an existing recording.
         overwrite: True to replace an existing recording.
         trust: Consent to import the environment that the replay of somebody else names.
@@ -252,11 +253,11 @@ def record_replay(
     with inner, RecordEpisodes(inner, path, append=append, overwrite=overwrite) as recorder:
         running = np.zeros(len(recorder))
         for moment in known.play_in(recorder):
-            frames += len(moment.commands)
+            frames += len(moment.choices)
             running += moment.obs.reward
             rewards = rewards.merge(Metric.of(running[moment.obs.done]))
             running[moment.obs.done] = 0.0
-    return Recorded(Path(path), frames, rewards, Path(path).stat().st_size)
+    return Recorded(Path(path), frames, rewards, _size(Path(path)))
 
 
 class _Shown(Wrapper):
@@ -304,7 +305,11 @@ def _record(
             steps += 1
             ended = obs.metrics.get("episodic_reward")
             rewards = rewards if ended is None else rewards.merge(Metric.of(ended))
-    return Recorded(Path(path), frames, rewards, Path(path).stat().st_size)
+    return Recorded(Path(path), frames, rewards, _size(Path(path)))
+
+
+def _size(path: Path) -> int:
+    return sum(file.stat().st_size for file in path.iterdir())
 
 
 def _logits(output: NetOutput, actors: Mapping[str, Actors]) -> dict[str, npt.NDArray[np.float32]]:
@@ -338,7 +343,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument(
         "source", nargs="+", help="run folder or replay; with --agent: env=minesweeper"
     )
-    parser.add_argument("path", help="file to write")
+    parser.add_argument("path", help="folder to write")
     parser.add_argument("--agent", help="script, or the name of an opponent, instead of a network")
     parser.add_argument("--episodes", type=int, default=100, help="minimum number of episodes")
     parser.add_argument("--greedy", action="store_true", help="take the most likely choices")
@@ -353,8 +358,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=None, help="seed (default: the run's own)")
     parser.add_argument("--rows", type=int, default=16, help="environments that play at once")
     exists = parser.add_mutually_exclusive_group()
-    exists.add_argument("--append", action="store_true", help="append to an existing file")
-    exists.add_argument("--overwrite", action="store_true", help="replace an existing file")
+    exists.add_argument("--append", action="store_true", help="append to an existing recording")
+    exists.add_argument("--overwrite", action="store_true", help="replace an existing recording")
     options: dict[str, Any] = vars(parser.parse_args(arguments))
     source, agent = options.pop("source"), options.pop("agent")
     if agent is not None or "=" in source[0]:

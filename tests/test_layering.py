@@ -25,6 +25,7 @@ ALLOWED_IN = {
     "entity_env/drawing/": {"PIL"},
     "entity_env/rows/": {"numba"},
     "envs/mmo/terrain.py": {"opensimplex"},
+    "entity_env/recording/parquet.py": {"pyarrow"},
     "entity_env/interop/": {"gymnasium", "minari", "pettingzoo", "stable_baselines3"},
     # Games and networks keep their compiled kernels by the same rules.
     "ragged_net/gpu/": {"triton"},

@@ -1,23 +1,23 @@
-"""Recordings of the steps of a ``VecEnv``, which are read as episodes, steps or minibatches."""
+"""Recordings of the decisions of rows, and replays, which play games again."""
 
 from __future__ import annotations
 
-from entity_env.recording.dataset import EpisodeDataset
+from entity_env.recording.dataset import EpisodeBlock, EpisodeDataset, EpisodeIndex
+from entity_env.recording.parts import DamageWarning
 from entity_env.recording.recorder import RecordEpisodes
-from entity_env.recording.recording import DamageWarning, Recording
-from entity_env.recording.records import RecordedBatch, RecordedEpisode, RecordedStep
-from entity_env.recording.replays import Moment, RecordedCommand, RecordReplay, Replay
+from entity_env.recording.records import RecordedBatch, RecordedEpisode
+from entity_env.recording.replays import Moment, RecordReplay, Replay, ReplayStep
 
 __all__ = [
     "DamageWarning",
+    "EpisodeBlock",
     "EpisodeDataset",
+    "EpisodeIndex",
     "Moment",
     "RecordEpisodes",
     "RecordReplay",
     "RecordedBatch",
-    "RecordedCommand",
     "RecordedEpisode",
-    "RecordedStep",
-    "Recording",
     "Replay",
+    "ReplayStep",
 ]

@@ -1,134 +1,224 @@
-"""Data sets of several recordings, read as a stream."""
+"""``EpisodeDataset``: the episodes and frames of one recording or of several."""
 
 from __future__ import annotations
 
 import copy
 import os
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from entity_env.arguments import named_arguments
+from entity_env.batching.vec_obs import VecObs
 from entity_env.environment import check_seed
-from entity_env.errors import RecordingError, SettingError, shorten
-from entity_env.recording.recording import Recording
-from entity_env.recording.records import RecordedBatch, RecordedEpisode, cat_batches
-from entity_env.recording.shuffle import shuffled
-from entity_env.recording.steps import StepFormat
+from entity_env.errors import EntityEnvError, RecordingError, SettingError, counted
+from entity_env.recording.parquet import import_arrow
+from entity_env.recording.parts import (
+    DamageWarning,
+    RecordedPart,
+    check_same_spaces,
+    find_parts,
+    path_of,
+)
+from entity_env.recording.records import (
+    Bools,
+    Ints,
+    Outcomes,
+    RecordedBatch,
+    RecordedEpisode,
+    select_frames,
+)
 from entity_env.rows.vec_env import check_count
 from entity_env.storage.space_json import spaces_to_json
 
-__all__ = ["EpisodeDataset", "EpisodeIndex"]
+__all__ = ["EpisodeBlock", "EpisodeDataset", "EpisodeIndex"]
 
-_AHEAD = 64
-"""Number of episodes that a reader reads ahead at a time."""
+_BLOCK = 4096
+"""Number of frames that ``episodes`` reads at a time."""
 
 
 @dataclass(frozen=True)
 class EpisodeIndex:
-    """The lengths and rewards of the episodes of a data set.
-
-    Episodes are ordered by file, and within a file by their ends.
+    """The lengths and rewards of the episodes of a data set, in the order of their beginnings.
 
     Args:
-        files: The number of the file of each episode. Shape: (E,), int64.
-        places: The number of each episode within its file. Shape: (E,), int64.
+        recordings: The number of the recording of each episode. Shape: (E,), int64.
+        rows: The row that played it. Shape: (E,), int64.
         lengths: The number of decisions of each episode. Shape: (E,), int64.
         rewards: The sum of rewards of each episode. Shape: (E,), float64.
     """
 
-    files: npt.NDArray[np.int64]
-    places: npt.NDArray[np.int64]
-    lengths: npt.NDArray[np.int64]
+    recordings: Ints
+    rows: Ints
+    lengths: Ints
     rewards: npt.NDArray[np.float64]
 
     def __len__(self) -> int:
         """Return the number of episodes E."""
-        return len(self.files)
+        return len(self.lengths)
 
-    def select(self, kept: npt.NDArray[np.bool_]) -> EpisodeIndex:
+    def select(self, kept: Bools) -> EpisodeIndex:
         """Return the episodes for which ``kept`` (E,) is True."""
         return EpisodeIndex(
-            self.files[kept], self.places[kept], self.lengths[kept], self.rewards[kept]
+            self.recordings[kept], self.rows[kept], self.lengths[kept], self.rewards[kept]
         )
+
+
+@dataclass(frozen=True)
+class EpisodeBlock:
+    """The decisions of E episodes, one episode after the other.
+
+    Args:
+        steps: The decisions of all episodes.
+        lengths: The number of decisions of each episode. Shape: (E,), int64.
+        rows: The row that played it. Shape: (E,), int64.
+        metrics: The metrics of each episode; empty if it did not end.
+        is_whole: True if the recording has its first and its last step. Shape: (E,).
+        last: The observations after the last decision of some episodes, as frames.
+        last_of: For each episode the number of its frame in ``last``, or -1. Shape: (E,), int64.
+    """
+
+    steps: RecordedBatch
+    lengths: Ints
+    rows: Ints
+    metrics: Sequence[Mapping[str, float]]
+    is_whole: Bools
+    last: VecObs
+    last_of: Ints
+
+    def __len__(self) -> int:
+        """Return the number of frames."""
+        return len(self.steps)
+
+    def episodes(self) -> Iterator[RecordedEpisode]:
+        """Yield the episodes."""
+        ends = np.cumsum(self.lengths)
+        for number, (end, length) in enumerate(zip(ends, self.lengths, strict=True)):
+            last = self.last_of[number]
+            yield RecordedEpisode(
+                row=int(self.rows[number]),
+                steps=self.steps.select(np.arange(end - length, end)),
+                metrics=self.metrics[number],
+                next_obs=None if last < 0 else select_frames(self.last, np.array([last])),
+                is_whole=bool(self.is_whole[number]),
+            )
 
 
 @named_arguments(RecordingError)
 class EpisodeDataset:
-    """A data set of several recordings with the same spaces.
+    """The episodes of one recording, or of several with the same spaces.
 
-    Only the parts that are being read are in memory. Damaged parts are left out with a
-    ``DamageWarning``. Episodes without a decision are left out, too.
+    The constructor reads all parts once, to find damaged ones; parts that a recorder adds later are
+    ignored. Damaged and missing parts are left out with a ``DamageWarning``, and an episode does
+    not continue after them. Only the parts that are being read are in memory.
 
-    dataset = EpisodeDataset(["monday.episodes", "tuesday.episodes"], readers=2)
+    dataset = EpisodeDataset(["monday.episodes", "tuesday.episodes"])
     training, held_out = dataset.split(0.1, seed=1)
     for episode in training.episodes(seed=1): ...
+    for minibatch in training.minibatches(256, seed=1):
+        output = net(EntityBatch.from_obs(minibatch.obs))
 
     Args:
-        paths: Paths of the files.
-        readers: Number of threads that read ahead; each reads a share of the files.
+        paths: The path of a recording, or a list of paths.
 
     Attributes:
-        recordings: The recordings.
         obs_space: The observation space.
         action_space: The action space.
-        form: The format of their steps.
+        has_log_probs: True if log-probabilities were recorded.
+        has_logits: True if logits were recorded.
+        lost_parts: The number of parts that are damaged or missing.
+        lost_episodes: The number of episodes that are lost or cut off because parts are.
+        problems: A sentence about each recording that is damaged.
+        parts: The parts that can be read.
 
     Raises:
-        RecordingError: There are no files, or a file cannot be read or has other spaces.
-        SettingError: ``readers`` is below 1.
+        RecordingError: A folder is not a recording, no part can be read, or the recordings have
+            different spaces.
+        MissingPackageError: pyarrow is not installed.
     """
 
-    def __init__(self, paths: Iterable[str | os.PathLike[str]], *, readers: int = 1) -> None:
-        self.recordings = [Recording(path) for path in _checked(paths)]
-        self._readers = check_count("number of readers", readers, error=SettingError)
-        first = self.recordings[0]
-        self.obs_space, self.action_space = first.obs_space, first.action_space
-        own = spaces_to_json(self.obs_space, self.action_space)
-        for other in self.recordings[1:]:
-            theirs = spaces_to_json(other.obs_space, other.action_space)
-            for kind in own:
-                if own[kind] != theirs[kind]:
-                    raise RecordingError(
-                        f"{other.path} has other spaces than {first.path}: the {kind} differ",
-                        expected=shorten(own[kind], 400),
-                        received=shorten(theirs[kind], 400),
-                    )
-        self.form = StepFormat(self.obs_space, self.action_space)
-        self._kept: Mapping[int, set[int]] | None = None  # the places of each file; None: all
+    def __init__(self, paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> None:
+        self._arrow = import_arrow()
+        found = [find_parts(path) for path in _checked(paths)]
+        self.problems = [str(own) for own in found if own.problems]
+        for problem in self.problems:
+            warnings.warn(problem, DamageWarning, stacklevel=3)
+        self.lost_parts = sum(own.lost_parts for own in found)
+        self.lost_episodes = sum(own.lost_episodes for own in found)
+        self.parts: list[RecordedPart] = [part for own in found for part in own.parts]
+        if not self.parts:
+            raise RecordingError(f"nothing can be read: {'; '.join(self.problems)}")
+        frames = self.parts[0].form.frames
+        self.obs_space, self.action_space = frames.obs_space, frames.action_space
+        self.has_log_probs, self.has_logits = frames.has_log_probs, frames.has_logits
+        known = spaces_to_json(self.obs_space, self.action_space)
+        for part in self.parts:
+            theirs = part.form.frames
+            where, first = part.path.parent, self.parts[0].path.parent
+            spaces = spaces_to_json(theirs.obs_space, theirs.action_space)
+            check_same_spaces(f"{where} has other spaces than {first}", known, spaces)
+            if (theirs.has_log_probs, theirs.has_logits) != (self.has_log_probs, self.has_logits):
+                raise RecordingError(f"only one of {first} and {where} has log_probs or logits")
+        self._recordings = np.repeat(np.arange(len(found)), [len(own.parts) for own in found])
+        # An episode is identified by its number and the stretch of parts without a gap.
+        gaps = np.array([part.after_gap for part in self.parts])
+        self._stretches = np.cumsum(gaps | (np.diff(self._recordings, prepend=-1) != 0))
+        self._selected: Bools | None = None  # of all episodes; None: all
+
+    def __repr__(self) -> str:
+        lost = f", {counted(self.lost_parts, 'part')} lost" if self.lost_parts else ""
+        count = len({part.path.parent for part in self.parts})
+        frames = counted(self.num_frames, "frame")
+        return f"EpisodeDataset({counted(count, 'recording')}, {frames}{lost})"
 
     @property
     def num_frames(self) -> int:
         """The number of decisions in all episodes."""
+        if self._selected is None:
+            return sum(part.frames for part in self.parts)
         return int(self.index.lengths.sum())
 
     @cached_property
     def index(self) -> EpisodeIndex:
-        """The index of the episodes; the first access reads all files."""
-        found = [
-            (file, place, len(episode), episode.steps.reward.sum(dtype=np.float64))
-            for file in range(len(self.recordings))
-            for place, episode in enumerate(self._of_file(file))
-        ]
-        table = np.array(found, np.float64).reshape(len(found), 4).T
-        files, places, lengths = table[:3].astype(np.int64)
-        return EpisodeIndex(files, places, lengths, table[3])
+        """The index of the episodes; the first access reads the outcomes of all decisions."""
+        every = self._every[1]
+        return every if self._selected is None else every.select(self._selected)
 
-    def select(self, kept: npt.NDArray[np.bool_]) -> EpisodeDataset:
+    @cached_property
+    def _every(self) -> tuple[Ints, EpisodeIndex]:
+        """The keys of all episodes in the files, ascending, and their index."""
+        found = []
+        for number, outcomes in enumerate(self.outcomes()):
+            keys, first, inverse = np.unique(
+                outcomes.episode, return_index=True, return_inverse=True
+            )
+            lengths = np.bincount(inverse, outcomes.is_decision, len(keys))
+            rewards = np.bincount(inverse, outcomes.reward, len(keys))
+            recordings = np.full(len(keys), self._recordings[number])
+            found.append((keys, recordings, outcomes.row[first], lengths, rewards))
+        keys, recordings, rows, lengths, rewards = map(np.concatenate, zip(*found, strict=True))
+        keys, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+        counts = np.bincount(inverse, lengths, len(keys)).astype(np.int64)
+        sums = np.bincount(inverse, rewards, len(keys)).astype(np.float64)
+        index = EpisodeIndex(recordings[first], rows[first], counts, sums)
+        # Without a decision, a frame after a gap is no episode.
+        return keys[counts > 0], index.select(counts > 0)
+
+    def select(self, kept: Bools) -> EpisodeDataset:
         """Return a data set of the episodes of the ``index`` for which ``kept`` (E,) is True."""
-        index = self.index.select(kept)
-        own = copy.copy(self)
-        own.__dict__["index"] = index
-        own._kept = {
-            int(file): set(index.places[index.files == file].tolist())
-            for file in np.unique(index.files)
-        }
-        return own
+        selected = copy.copy(self)
+        selected.__dict__.pop("index", None)
+        selected._selected = np.ones(len(self._every[0]), np.bool_)
+        if self._selected is not None:
+            selected._selected = self._selected.copy()
+        selected._selected[selected._selected] = kept
+        return selected
 
     def split(self, part: float, seed: int) -> tuple[EpisodeDataset, EpisodeDataset]:
         """Split off a random ``part`` of the episodes, 0 to 1, and return the rest and this part.
@@ -146,83 +236,174 @@ class EpisodeDataset:
         return self.select(~chosen), self.select(chosen)
 
     def episodes(self, seed: int | None = None) -> Iterator[RecordedEpisode]:
-        """Yield the episodes, file after file; with a seed, in random order of the files.
+        """Yield the episodes; with a seed, in random order of recordings and neighbouring episodes.
 
-        With several readers, episodes of as many files alternate. The order depends on the seed
-        only, not on the timing of threads.
+        Episodes that did not end are yielded up to the reset of the rows, or the end of the
+        recording.
         """
-        order = np.arange(len(self.recordings))
-        if seed is not None:
-            order = np.random.default_rng(check_seed(seed)).permutation(order)
-        count = min(self._readers, len(order))
-        shares = [self._share(order[reader::count].tolist()) for reader in range(count)]
-        yield from shares[0] if self._readers == 1 else _in_turns(shares)
+        for block in self.blocks(_BLOCK, seed):
+            yield from block.episodes()
+
+    def blocks(self, most_frames: int, seed: int | None = None) -> Iterator[EpisodeBlock]:
+        """Yield whole episodes, together ``most_frames`` and the rest of the last episode.
+
+        With a seed, the recordings are read in random order, and the episodes that are in memory at
+        a time are yielded in random order.
+        """
+        check_count("number of frames of a block", most_frames, error=SettingError)
+        rng = None if seed is None else np.random.default_rng(check_seed(seed))
+        order = np.arange(self._recordings[-1] + 1)
+        if rng is not None:
+            order = rng.permutation(order)
+        numbers = [n for own in order for n in np.flatnonzero(self._recordings == own).tolist()]
+        is_over = np.zeros(len(self._every[0]), np.bool_)
+        table, entries = None, np.zeros(0, np.int64)  # episodes that are not yielded
+        for place, number in enumerate(numbers):
+            more, added = self._load(number)
+            table = more if table is None else self._arrow.concat_tables([table, more])
+            entries = np.append(entries, added)
+            is_over[added[more.column("is_last").to_numpy()]] = True
+            following = numbers[place + 1] if place + 1 < len(numbers) else None
+            if following is None or self._stretches[following] != self._stretches[number]:
+                is_over[entries] = True
+            while True:
+                ready = np.unique(entries[is_over[entries]])
+                ready = ready if rng is None else rng.permutation(ready)
+                total = np.cumsum(self._every[1].lengths[ready])
+                if not len(ready) or (total[-1] < most_frames and following is not None):
+                    break
+                ready = ready[: np.searchsorted(total, most_frames) + 1]
+                ranks = np.full(len(is_over), -1)
+                ranks[ready] = np.arange(len(ready))
+                yield self._block(table, ranks[entries], len(ready))
+                rest = np.flatnonzero(ranks[entries] < 0)
+                table, entries = table.take(self._arrow.array(rest)), entries[rest]
 
     def minibatches(
         self, size: int, seed: int, *, epochs: int = 1, window: int = 1 << 28
     ) -> Iterator[RecordedBatch]:
-        """Yield random frames of all files; see ``Recording.minibatches``.
+        """Return random frames for supervised learning, each frame once in each epoch.
+
+        If the data set fits into ``window``, it is read once and all orders are equally likely.
+        Otherwise parts are read in random order, as many at a time as fit, and their frames are
+        shuffled; a minibatch then has frames of a part of the data set.
+
+        Args:
+            size: Number of frames in a minibatch; the last one of an epoch may have fewer.
+            seed: Seed of the order.
+            epochs: Number of times that each frame is yielded.
+            window: Number of bytes of parts in memory at a time. The program needs about three
+                times as much memory.
 
         Raises:
-            SettingError: A size, a number of epochs or a window is below 1; or ``select`` or
-                ``split`` has left out episodes of the data set.
+            SettingError: A size, a number of epochs or a window is below 1.
         """
-        if self._kept is not None:
-            raise SettingError(
-                "minibatches cannot be made of selected episodes",
-                expected="a data set with all episodes of its files",
-                hint="use episodes(), which yields the selected episodes",
-            )
-        places = [(own, n) for own in self.recordings for n in range(len(own.chunk_sizes))]
-        sizes = [own.chunk_sizes[number] for own, number in places]
+        check_count("size of a minibatch", size, error=SettingError)
+        check_count("number of epochs", epochs, error=SettingError)
+        check_count("window", window, error=SettingError)
+        rng = np.random.default_rng(check_seed(seed))
+        return self._minibatches(size, epochs, window, rng)
 
-        def load(numbers: list[int]) -> RecordedBatch:
-            parts = []
-            for recording in self.recordings:
-                own = [places[n][1] for n in numbers if places[n][0] is recording]
-                parts += [recording.frames(own)] if own else []
-            return cat_batches(self.form, parts)
+    def outcomes(self) -> Iterator[Outcomes]:
+        """Yield the outcomes of all frames, part by part, which are read without the frames."""
+        for number, part in enumerate(self.parts):
+            outcomes = part.outcomes()
+            yield replace(outcomes, episode=self._keys(number, outcomes.episode))
 
-        return shuffled(self.form, load, sizes, size, seed, epochs, window)
+    def frames(self, number: int) -> RecordedBatch:
+        """Return all frames of a part, also those without a decision."""
+        return self._frames(self.parts[number].read())[0]
 
-    def _share(self, files: Sequence[int]) -> Iterator[RecordedEpisode]:
-        """Yield the selected episodes of some files, one file after the other."""
-        for file in files:
-            if self._kept is None:
-                yield from self._of_file(file)
-            elif kept := self._kept.get(file):
-                every = enumerate(self._of_file(file))
-                yield from (episode for place, episode in every if place in kept)
+    def _minibatches(
+        self, size: int, epochs: int, window: int, rng: np.random.Generator
+    ) -> Iterator[RecordedBatch]:
+        columns = [name for name in self.parts[0].form.schema.names if name != "metrics"]
+        batch: RecordedBatch | None = None
+        for _ in range(epochs):
+            groups = _groups(rng.permutation(len(self.parts)), self.parts, window)
+            rest: list[Any] = []  # frames that do not fill a minibatch
+            for place, group in enumerate(groups):
+                if batch is None or len(groups) > 1:
+                    tables = [self._load(number, columns)[0] for number in sorted(group)]
+                    table = self._arrow.concat_tables([*rest, *tables])
+                    batch, outcomes = self._frames(table)
+                order = rng.permutation(np.flatnonzero(outcomes.is_decision))
+                end = len(order) if place == len(groups) - 1 else len(order) // size * size
+                for start in range(0, end, size):
+                    yield batch.select(order[start : min(start + size, end)])
+                rest = [table.take(self._arrow.array(order[end:]))]
 
-    def _of_file(self, file: int) -> Iterator[RecordedEpisode]:
-        return (episode for episode in self.recordings[file].episodes() if len(episode))
+    def _keys(self, number: int, episodes: Ints) -> Ints:
+        """Return the keys of episodes in a part, by their numbers in the recording."""
+        part = self.parts[number]
+        if len(episodes) and not 0 <= episodes.min() <= episodes.max() < part.episodes[1]:
+            raise RecordingError(f"{part.path} cannot be read: it has an impossible episode")
+        keys: Ints = (self._stretches[number] << 40) + episodes
+        return keys
+
+    def _load(self, number: int, columns: Sequence[str] | None = None) -> tuple[Any, Ints]:
+        """Return the table of a part with the selected episodes, and the entry of each frame."""
+        table = self.parts[number].read(columns)
+        if self._selected is None and columns is not None:
+            return table, np.zeros(0, np.int64)
+        keys, known = self._keys(number, table.column("episode").to_numpy()), self._every[0]
+        entries = np.minimum(np.searchsorted(known, keys), len(known) - 1)
+        kept = known[entries] == keys
+        if self._selected is not None:
+            kept &= self._selected[entries]
+        if kept.all():
+            return table, entries
+        return table.filter(self._arrow.array(kept)), entries[kept]
+
+    def _frames(self, table: Any) -> tuple[RecordedBatch, Outcomes]:
+        """Return the frames of a table, which may come from several parts."""
+        try:
+            return self.parts[0].form.frames_of(table)
+        except (EntityEnvError, ValueError) as error:
+            folders = dict.fromkeys(str(part.path.parent) for part in self.parts)
+            raise RecordingError(f"{', '.join(folders)} cannot be read: {error}") from error
+
+    def _block(self, table: Any, ranks: Ints, count: int) -> EpisodeBlock:
+        """Return the frames of ``count`` episodes with a rank (B,) of 0 or more, ordered by it."""
+        is_decision = table.column("reward").is_valid().to_numpy()
+        order = np.argsort(ranks, kind="stable")
+        order = order[np.searchsorted(ranks[order], 0) :]
+        decisions, others = order[is_decision[order]], order[~is_decision[order]]
+        steps, outcomes = self._frames(table.take(self._arrow.array(decisions)))
+        lengths = np.bincount(ranks[decisions], minlength=count)
+        ends = np.cumsum(lengths)
+        last_of = np.full(count, -1)
+        last_of[ranks[others]] = np.arange(len(others))
+        return EpisodeBlock(
+            steps=steps,
+            lengths=lengths,
+            rows=outcomes.row[ends - lengths],
+            metrics=[outcomes.metrics[end - 1] for end in ends.tolist()],
+            is_whole=outcomes.is_first[ends - lengths] & outcomes.done[ends - 1],
+            last=self._frames(table.take(self._arrow.array(others)))[0].obs,
+            last_of=last_of,
+        )
 
 
-def _checked(paths: Iterable[str | os.PathLike[str]]) -> list[str | os.PathLike[str]]:
-    if isinstance(paths, str | os.PathLike) or not isinstance(paths, Iterable):
+def _groups(order: Ints, parts: Sequence[RecordedPart], window: int) -> list[list[int]]:
+    """Return the numbers in ``order``, as many together as fit into the window, at least one."""
+    groups: list[list[int]] = [[]]
+    total = 0
+    for number in order.tolist():
+        if groups[-1] and total + parts[number].size > window:
+            groups.append([])
+            total = 0
+        groups[-1].append(number)
+        total += parts[number].size
+    return groups
+
+
+def _checked(paths: Any) -> list[Path]:
+    if isinstance(paths, str | os.PathLike):
+        return [path_of(paths)]
+    if not isinstance(paths, Iterable):
         raise RecordingError("the paths are not a list", expected="[path, ...]", received=paths)
-    every = list(paths)
+    every = [path_of(path) for path in paths]
     if not every:
-        raise RecordingError("the data set has no files", expected="at least one recording")
+        raise RecordingError("the data set has no recordings", expected="at least one path")
     return every
-
-
-def _in_turns(shares: Sequence[Iterator[RecordedEpisode]]) -> Iterator[RecordedEpisode]:
-    """Yield from all iterators in turns; a thread for each reads ahead."""
-
-    def read(share: Iterator[RecordedEpisode]) -> list[RecordedEpisode]:
-        return list(islice(share, _AHEAD))
-
-    pool = ThreadPoolExecutor(len(shares), "reader")
-    try:
-        waiting = [(share, pool.submit(read, share)) for share in shares]
-        while waiting:
-            following = []
-            for share, future in waiting:
-                episodes = future.result()
-                if episodes:
-                    following.append((share, pool.submit(read, share)))
-                    yield from episodes
-            waiting = following
-    finally:
-        pool.shutdown(cancel_futures=True)

@@ -1,37 +1,43 @@
-"""``RecordEpisodes``: rows that write their steps into a file."""
+"""``RecordEpisodes``: rows that write their decisions into a folder."""
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping
 from typing import Any
 
-from entity_env.arguments import named_arguments
+import numpy as np
+import numpy.typing as npt
+
+from entity_env.arguments import check_number, named_arguments
 from entity_env.batching.ragged import ActionBuffer
 from entity_env.batching.vec_obs import VecObs, check_final
-from entity_env.errors import SettingError
-from entity_env.recording.chunk_file import AFTER_RESET, CONTINUES, HAS_LOG_PROBS, HAS_LOGITS
-from entity_env.recording.notes import Notes, check_noted, read_notes
-from entity_env.recording.steps import Columns, StepFormat
-from entity_env.recording.writer import ChunkWriter
+from entity_env.errors import RecordingError, SettingError, check_known, shorten
+from entity_env.recording.columns import FrameFormat
+from entity_env.recording.decision_log import DecisionLog
+from entity_env.recording.parquet import TableFormat, import_arrow
+from entity_env.recording.parts import PartWriter
 from entity_env.rows.vec_env import VecEnv, check_count
 from entity_env.spaces import ActionName
 from entity_env.wrappers.vec_wrapper import VecWrapper
 
 __all__ = ["RecordEpisodes"]
 
-_FULL = 64 << 20
-"""Number of bytes at which a chunk is written, even if it has fewer steps."""
+_FULL = 32 << 20
+"""Number of bytes of frames at which a part is written, even if it has fewer frames."""
+Notes = Mapping[ActionName, Any]
 
 
 @named_arguments(SettingError)
 class RecordEpisodes(VecWrapper):
-    """A wrapper of rows that writes observations, actions and their outcomes into a file.
+    """A wrapper of rows that writes observations, actions and their outcomes into a folder.
 
-    A chunk is written every ``chunk_steps`` steps, at each ``reset``, and at ``close``; a program
-    that is killed loses only the steps since then. ``Recording`` reads the file. Rewards of rows
-    that wait, such as seats of a game, belong to their last decision. Make the recorder the
-    outermost wrapper, because other wrappers do not pass log-probabilities on.
+    The folder gets parts, files of Parquet with a row for each decision: when enough frames or
+    seconds have passed, at each ``reset``, and at ``close``. A program that is killed loses only
+    the decisions since the last part. ``EpisodeDataset`` reads the folder. Rewards of rows that
+    wait, such as seats of a game, belong to their last decision. Make the recorder the outermost
+    wrapper, because other wrappers do not pass log-probabilities on.
 
     with RecordEpisodes(ListEnv(MyEnv, 16), "games.episodes") as env:
         obs = env.reset()
@@ -40,18 +46,20 @@ class RecordEpisodes(VecWrapper):
 
     Args:
         env: The rows.
-        path: Path of the file.
-        chunk_steps: Number of steps in a chunk. Larger chunks compress better, but more steps are
-            lost if the program is killed.
+        path: Path of the folder.
+        part_frames: Largest number of frames in a part. Larger parts compress better.
+        part_seconds: Number of seconds after which a part is written. A part of few frames has some
+            kilobytes.
         append: True to continue a recording with the same spaces, or to begin a new one if the
-            file does not exist. A chunk that was cut off at its end is removed.
-        overwrite: True to replace an existing file.
+            folder does not exist.
+        overwrite: True to replace an existing recording.
 
     Raises:
-        RecordingError: The file exists, without ``append`` or ``overwrite``; the file to append to
-            is not a recording, has other spaces, or is damaged before its end; or it cannot be
-            written.
-        SettingError: ``chunk_steps`` is below 1.
+        RecordingError: The path exists, without ``append`` or ``overwrite``; the recording to
+            append to has other spaces, or none of its parts can be read; the folder has other
+            files; or it cannot be written.
+        SettingError: ``part_frames`` is below 1, or ``part_seconds`` is negative.
+        MissingPackageError: pyarrow is not installed.
     """
 
     def __init__(
@@ -59,24 +67,23 @@ class RecordEpisodes(VecWrapper):
         env: VecEnv,
         path: str | os.PathLike[str],
         *,
-        chunk_steps: int = 256,
+        part_frames: int = 16_384,
+        part_seconds: float = 10.0,
         append: bool = False,
         overwrite: bool = False,
     ) -> None:
         super().__init__(env)
-        self._chunk_steps = check_count(
-            "number of steps in a chunk", chunk_steps, error=SettingError
-        )
-        spaces = self.obs_space(), self.action_space()
-        self._writer = ChunkWriter(path, *spaces, append=append, overwrite=overwrite)
-        self._form = StepFormat(*spaces)
+        self._most = check_count("part_frames", part_frames, error=SettingError)
+        self._seconds = check_number("part_seconds", part_seconds, 0.0)
+        self._spaces = self.obs_space(), self.action_space()
+        import_arrow()
+        self._writer = PartWriter(path, *self._spaces, append=append, overwrite=overwrite)
         self._noted = self._writer.noted
         self._given = False, False  # True if the current step has log_probs, and logits
-        self._notes: Notes = []  # of the current step
-        self._flag = 0  # how the unwritten steps begin
-        self._first = b""  # the observation that they begin with
-        self._steps: list[tuple[Columns, bytes]] = []  # decisions, and the observations after them
-        self._size = 0  # of all these observations in bytes
+        self._notes: dict[str, dict[ActionName, npt.NDArray[np.float32]]] = {}
+        self._log = DecisionLog(*self._spaces, self._writer.episodes, self._writer.steps)
+        self._unwritten: list[Any] = []  # tables that could not be written
+        self._since = time.monotonic()
 
     def act(
         self,
@@ -104,8 +111,8 @@ class RecordEpisodes(VecWrapper):
         self._check_open()
         if self._last is not None:
             self._given = log_probs is not None, logits is not None
-            check_noted(self._given, self._noted)
-            self._notes = read_notes(log_probs, logits, self._last)
+            _check_given(self._given, self._noted)
+            self._notes = _read_notes(log_probs, logits, self._last)
         return super().act(actions)
 
     def __enter__(self) -> RecordEpisodes:
@@ -113,47 +120,118 @@ class RecordEpisodes(VecWrapper):
         return self
 
     def flush(self) -> None:
-        """Write the steps since the last chunk as a chunk."""
+        """Write the decisions since the last part as a part, except those that are open."""
         self._check_open()
-        self._write()
+        self._write(is_end=False)
 
     def _reset(self, seed: int | None) -> VecObs:
-        return self._begin(super()._reset(seed), AFTER_RESET)
+        return self._begin(super()._reset(seed), after_reset=True)
 
     def _set_state(self, state: list[Any]) -> VecObs:
-        return self._begin(super()._set_state(state), 0)
+        return self._begin(super()._set_state(state), after_reset=False)
 
     def _act(self, chosen: Mapping[ActionName, ActionBuffer]) -> VecObs:
         obs = super()._act(chosen)
         check_final(obs)
-        choices = [buffer.as_array().ravel() for buffer in chosen.values()]
-        self._steps.append(([*choices, *self._notes], self._form.pack(obs)))
+        choices = {name: buffer.as_array().flatten() for name, buffer in chosen.items()}
+        self._log.add({"choices": choices, **self._notes}, obs)
         self._noted = self._given
-        self._size += len(self._steps[-1][1])
-        if len(self._steps) >= self._chunk_steps or self._size >= _FULL:
-            self._write()
+        is_due = time.monotonic() - self._since >= self._seconds
+        if is_due or self._log.size >= self._most or self._log.num_bytes >= _FULL:
+            self._write(is_end=False)
         return obs
 
-    def _begin(self, obs: VecObs, flag: int) -> VecObs:
+    def _begin(self, obs: VecObs, *, after_reset: bool) -> VecObs:
         """Continue from an observation of a reset or a restored state."""
-        self._write()
-        self._first, self._flag = self._form.pack(obs), flag
+        self._write(is_end=True)
+        self._log.begin(obs, after_reset=after_reset)
         return obs
 
-    def _write(self) -> None:
-        if not self._steps:
-            return
-        messages = [self._first, *(message for _, message in self._steps)]
-        arrays = self._form.pack_steps(messages, [decision for decision, _ in self._steps])
+    def _write(self, *, is_end: bool, is_close: bool = False) -> None:
+        """Write a part, if there is a frame that can be written, or the recording has no part."""
         has_log_probs, has_logits = self._noted or (False, False)
-        flags = self._flag | HAS_LOG_PROBS * has_log_probs | HAS_LOGITS * has_logits
-        self._writer.write(arrays, flags, len(self._steps), len(self))
-        # Steps that could not be written are kept for the next call.
-        self._first, self._flag, self._steps, self._size = messages[-1], CONTINUES, [], 0
+        frames = FrameFormat(*self._spaces, has_log_probs=has_log_probs, has_logits=has_logits)
+        form = TableFormat(frames)
+        taken = self._log.take(is_end=is_end)
+        if taken is not None:
+            self._unwritten.append(form.table(*taken))
+        if is_close and self._writer.is_empty and not self._unwritten:
+            self._unwritten.append(form.schema.empty_table())  # keeps the spaces
+        if self._unwritten:
+            self._writer.write(
+                self._unwritten,
+                form,
+                episodes=self._log.episodes,
+                running=0 if is_end else self._log.running,
+                steps=self._log.steps,
+            )
+        self._unwritten, self._since = [], time.monotonic()
 
     def _close(self) -> None:
         try:
-            self._write()
+            self._write(is_end=True, is_close=True)
         finally:
             self._writer.close()
             super()._close()
+
+
+def _check_given(given: tuple[bool, bool], always: tuple[bool, bool] | None) -> None:
+    """Raise RecordingError unless a step has the same parts as all steps before it."""
+    if always is None or given == always:
+        return
+    for what, now, before in zip(("log_probs", "logits"), given, always, strict=True):
+        if now != before:
+            raise RecordingError(
+                f"{what} are given for some steps only",
+                expected=f"{what} {'in every step' if before else 'in no step'}, as in the first",
+                received=f"a step {'with' if now else 'without'} {what}",
+            )
+
+
+def _read_notes(
+    log_probs: object, logits: object, obs: VecObs
+) -> dict[str, dict[ActionName, npt.NDArray[np.float32]]]:
+    """Return the log-probabilities and the logits of all actions that are given, as flat arrays."""
+    masks: Mapping[ActionName, Any] = obs.action_masks
+    shapes = {
+        "log_probs": {name: (int(mask.actors.items()),) for name, mask in masks.items()},
+        "logits": {name: mask.logits_shape for name, mask in masks.items()},
+    }
+    notes = {}
+    for what, given in (("log_probs", log_probs), ("logits", logits)):
+        if given is None:
+            continue
+        if not isinstance(given, Mapping):
+            raise RecordingError(
+                f"{what} are not a mapping",
+                expected="a dict from action names to arrays",
+                received=shorten(given),
+            )
+        check_known(RecordingError, f"{what} of an unknown action {{}}", given, masks)
+        notes[what] = {
+            name: _flat(f"{what} of action {name!r}", given.get(name), shape)
+            for name, shape in shapes[what].items()
+        }
+    return notes
+
+
+def _flat(what: str, given: object, shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
+    try:
+        # A copy, because the caller may change its array.
+        values = np.array([] if given is None else given, np.float32)
+    except (TypeError, ValueError, RuntimeError) as error:  # RuntimeError: a tensor with a gradient
+        is_tensor = hasattr(given, "detach")
+        raise RecordingError(
+            f"{what} cannot be converted to a NumPy array of numbers",
+            expected=f"an array of numbers, shape {shape}",
+            received=shorten(given),
+            hint="convert tensors by tensor.detach().float().cpu()" if is_tensor else None,
+        ) from error
+    nobody = shape[0] == 0 and values.size == 0
+    if values.shape != shape and not nobody:
+        raise RecordingError(
+            f"{what} have the wrong shape",
+            expected=shape,
+            received="nothing" if given is None else values.shape,
+        )
+    return values.ravel()

@@ -1,77 +1,22 @@
-"""Steps of all rows, episodes of one row, and random frames of a recording."""
+"""Frames with their decisions and outcomes, as batches and as episodes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.batching.ragged import ActionBuffer, RaggedBufferF32, cat
+from entity_env.batching.ragged import ActionBuffer, RaggedBufferF32
 from entity_env.batching.vec_obs import VecObs, all_rows
 from entity_env.spaces import ActionName
-from entity_env.workers.obs_format import ObsFormat
 
-__all__ = [
-    "RecordedBatch",
-    "RecordedEpisode",
-    "RecordedStep",
-    "cat_batches",
-    "per_frame",
-    "select_frames",
-]
+__all__ = ["Outcomes", "RecordedBatch", "RecordedEpisode", "per_frame", "select_frames"]
 
-
-@dataclass(frozen=True)
-class RecordedStep:
-    """One step of all R rows: observations, actions and their outcomes.
-
-    If only some rows act, ``obs`` and the actions have the B frames of these rows.
-
-    Args:
-        obs: The observation before the actions, as the ``VecEnv`` returned it; its rewards and
-            ends belong to the step before.
-        actions: For each action of the space the actors' choices. Shape: (R, A, 1), or (R, A, K)
-            for a continuous action.
-        log_probs: The log-probabilities of the choices, or None. Shape: (R, A, 1).
-        logits: The logits of all choices, (R, A, C), or of all actor-actee pairs, actor by actor,
-            (R, A * E, 1); of a continuous action means and then deviations, (R, A, 2 * K); or
-            None.
-        next_obs: The observation after the actions; its rewards and ends belong to this step.
-    """
-
-    obs: VecObs
-    actions: Mapping[ActionName, ActionBuffer]
-    log_probs: Mapping[ActionName, RaggedBufferF32] | None
-    logits: Mapping[ActionName, RaggedBufferF32] | None
-    next_obs: VecObs
-
-    @property
-    def reward(self) -> npt.NDArray[np.float32]:
-        """The rewards of the step. Shape: (R,)."""
-        return self.next_obs.reward
-
-    @property
-    def done(self) -> npt.NDArray[np.bool_]:
-        """True for rows whose episode ended with the step. Shape: (R,)."""
-        return self.next_obs.done
-
-    @property
-    def truncated(self) -> npt.NDArray[np.bool_]:
-        """True for rows whose episode a limit ended. Shape: (R,)."""
-        return self.next_obs.truncated
-
-    @property
-    def metrics(self) -> Mapping[str, npt.NDArray[np.float64]]:
-        """Metrics of the episodes that ended with the step, as in ``VecObs``. Shape: (R,)."""
-        return self.next_obs.metrics
-
-    @property
-    def final(self) -> VecObs | None:
-        """The last observations of the truncated rows, in row order."""
-        return self.next_obs.final
+Ints: TypeAlias = npt.NDArray[np.int64]
+Bools: TypeAlias = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -79,9 +24,10 @@ class RecordedBatch:
     """B frames with their actions and outcomes.
 
     Args:
-        obs: The frames, without metrics and final observations. Its rewards and ends belong to the
-            step before.
-        actions: For each action the actors' choices. Shape: (B, A, 1).
+        obs: The frames, as rows that all act, without metrics and final observations. Its rewards
+            and ends are not recorded.
+        actions: For each action the actors' choices. Shape: (B, A, 1), or (B, A, K) for a
+            continuous action.
         log_probs: The log-probabilities of the choices, or None. Shape: (B, A, 1).
         logits: The logits of all choices, (B, A, C), or of all actor-actee pairs, actor by actor,
             (B, A * E, 1); of a continuous action means and then deviations, (B, A, 2 * K); or
@@ -96,14 +42,14 @@ class RecordedBatch:
     log_probs: Mapping[ActionName, RaggedBufferF32] | None
     logits: Mapping[ActionName, RaggedBufferF32] | None
     reward: npt.NDArray[np.float32]
-    done: npt.NDArray[np.bool_]
-    truncated: npt.NDArray[np.bool_]
+    done: Bools
+    truncated: Bools
 
     def __len__(self) -> int:
         """Return the number of frames."""
         return len(self.reward)
 
-    def select(self, frames: npt.NDArray[np.int64]) -> RecordedBatch:
+    def select(self, frames: Ints) -> RecordedBatch:
         """Return some of the ``frames`` (B,), in the given order."""
         return RecordedBatch(
             obs=select_frames(self.obs, frames),
@@ -117,17 +63,77 @@ class RecordedBatch:
 
 
 @dataclass(frozen=True)
+class Outcomes:
+    """The places and outcomes of recorded frames.
+
+    A frame without a decision is the observation after the last decision of an episode that a
+    limit, or the end of the recording, has cut off.
+
+    Args:
+        step: The step of the rows in which the frame was observed. Shape: (B,), int64.
+        next_step: The step in which the row acted next, or its episode ended. Shape: (B,), int64.
+        row: The row. Shape: (B,), int64.
+        episode: The number of the episode in the recording. Shape: (B,), int64.
+        is_first: True for the first decision of an episode; an episode that continues a restored
+            state has none. Shape: (B,), bool.
+        is_last: True for the last frame of an episode. Shape: (B,), bool.
+        is_decision: False for a frame without a decision. Shape: (B,), bool.
+        reward: The sum of the rewards until the row's next decision; 0 without a decision. Shape:
+            (B,), float32.
+        done: True if the episode ended before the row's next decision. Shape: (B,), bool.
+        truncated: True if a limit ended it. Shape: (B,), bool.
+        metrics: The metrics of the episode, for decisions with ``done``; else empty.
+    """
+
+    step: Ints
+    next_step: Ints
+    row: Ints
+    episode: Ints
+    is_first: Bools
+    is_last: Bools
+    is_decision: Bools
+    reward: npt.NDArray[np.float32]
+    done: Bools
+    truncated: Bools
+    metrics: list[Mapping[str, float]]
+
+    def __len__(self) -> int:
+        """Return the number of frames."""
+        return len(self.step)
+
+    def select(self, frames: Ints) -> Outcomes:
+        """Return the outcomes of some ``frames`` (B,), in the given order."""
+        columns = [getattr(self, part.name)[frames] for part in fields(self)[:-1]]
+        return Outcomes(*columns, [self.metrics[i] for i in frames.tolist()])
+
+    @classmethod
+    def cat(cls, parts: Sequence[Outcomes]) -> Outcomes:
+        """Return the outcomes of several parts, at least one, in order."""
+        columns = [
+            np.concatenate([getattr(part, own.name) for part in parts]) for own in fields(cls)[:-1]
+        ]
+        return cls(*columns, [own for part in parts for own in part.metrics])
+
+    @classmethod
+    def of_observations(cls, step: int, rows: Ints, episodes: Ints) -> Outcomes:
+        """Return those of frames without a decision, each the last one of its episode."""
+        none = np.zeros(len(rows), np.bool_)
+        steps, reward = np.full(len(rows), step), none.astype(np.float32)
+        nothing: list[Mapping[str, float]] = [{}] * len(rows)
+        return cls(steps, steps, rows, episodes, none, ~none, none, reward, none, none, nothing)
+
+
+@dataclass(frozen=True)
 class RecordedEpisode:
     """The decisions of one row from the start of an episode to its end.
 
     Args:
         row: The row of the ``VecEnv``.
-        steps: Its L decisions; frame i is the observation before decision i. There are none if the
-            row was out before it had to act.
+        steps: Its L decisions, at least one; frame i is the observation before decision i.
         metrics: Metrics of the episode, including ``episodic_reward`` and ``episodic_length``;
             empty if it did not end.
-        next_obs: One frame, the observation after the last step, if a limit ended the episode or
-            the recording stopped; None if the game ended.
+        next_obs: One frame, the observation after the last decision, if a limit ended the episode
+            or the recording stopped; None if the game ended, or if no such frame was recorded.
         is_whole: True if the recording has the first and the last step of the episode.
     """
 
@@ -138,38 +144,41 @@ class RecordedEpisode:
     is_whole: bool
 
     def __len__(self) -> int:
-        """Return the number of steps."""
+        """Return the number of decisions L."""
         return len(self.steps)
 
     @property
     def done(self) -> bool:
         """True if the episode ended; False if the recording stopped or the rows were reset."""
-        return bool(self.steps.done[-1]) if len(self.steps) else bool(self.metrics)
+        return bool(self.steps.done[-1])
 
     @property
     def truncated(self) -> bool:
         """True if a limit ended the episode."""
-        return bool(len(self.steps)) and bool(self.steps.truncated[-1])
+        return bool(self.steps.truncated[-1])
 
 
 def per_frame(obs: VecObs) -> VecObs:
-    """Return the frames as rows that all act, each with its reward and end."""
-    if obs.num_frames == len(obs):
+    """Return the B frames of an observation as rows that all act, each with its reward and end.
+
+    Metrics and final observations are left out.
+    """
+    if obs.num_frames == len(obs) and not obs.metrics and obs.final is None:
         return obs
-    rows = obs.rows
-    return replace(
-        obs,
-        reward=obs.reward[rows],
-        done=obs.done[rows],
-        truncated=obs.truncated[rows],
-        metrics={},
-        final=None,
-        rows=all_rows(len(rows)),
+    return VecObs(
+        features=obs.features,
+        action_masks=obs.action_masks,
+        reward=obs.reward[obs.rows],
+        done=obs.done[obs.rows],
+        truncated=obs.truncated[obs.rows],
+        global_features=obs.global_features,
+        visible=obs.visible,
+        rows=all_rows(obs.num_frames),
     )
 
 
-def select_frames(obs: VecObs, frames: npt.NDArray[np.int64]) -> VecObs:
-    """Return some frames of an observation, without metrics and final observations."""
+def select_frames(obs: VecObs, frames: Ints) -> VecObs:
+    """Return some frames of rows that all act, without metrics and final observations."""
     visible = _select(obs.visible, frames)
     return VecObs(
         features=_select(obs.features, frames),
@@ -182,26 +191,5 @@ def select_frames(obs: VecObs, frames: npt.NDArray[np.int64]) -> VecObs:
     )
 
 
-def cat_batches(form: ObsFormat, parts: Sequence[RecordedBatch]) -> RecordedBatch:
-    """Return the frames of several batches of the same spaces, in order."""
-    if len(parts) == 1:
-        return parts[0]
-    return RecordedBatch(
-        obs=form.join([(form.pack(part.obs), 0) for part in parts]),
-        actions=_cat([part.actions for part in parts]),
-        log_probs=_cat([part.log_probs for part in parts]),
-        logits=_cat([part.logits for part in parts]),
-        reward=np.concatenate([part.reward for part in parts]),
-        done=np.concatenate([part.done for part in parts]),
-        truncated=np.concatenate([part.truncated for part in parts]),
-    )
-
-
-def _select(buffers: Mapping[str, Any], frames: npt.NDArray[np.int64]) -> dict[str, Any]:
+def _select(buffers: Mapping[str, Any], frames: Ints) -> dict[str, Any]:
     return {name: buffer[frames] for name, buffer in buffers.items()}
-
-
-def _cat(parts: Sequence[Mapping[str, Any] | None]) -> Any:
-    if parts[0] is None:
-        return None
-    return {name: cat([part[name] for part in parts if part is not None]) for name in parts[0]}

@@ -1,17 +1,14 @@
-"""Replays, which hold the settings and the seed of games, and a line for each decision.
+"""Replays, which hold the settings and the seed of games, and the choices of each step.
 
     rows = RecordReplay(make_rows(4, seed=1), "games.replay", env="minirts", settings={}, seed=1)
     ...                                   # play as usual
     replay = Replay.read("games.replay")
     for moment in replay.play(): ...      # the same games again, step by step
 
-A replay is small, because playing the games again computes everything else: some hundred decisions
-of a row take some kilobytes. The file consists of JSON lines. Each step is written with one call,
-so that at most the current step is lost if the program is killed. A step ends with a checksum of
-the observation after it, which shows when playing again if the game is still the same. Rows that
-continue from a saved state, such as those of a resumed run, have the state in the lines after the
-first one, one line for each row (version 2). ``entity_env.recording.RecordEpisodes`` also records
-observations and log-probabilities.
+A replay is small, because playing the games again computes everything else. The file consists of
+JSON lines: one with the settings, then one for each step, which is written with one call, so that a
+program that is killed loses at most the current step. A step ends with a checksum of the
+observation after it, which shows when playing again if the game is still the same.
 """
 
 from __future__ import annotations
@@ -20,12 +17,10 @@ import functools
 import json
 import warnings
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from io import BytesIO
-from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -43,7 +38,7 @@ from entity_env.errors import (
 )
 from entity_env.kinds.answers import AnswerForm, answers_of_frames
 from entity_env.kinds.table import answer_forms
-from entity_env.recording.recording import DamageWarning
+from entity_env.recording.parts import DamageWarning
 from entity_env.registry import (
     Factory,
     alone,
@@ -67,30 +62,29 @@ from entity_env.storage.space_json import spaces_from_json, spaces_to_json
 from entity_env.wrappers.feature_filter import FeatureFilter, VecFeatureFilter
 from entity_env.wrappers.vec_wrapper import VecWrapper
 
-__all__ = ["Moment", "RecordReplay", "RecordedCommand", "Replay", "actions_of", "make_rows"]
+__all__ = ["Moment", "RecordReplay", "Replay", "ReplayStep", "make_rows"]
 
-_FORMAT = "replay of ragged-rl"
-_FROM_RESET, _FROM_STATE = 1, 2  # versions
+_FORMAT, _VERSION = "replay of ragged-rl", 3
 _KINDS = {"env": str, "settings": dict, "seed": int, "rows": int, "start": int}
 _MOST_BYTES = 1 << 30
-_MOST_VALUES = 1 << 20  # of one line
+_MOST_VALUES, _MOST_SAVED = 1 << 20, 1 << 25  # of a line, and of the first one
 _MOST_IDLE_ROWS, _MOST_SEATS = 1024, 64
+
+RowChoices: TypeAlias = Mapping[ActionName, list[Any]]
+"""For each action the choices of a row's actors: indices of labels or entities, or real numbers."""
 
 
 @dataclass(frozen=True)
-class RecordedCommand:
-    """The decision of one row at one step.
+class ReplayStep:
+    """One step of all rows.
 
     Args:
-        step: The number of the step, from 0.
-        row: The row that acted.
-        actions: For each action the choices of its actors, in order: for each the index of a label
-            or of an entity, or real numbers.
+        choices: The choices of each row that acted.
+        checksum: The checksum of the observation after the step.
     """
 
-    step: int
-    row: int
-    actions: Mapping[ActionName, list[Any]]
+    choices: Mapping[int, RowChoices]
+    checksum: int
 
 
 @dataclass(frozen=True)
@@ -99,12 +93,14 @@ class Moment:
 
     Args:
         step: The number of the step; -1 before the first one.
-        commands: The decisions of the step.
+        choices: The choices of each row that acted.
+        actions: The same choices in the format of ``VecEnv.act``.
         obs: The observation of all rows after the step.
     """
 
     step: int
-    commands: tuple[RecordedCommand, ...]
+    choices: Mapping[int, RowChoices]
+    actions: Mapping[ActionName, ActionBuffer]
     obs: VecObs
 
 
@@ -117,8 +113,8 @@ class Replay:
         settings: Its settings.
         seed: The seed of the rows, or of the one environment.
         rows: The number of rows; 0 for one game that was played by ``TableRows``.
-        steps: For each step its commands and the checksum of the observation after it.
         start: The checksum of the first observation.
+        steps: The steps.
         state: The saved state from which the rows start; None for a reset.
         table: True if ``rows`` is 0 and the game was played with all of its seats.
         shown: The observation space to which a filter reduced the rows, or None.
@@ -129,22 +125,22 @@ class Replay:
     seed: int
     rows: int
     start: int
-    steps: tuple[tuple[tuple[RecordedCommand, ...], int], ...] = field(repr=False)
+    steps: tuple[ReplayStep, ...] = field(repr=False)
     state: list[Any] | None = field(repr=False, default=None)
     table: bool = False
     shown: ObsSpace | None = field(repr=False, default=None)
 
     @classmethod
-    def read(cls, path: str | Path, *, damaged: bool = False) -> Replay:
+    def read(cls, path: str | Path) -> Replay:
         """Read a file; leave out an incomplete step at its end.
+
+        Steps from a damaged line on cannot be played, and are left out with a ``DamageWarning``.
 
         Args:
             path: Path of the file.
-            damaged: True to return the steps before a damaged line, with a warning, instead of
-                raising an error. Later steps cannot be played without that line.
 
         Raises:
-            RecordingError: The file does not exist, is not a replay, or is damaged.
+            RecordingError: The file does not exist, is not a replay, or its first line is damaged.
         """
         where = f"replay {path}"
         try:
@@ -152,50 +148,40 @@ class Replay:
         except (OSError, UnfitFileError) as error:
             raise RecordingError(f"{where} cannot be read: {error}") from error
         # A line without an end is incomplete.
-        lines = enumerate((line for line in BytesIO(data) if line.endswith(b"\n")), 1)
-        first = next(lines, (1, b""))[1]
-        if not first:
+        lines = [line for line in data.splitlines(keepends=True) if line.endswith(b"\n")]
+        if not lines:
             raise RecordingError(f"{where} is empty", expected="a file that RecordReplay wrote")
-        head = _read_head(first, where)
-        rows, state = head["rows"], None
-        if head["version"] == _FROM_STATE:
-            state = _read_states(islice(lines, min(rows, len(data))), where, rows)
-        steps: list[tuple[tuple[RecordedCommand, ...], int]] = []
+        known = _read_head(lines[0], where)
+        steps: list[ReplayStep] = []
         try:
-            _read_steps(lines, where, steps)
+            for line in lines[1:]:
+                steps.append(_read_step(line, where, len(steps)))
         except RecordingError as error:
-            if not damaged:
-                error.hint = (
-                    f"Replay.read(path, damaged=True), in the terminal --damaged, plays the "
-                    f"{counted(len(steps), 'step')} before it"
-                )
-                raise
             warnings.warn(
                 f"{error.what}; read: {counted(len(steps), 'step')} before it",
                 DamageWarning,
                 stacklevel=2,
             )
-        acting = {command.row for commands, _ in steps for command in commands}
-        if rows > _MOST_IDLE_ROWS + _MOST_SEATS * len(acting):
+        acting = {row for step in steps for row in step.choices}
+        if known["rows"] > _MOST_IDLE_ROWS + _MOST_SEATS * len(acting):
             raise RecordingError(
-                f"{where} has {counted(rows, 'row')}, of which only {len(acting):,} ever act"
+                f"{where} has {counted(known['rows'], 'row')}, of which only {len(acting):,} "
+                "ever act"
             )
-        known = {name: head[name] for name in _KINDS}
-        table, shown = head.get("table") is True, _read_shown(head, where)
-        return cls(**known, steps=tuple(steps), state=state, table=table, shown=shown)
+        return cls(**known, steps=tuple(steps))
 
-    def commands(self) -> Iterator[RecordedCommand]:
-        """Yield all decisions, in their order."""
-        for commands, _ in self.steps:
-            yield from commands
+    @property
+    def num_decisions(self) -> int:
+        """The number of decisions of all rows."""
+        return sum(len(step.choices) for step in self.steps)
 
     def play(
-        self, make: Callable[[], VecEnv] | None = None, *, trust: bool = False
+        self, *, make: Callable[[], VecEnv] | None = None, trust: bool = False
     ) -> Iterator[Moment]:
-        """Play the games again, and compare each step with the checksum of the replay.
+        """Play the games again, and check after each step that they are the same.
 
         Args:
-            make: Function that makes the rows; None makes them from the settings of the replay.
+            make: A function that makes the rows; None makes them from the settings of the replay.
             trust: Consent to import an environment that is not registered.
 
         Raises:
@@ -216,24 +202,24 @@ class Replay:
             obs = rows.reset() if self.state is None else rows.set_state(self.state)
         except EntityEnvError as error:
             raise RecordingError(f"the replay cannot be started: {error}") from error
-        if _sum_of(obs) != self.start:
-            raise _differs(-1)
-        yield Moment(-1, (), obs)
-        for number, (commands, wanted) in enumerate(self.steps):
+        _check_same(obs, self.start, "at the beginning")
+        yield Moment(-1, {}, {}, obs)
+        for number, step in enumerate(self.steps):
+            actions: Mapping[ActionName, ActionBuffer] = {}
             try:
                 if isinstance(inner, TableRows) and inner.is_over:
                     obs = rows.reset()
                 else:
-                    obs = rows.act(actions_of(commands, obs, forms, number))
+                    actions = _actions_of(step.choices, obs, forms, number)
+                    obs = rows.act(actions)
             except RecordingError:
                 raise
             except EntityEnvError as error:
                 raise RecordingError(
                     f"a decision of the replay is not possible at step {number}: {error}"
                 ) from error
-            if _sum_of(obs) != wanted:
-                raise _differs(number)
-            yield Moment(number, commands, obs)
+            _check_same(obs, step.checksum, f"from step {number} on")
+            yield Moment(number, step.choices, actions, obs)
 
     def make_rows(self, *, trust: bool = False) -> VecEnv:
         """Make the rows with the settings of the replay."""
@@ -325,7 +311,7 @@ class RecordReplay(VecWrapper):
             facts["shown"] = spaces_to_json(shown, rows.action_space())
         if isinstance(rows, TableRows):
             facts |= {"rows": 0} if rows.is_alone else {"rows": 0, "table": True}
-        self._head = {"format": _FORMAT, "version": _FROM_RESET, **facts}
+        self._head = {"format": _FORMAT, "version": _VERSION, **facts}
         self._forms = answer_forms(rows.action_space())
         self._step = 0
         path = Path(path)
@@ -341,23 +327,23 @@ class RecordReplay(VecWrapper):
 
     def _reset(self, seed: int | None) -> VecObs:
         if self._inner is not None and isinstance(self.env, TableRows) and self.env.is_over:
-            return self._end_step([], super()._reset(seed))
+            return self._end_step({}, super()._reset(seed))
         self._check_first("reset")
         return self._begin(super()._reset(seed), {} if seed is None else {"seed": int(seed)})
 
     def _set_state(self, state: list[Any]) -> VecObs:
         self._check_first("set_state")
-        return self._begin(super()._set_state(state), {"version": _FROM_STATE}, state)
+        return self._begin(super()._set_state(state), {"state": state})
 
     def _act(self, chosen: Mapping[ActionName, ActionBuffer]) -> VecObs:
         before: Any = self._inner
         obs = super()._act(chosen)
         answers = answers_of_frames(chosen, before.action_masks, self._forms)
-        lines = []
-        for row, own in zip(before.rows.tolist(), answers, strict=True):
-            given = {name: values.tolist() for name, values in own.items() if len(values)}
-            lines.append(_line({"step": self._step, "row": row, "actions": given}))
-        return self._end_step(lines, obs)
+        choices = {
+            row: {name: values.tolist() for name, values in own.items() if len(values)}
+            for row, own in zip(before.rows.tolist(), answers, strict=True)
+        }
+        return self._end_step(choices, obs)
 
     def _check_first(self, what: str) -> None:
         if self._inner is not None:
@@ -366,18 +352,14 @@ class RecordReplay(VecWrapper):
                 hint="make new rows with another replay",
             )
 
-    def _begin(self, obs: VecObs, head: Mapping[str, Any], saved: Sequence[Any] = ()) -> VecObs:
-        """Write the first line, and a line for each row of a saved state."""
-        lines = [_line({**self._head, **head, "start": _sum_of(obs)})]
-        self._file.write("".join([*lines, *(_line({"saved": own}) for own in saved)]).encode())
+    def _begin(self, obs: VecObs, head: Mapping[str, Any]) -> VecObs:
+        self._file.write(_line({**self._head, **head, "start": _checksum(obs)}))
         return obs
 
-    def _end_step(self, commands: list[str], obs: VecObs) -> VecObs:
-        """Write the commands of a step, and the checksum of the observation after it."""
-        # One unbuffered call for each step, so that no complete step is lost.
-        self._file.write(
-            "".join([*commands, _line({"step": self._step, "seen": _sum_of(obs)})]).encode()
-        )
+    def _end_step(self, choices: Mapping[int, RowChoices], obs: VecObs) -> VecObs:
+        """Write a step with one unbuffered call, so that no complete step is lost."""
+        step = {"step": self._step, "choices": choices, "checksum": _checksum(obs)}
+        self._file.write(_line(step))
         self._step += 1
         return obs
 
@@ -386,11 +368,11 @@ class RecordReplay(VecWrapper):
         super()._close()
 
 
-def _line(values: Mapping[str, Any]) -> str:
-    return json.dumps(values, separators=(",", ":")) + "\n"
+def _line(values: Mapping[str, Any]) -> bytes:
+    return json.dumps(values, separators=(",", ":")).encode() + b"\n"
 
 
-def _sum_of(obs: VecObs) -> int:
+def _checksum(obs: VecObs) -> int:
     """Return a checksum (CRC-32) of the acting rows, their features, and all rewards and ends."""
     total = 0
     parts: list[Any] = [obs.rows, obs.reward, obs.done]
@@ -404,19 +386,28 @@ def _sum_of(obs: VecObs) -> int:
     return total
 
 
+def _check_same(obs: VecObs, checksum: int, when: str) -> None:
+    """Raise RecordingError if the observation is not the recorded one."""
+    if _checksum(obs) != checksum:
+        raise RecordingError(
+            f"the game differs from the recorded one {when}",
+            hint="the file was damaged, or the rules or settings of the environment have changed",
+        )
+
+
 def _read_head(line: bytes, where: str) -> dict[str, Any]:
-    """Return the first line of a replay, with all that ``_KINDS`` names."""
-    head = _parse(line, where, 1)
+    """Return the arguments of ``Replay`` in the first line."""
+    head = _parse(line, where, 1, _MOST_SAVED)
     if head.get("format") != _FORMAT:
         raise RecordingError(
             f"{where} is not a replay",
             expected=f'a first line with "format": "{_FORMAT}"',
             received=shorten(line[:200].decode(errors="replace")),
         )
-    if head.get("version") not in (_FROM_RESET, _FROM_STATE):
+    if head.get("version") != _VERSION:
         raise RecordingError(
-            f"{where} has an unknown version",
-            expected=f"{_FROM_RESET} or {_FROM_STATE}",
+            f"{where} was written by another version",
+            expected=f"format {_VERSION}",
             received=head.get("version"),
         )
     for name, kind in _KINDS.items():
@@ -424,57 +415,37 @@ def _read_head(line: bytes, where: str) -> dict[str, Any]:
             raise _damaged(where, 1, f"a {kind.__name__} called {name}", head.get(name))
     if head["seed"] < 0 or head["rows"] < 0:
         raise _damaged(where, 1, "seed and rows >= 0", head)
-    return head
+    known = {name: head[name] for name in _KINDS}
+    if "shown" in head:
+        try:
+            known["shown"] = spaces_from_json(head["shown"])[0]
+        except SpaceError as error:
+            raise _damaged(where, 1, "an observation space called shown", error.what) from error
+    return {**known, "state": head.get("state"), "table": head.get("table") is True}
 
 
-def _read_states(lines: Iterable[tuple[int, bytes]], where: str, rows: int) -> list[Any]:
-    """Return the saved states of all rows, a line each."""
-    saved = [_parse(line, where, number) for number, line in lines]
-    if len(saved) < rows or any(set(own) != {"saved"} for own in saved):
-        raise _damaged(where, 2, f"the saved states of {counted(rows, 'row')}", len(saved))
-    return [own["saved"] for own in saved]
+def _read_step(line: bytes, where: str, number: int) -> ReplayStep:
+    """Return the step in a line."""
+    at = number + 2
+    step = _parse(line, where, at, _MOST_VALUES)
+    choices, checksum = step.get("choices"), step.get("checksum")
+    if step.get("step") != number or type(checksum) is not int or not isinstance(choices, dict):
+        raise _damaged(where, at, f"step {number}, choices and a checksum", step)
+    for row, own in choices.items():
+        lists = own.values() if isinstance(own, dict) else [None]
+        if not (row.isascii() and row.isdecimal()) or not all(isinstance(a, list) for a in lists):
+            raise _damaged(where, at, "lists of choices by row and action", {row: own})
+    return ReplayStep({int(row): own for row, own in choices.items()}, checksum)
 
 
-def _read_shown(head: Mapping[str, Any], where: str) -> ObsSpace | None:
-    """Return the observation space that the games were shown in, if it was another one."""
-    if "shown" not in head:
-        return None
+def _parse(line: bytes, where: str, number: int, most_values: int) -> dict[str, Any]:
     try:
-        return spaces_from_json(head["shown"])[0]
-    except SpaceError as error:
-        raise _damaged(where, 1, "an observation space called shown", error.what) from error
-
-
-def _read_steps(
-    lines: Iterable[tuple[int, bytes]],
-    where: str,
-    steps: list[tuple[tuple[RecordedCommand, ...], int]],
-) -> None:
-    """Append the steps of numbered lines, one by one."""
-    commands: list[RecordedCommand] = []
-    for number, line in lines:
-        own = _parse(line, where, number)
-        if own.get("step") != len(steps) or type(own.get("step")) is not int:
-            raise _damaged(where, number, f"step {len(steps)}", own.get("step"))
-        if set(own) == {"step", "seen"} and type(own["seen"]) is int:
-            steps.append((tuple(commands), own["seen"]))
-            commands = []
-            continue
-        row, actions = own.get("row"), own.get("actions")
-        is_command = type(row) is int and isinstance(actions, dict)
-        if not is_command or not all(isinstance(a, list) for a in actions.values()):  # type: ignore[union-attr]
-            raise _damaged(where, number, '"row" with "actions", or "seen"', own)
-        commands.append(RecordedCommand(len(steps), row, actions))  # type: ignore[arg-type]
-
-
-def _parse(line: bytes, where: str, number: int) -> dict[str, Any]:
-    try:
-        own = parse_json(line, _MOST_VALUES)
+        values = parse_json(line, most_values)
     except ValueError as error:
         raise RecordingError(f"{where} is damaged at line {number}: {error}") from error
-    if not isinstance(own, dict):
-        raise _damaged(where, number, "a JSON object", own)
-    return own
+    if not isinstance(values, dict):
+        raise _damaged(where, number, "a JSON object", values)
+    return values
 
 
 def _damaged(where: str, line: int, expected: object, received: object) -> RecordingError:
@@ -483,42 +454,28 @@ def _damaged(where: str, line: int, expected: object, received: object) -> Recor
     )
 
 
-def _differs(step: int) -> RecordingError:
-    when = "at the beginning" if step < 0 else f"from step {step} on"
-    return RecordingError(
-        f"the game differs from the recorded one {when}",
-        hint="the file was damaged, or the rules or settings of the environment have changed",
-    )
-
-
-def actions_of(
-    commands: tuple[RecordedCommand, ...],
+def _actions_of(
+    choices: Mapping[int, RowChoices],
     obs: VecObs,
     forms: Mapping[ActionName, AnswerForm],
     step: int,
 ) -> dict[ActionName, ActionBuffer]:
-    """Return the actions of a step in the format of ``VecEnv.act``.
-
-    Args:
-        commands: The decisions of the step.
-        obs: The observation before the step.
-        forms: The forms of the choices.
-        step: The number of the step, for errors.
+    """Return the choices of a step in the format of ``VecEnv.act``.
 
     Raises:
-        RecordingError: The decisions do not match the observation.
+        RecordingError: The choices do not match the observation.
     """
     rows = obs.rows.tolist()
-    if [command.row for command in commands] != rows:
+    if list(choices) != rows:
         raise RecordingError(
             f"other rows act in the replay at step {step} than must act",
             expected=shorten(rows),
-            received=shorten([command.row for command in commands]),
+            received=shorten(list(choices)),
         )
     chosen = {}
     for name, form in forms.items():
         lengths = obs.action_masks[name].actors.size1()
-        parts = [command.actions.get(name, []) for command in commands]
+        parts = [own.get(name, []) for own in choices.values()]
         try:
             values = np.array([v for own in parts for v in own], np.float64)
             fits = form.is_real or bool((values == np.floor(values)).all())
@@ -526,7 +483,7 @@ def actions_of(
             fits = fits and [len(own) for own in parts] == lengths.tolist()
         except (TypeError, ValueError, OverflowError):
             fits = False
-        if not fits or any(set(command.actions) - set(forms) for command in commands):
+        if not fits or any(set(own) - set(forms) for own in choices.values()):
             raise RecordingError(
                 f"the replay has a wrong number of choices at step {step}: action {name!r}",
                 expected=f"one for each of {shorten(lengths.tolist())} actors",

@@ -1,4 +1,4 @@
-"""Source of recorded episodes for the viewer, which reads only the visible parts of files."""
+"""Source of recorded episodes for the viewer, which reads only the visible parts of recordings."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -19,31 +19,63 @@ from entity_env.errors import EntityEnvError, RecordingError, SettingError
 from entity_env.hints import ViewerHints
 from entity_env.kinds.answers import flat_answers
 from entity_env.kinds.table import answer_forms
-from entity_env.recording import RecordedStep, Recording
-from entity_env.recording.outline import Outline
+from entity_env.recording import DamageWarning, EpisodeDataset, RecordedBatch
+from entity_env.recording.records import Outcomes
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 from entity_env.viewer.frames import frame_json, frame_of, number, one_frame, spaces_json
 from entity_env.viewer.source import Source, curve_json
 
-__all__ = ["JudgingAgent", "RecordedSource", "SoughtSteps"]
+__all__ = ["JudgingAgent", "RecordedFrames", "RecordedSource"]
+
+Ints = npt.NDArray[np.int64]
+_MOST_KEPT, _MOST_JUDGED = 4, 100
 
 
-_Line: TypeAlias = tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]
-"""The steps of the decisions in an episode, and its rewards."""
-_MOST_LINES, _MOST_JUDGED = 8, 100
+@dataclass(frozen=True)
+class _Line:
+    """The L decisions of a row in an episode.
+
+    Args:
+        steps: The steps of the rows in which the row acted. Shape: (L,).
+        parts: The parts of the recording with their frames. Shape: (L,).
+        places: The places of their frames in the parts. Shape: (L,).
+        rewards: The rewards before each decision, and after the last one. Shape: (L + 1,).
+    """
+
+    steps: Ints
+    parts: Ints
+    places: Ints
+    rewards: npt.NDArray[np.float64]
 
 
 @dataclass
 class _Episode:
-    """The place of an episode of one row: from step ``first`` up to, not including, ``end``."""
+    """An episode of one row, between the steps ``begin`` and ``end`` of the rows.
+
+    ``pieces`` has the part, the places and the outcomes of its decisions; ``last`` the part and the
+    place of the observation after them.
+    """
 
     row: int
-    first: int
-    end: int
-    is_whole: bool
+    begin: int
+    end: int = 0
     done: bool = False
     truncated: bool = False
     metrics: Mapping[str, float] = field(default_factory=dict)
+    pieces: list[tuple[int, Ints, Outcomes]] = field(default_factory=list)
+    last: tuple[int, int] | None = None
+
+    def line(self) -> _Line:
+        """Return its decisions."""
+        outcomes = Outcomes.cat([own for _, _, own in self.pieces])
+        return _Line(
+            steps=outcomes.step,
+            parts=np.repeat(
+                [part for part, _, _ in self.pieces], [len(own) for _, own, _ in self.pieces]
+            ),
+            places=np.concatenate([places for _, places, _ in self.pieces]),
+            rewards=np.concatenate([[0.0], outcomes.reward]),
+        )
 
 
 class JudgingAgent(Protocol):
@@ -53,26 +85,26 @@ class JudgingAgent(Protocol):
         """Return a decision for each frame of ``obs``."""
 
 
-class SoughtSteps(Protocol):
-    """Steps of rows with random access: a ``Recording``, or a replay that is played."""
+class RecordedFrames(Protocol):
+    """Frames in parts with random access: an ``EpisodeDataset``, or a replay that is played."""
 
     obs_space: ObsSpace
     action_space: dict[ActionName, ActionSpace]
 
-    def step(self, number: int) -> RecordedStep:
-        """Return the step with this number, counted from 0."""
+    def outcomes(self) -> Iterator[Outcomes]:
+        """Yield the outcomes of the frames, part by part."""
 
-    def outlines(self) -> Iterator[Outline]:
-        """Yield rewards and ends of all steps, part by part."""
+    def frames(self, number: int) -> RecordedBatch:
+        """Return all frames of a part."""
 
 
 class RecordedSource(Source):
-    """The episodes of a recording, or of other steps with random access.
+    """The episodes of a recording, or of a replay.
 
-    A thread reads the outlines of the file, while the first episodes can be viewed already.
+    A thread reads the outcomes of all decisions, while the first episodes can be viewed already.
 
     Args:
-        recording: The steps.
+        recording: The frames.
         title: Title of the page.
         kind: Kind of the source.
         y_axis: Direction of greater y.
@@ -85,7 +117,7 @@ class RecordedSource(Source):
 
     def __init__(
         self,
-        recording: SoughtSteps,
+        recording: RecordedFrames,
         title: str,
         kind: str = "recording",
         *,
@@ -109,11 +141,11 @@ class RecordedSource(Source):
         self._forms = answer_forms(self._recording.action_space)
         # In the order in which they begin, so that their numbers do not change during reading.
         self._episodes: list[_Episode] = []
-        self._open: dict[int, _Episode | None] = {}
-        self._parts: list[Outline] = []
+        self._of_rows: dict[int, list[_Episode]] = {}
+        self._found: dict[int, _Episode] = {}  # by their numbers in the recording
+        self._kept: dict[int, RecordedBatch] = {}  # frames of the last few parts
         self._changed = threading.Condition()
         self._is_read = False
-        self._lines: dict[tuple[int, int, int], _Line] = {}
         threading.Thread(target=self._read, daemon=True).start()
 
     def about(self) -> dict[str, Any]:
@@ -124,24 +156,23 @@ class RecordedSource(Source):
     def open(
         cls, path: str | Path, y_axis: YAxis = "up", judge: JudgingAgent | None = None
     ) -> RecordedSource:
-        """Open a file of recorded episodes.
+        """Open a recording.
 
         Args:
-            path: Path of the file.
+            path: Path of the recording.
             y_axis: Direction of greater y.
             judge: See the class.
 
         Raises:
-            RecordingError: The file is not a recording, or has no steps.
+            RecordingError: It is not a recording, or has no decisions.
         """
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            recording = Recording(path)
-        if not recording.num_steps:
-            raise RecordingError(f"{path} has no steps", hint="its recorder has written none yet")
-        notice = "; ".join(str(one.message) for one in caught)
-        title = recording.path.name
-        return cls(recording, title, y_axis=y_axis, notice=notice, judge=judge)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DamageWarning)  # shown as the notice
+            recording = EpisodeDataset(path)
+        if not recording.num_frames:
+            raise RecordingError(f"{path} has no decisions")
+        notice = "; ".join(recording.problems)
+        return cls(recording, Path(path).name, y_axis=y_axis, notice=notice, judge=judge)
 
     def episode(self, number: int) -> dict[str, Any]:
         """Return the length of an episode, and the number of episodes found so far."""
@@ -152,7 +183,7 @@ class RecordedSource(Source):
                 "number": number % count,
                 "count": count,
                 "is_growing": not self._is_read,
-                "length": len(self._line(episode)[0]) + episode.truncated,
+                "length": len(episode.line().steps) + episode.truncated,
                 "row": episode.row,
                 "notice": self._notice,
                 "done": episode.done,
@@ -162,31 +193,26 @@ class RecordedSource(Source):
 
     def frame(self, episode: int, step: int, seat: int) -> dict[str, Any]:
         """Return the frame of a step, with its choices."""
-        with self._changed:
-            own = self._find(episode)
-            steps, rewards = self._line(own)
-            seated = self._line(replace(own, row=own.row + seat)) if self._seats else None
         if not 0 <= seat < max(len(self._seats), 1):
             raise SettingError("the seat does not exist", received=seat)
-        if not len(steps):
-            return _unasked(own)
-        at = max(0, min(step, len(steps) - 1 + own.truncated))
-        if seat and seated is not None:
-            return {
-                **self._other(own.row + seat, int(steps[min(at, len(steps) - 1)]), seated),
-                "step": at,
-            }
-        if at == len(steps):  # the last observation of an episode that a limit ended
-            taken = self._recording.step(own.end - 1)
-            final = taken.final
-            place = int(taken.truncated[: own.row].sum())
-            given = None if final is None else frame_json(frame_of(final, place))
+        with self._changed:
+            own = self._find(episode)
+            line = own.line()
+            seated = self._line_of(own, seat) if seat else line
+        count = len(line.steps)
+        at = max(0, min(step, count - 1 + own.truncated))
+        if seat:
+            return {**self._other(seated, int(line.steps[min(at, count - 1)])), "step": at}
+        if at == count:  # the last observation of an episode that a limit ended
+            if own.last is None:
+                raise RecordingError("the last observation of the episode is not in the recording")
+            part, place = own.last
+            given = frame_json(frame_of(self._frames(part).obs, place))
         else:
-            given = self._seen(own.row, int(steps[at]))
-        if given is None:
-            raise RecordingError("the last observation of the episode is not in the recording")
+            given = self._frame_at(line, at)
+        rewards = line.rewards
         given |= {"reward": number(rewards[at]), "truncated": False, "ends": False}
-        if at == len(steps) - 1 + own.truncated:
+        if at == count - 1 + own.truncated:
             given |= {
                 "ends": own.done,
                 "last_reward": number(rewards[at + 1 :].sum()),
@@ -195,46 +221,68 @@ class RecordedSource(Source):
             }
         return {**given, "step": at, "total": number(float(rewards[: at + 1].sum()))}
 
-    def _seen(self, row: int, step: int) -> dict[str, Any]:
-        """Return the frame and the choices of a row in a step in which it acted."""
-        taken = self._recording.step(step)
-        place = int(np.searchsorted(taken.obs.rows, row))
-        decision = self._decision(taken, place)
+    def _frame_at(self, line: _Line, at: int) -> dict[str, Any]:
+        """Return the frame and the choices of a decision."""
+        batch, place = self._frames(int(line.parts[at])), int(line.places[at])
+        decision = self._decision(batch, place)
         if self._judge is not None:
-            (judged,) = self._judge.decide_rows(one_frame(taken.obs, place))
+            (judged,) = self._judge.decide_rows(one_frame(batch.obs, place))
             decision = replace(judged, chosen=decision.chosen)
-        return frame_json(frame_of(taken.obs, place), decision)
+        return frame_json(frame_of(batch.obs, place), decision)
 
-    def _other(self, row: int, step: int, line: _Line) -> dict[str, Any]:
+    def _frames(self, part: int) -> RecordedBatch:
+        """Return the frames of a part, from memory if it is one of the last few."""
+        kept = self._kept.pop(part, None)
+        self._kept[part] = frames = self._recording.frames(part) if kept is None else kept
+        while len(self._kept) > _MOST_KEPT:
+            del self._kept[next(iter(self._kept))]
+        return frames
+
+    def _other(self, line: _Line, step: int) -> dict[str, Any]:
         """Return the frame of another seat at a step, or its last frame before it."""
-        steps, rewards = line
-        at = int(np.searchsorted(steps, step, "right")) - 1
+        at = int(np.searchsorted(line.steps, step, "right")) - 1
         if at < 0:
             return {"entities": {}, "actions": {}, "globals": [], "waits": True}
-        given = self._seen(row, int(steps[at]))
+        given, rewards = self._frame_at(line, at), line.rewards
         given |= {"reward": number(rewards[at]), "total": number(float(rewards[: at + 1].sum()))}
-        return given | ({"waits": True, "actions": {}} if steps[at] < step else {})
+        return given | ({"waits": True, "actions": {}} if line.steps[at] < step else {})
 
     def curve(self, episode: int, seat: int) -> dict[str, Any]:
         """Return reward and return along an episode."""
         with self._changed:
             own = self._find(episode)
-            steps, rewards = self._line(replace(own, row=own.row + seat))
-        values: list[float | None] = [None] * len(rewards)
-        if self._judge is not None and len(steps):
-            shown = np.unique(np.linspace(0, len(steps) - 1, _MOST_JUDGED).astype(int)).tolist()
-            for place in shown:
-                values[place] = self._seen(own.row + seat, int(steps[place]))["value"]
-            known = np.interp(np.arange(len(steps)), shown, [values[i] or 0.0 for i in shown])
-            values[: len(steps)] = known.tolist()
-        return curve_json(rewards, np.cumsum(rewards, dtype=np.float64), values)
+            line = self._line_of(own, seat) if seat else own.line()
+        count = len(line.steps)
+        values: list[float | None] = [None] * (count + 1)
+        if self._judge is not None and count:
+            shown = np.unique(np.linspace(0, count - 1, _MOST_JUDGED).astype(int)).tolist()
+            judged = [self._frame_at(line, place)["value"] or 0.0 for place in shown]
+            values[:count] = np.interp(np.arange(count), shown, judged).tolist()
+        return curve_json(line.rewards, np.cumsum(line.rewards, dtype=np.float64), values)
+
+    def _line_of(self, game: _Episode, seat: int) -> _Line:
+        """Return the decisions of another seat in a game."""
+        found = self._of_rows.get(game.row + seat, [])
+        lines = [own.line() for own in found if own.end > game.begin and own.begin < game.end]
+        nothing = np.zeros(0, np.int64)
+        lines.append(_Line(nothing, nothing, nothing, np.zeros(1)))
+        steps = np.concatenate([line.steps for line in lines])
+        inside = (steps >= game.begin) & (steps < game.end)
+        return _Line(
+            steps=steps[inside],
+            parts=np.concatenate([line.parts for line in lines])[inside],
+            places=np.concatenate([line.places for line in lines])[inside],
+            rewards=np.concatenate(
+                [[0.0], np.concatenate([line.rewards[1:] for line in lines])[inside]]
+            ),
+        )
 
     def _read(self) -> None:
-        """Read the outlines, one after the other."""
+        """Read the outcomes of all parts, one after the other."""
         try:
-            for outline in self._recording.outlines():
+            for part, outcomes in enumerate(self._recording.outcomes()):
                 with self._changed:
-                    self._add(outline)
+                    self._add(part, outcomes)
                     self._changed.notify_all()
         except EntityEnvError as error:
             self._notice = f"{self._notice}; {error}".removeprefix("; ")
@@ -242,34 +290,36 @@ class RecordedSource(Source):
             self._is_read = True
             self._changed.notify_all()
 
-    def _add(self, outline: Outline) -> None:
-        """Add the episodes that begin and end in some steps."""
-        self._parts.append(outline)
-        count, rows = outline.done.shape
-        begins_anew = not outline.continues or len(self._open) != rows
-        if begins_anew:
-            self._open = dict.fromkeys(range(rows))
-        for row, own in self._open.items():
-            if own is None:
-                is_whole = outline.after_reset or not begins_anew
-                self._open[row] = self._begin(row, outline.first, is_whole)
-        for step, row in np.argwhere(outline.done).tolist():
-            ended, end = self._open[row], outline.first + step + 1
-            assert ended is not None
-            ended.end, ended.done = end, True
-            ended.truncated = bool(outline.truncated[step, row])
-            metrics = {n: float(line[row]) for n, line in outline.metrics.get(step, {}).items()}
-            ended.metrics = {name: value for name, value in metrics.items() if value == value}
-            self._open[row] = self._begin(row, end, True) if step + 1 < count else None
-        for own in self._open.values():
-            if own is not None:
-                own.end = outline.first + count
+    def _add(self, part: int, outcomes: Outcomes) -> None:
+        """Add the decisions and the last observations of a part to their episodes."""
+        order = np.lexsort((outcomes.step, outcomes.episode))
+        keys, starts = np.unique(outcomes.episode[order], return_index=True)
+        for key, places in zip(keys.tolist(), np.split(order, starts[1:]), strict=True):
+            own = outcomes.select(places)
+            is_decision, row = own.is_decision, int(own.row[0])
+            if key not in self._found:
+                if not is_decision[0]:
+                    continue  # after a gap, the last observation of an episode before it
+                self._found[key] = self._begin(row)
+            episode = self._found[key]
+            if not is_decision[-1]:
+                episode.last = part, int(places[-1])
+            if is_decision.any():
+                decided = own.select(np.flatnonzero(is_decision))
+                episode.pieces.append((part, places[is_decision], decided))
+                episode.end = int(decided.next_step[-1])
+                episode.done, episode.truncated = (
+                    bool(decided.done[-1]),
+                    bool(decided.truncated[-1]),
+                )
+                episode.metrics = decided.metrics[-1]
 
-    def _begin(self, row: int, first: int, is_whole: bool) -> _Episode:
-        own = _Episode(row, first, first, is_whole)
+    def _begin(self, row: int) -> _Episode:
+        earlier = self._of_rows.setdefault(row, [])
+        earlier.append(_Episode(row, earlier[-1].end if earlier else 0))
         if row % max(len(self._seats), 1) == 0:
-            self._episodes.append(own)
-        return own
+            self._episodes.append(earlier[-1])
+        return earlier[-1]
 
     def _find(self, place: int) -> _Episode:
         """Return an episode by its number; wait for it while the file is read."""
@@ -280,71 +330,21 @@ class RecordedSource(Source):
             self._changed.wait(1.0)
         return self._episodes[place]
 
-    def _line(self, episode: _Episode) -> _Line:
-        """Return the numbers of the steps in which the row acted, (L,), and its rewards.
-
-        The rewards are those before each decision, and after the last one. Shape: (L + 1,).
-        """
-        key = episode.row, episode.first, episode.end
-        if key not in self._lines:
-            numbers: list[npt.NDArray[Any]] = [np.zeros(0, np.int64)]
-            rewards: list[npt.NDArray[Any]] = [np.zeros(1)]
-            for part, start, end in self._span(episode):
-                own = slice(start - part.first, end - part.first), episode.row
-                steps = np.arange(start, end)
-                numbers.append(steps if part.asked is None else steps[part.asked[own]])
-                rewards.append(part.reward[own])
-            steps = np.concatenate(numbers)
-            paid = np.cumsum(np.concatenate(rewards), dtype=np.float64)
-            until = paid[np.append(steps, episode.end) - episode.first]
-            self._lines[key] = steps, np.diff(until, prepend=0.0)
-            while len(self._lines) > _MOST_LINES:
-                del self._lines[next(iter(self._lines))]
-        return self._lines[key]
-
-    def _span(self, episode: _Episode) -> list[tuple[Outline, int, int]]:
-        """Return the parts of an episode, each with its first step and its end in the part."""
-        found = []
-        for part in self._parts:
-            start = max(part.first, episode.first)
-            end = min(part.first + len(part.done), episode.end)
-            if start < end:
-                found.append((part, start, end))
-        return found
-
-    def _decision(self, taken: RecordedStep, place: int) -> Decision:
+    def _decision(self, batch: RecordedBatch, place: int) -> Decision:
         """Return the choices in one frame, with their probabilities if known."""
         chosen, probs, normal = {}, {}, {}
         for name, form in self._forms.items():
-            mask: Any = taken.obs.action_masks[name]
-            lengths = mask.actors.size1()
-            start = int(lengths[:place].sum())
-            chosen[name] = flat_answers(taken.actions[name], form)[start : start + lengths[place]]
-            logits = None if taken.logits is None else taken.logits[name]
-            if logits is None or not lengths[place]:
+            one = np.array([place])
+            chosen[name] = flat_answers(batch.actions[name][one].materialize(), form)
+            logits = None if batch.logits is None else batch.logits[name]
+            if logits is None or not len(chosen[name]):
                 continue
-            first = int(logits.size1()[:place].sum())
-            values = logits.as_array()[first : first + logits.size1()[place]]
-            values = values.reshape(int(lengths[place]), -1)
+            values = logits[one].as_array().reshape(len(chosen[name]), -1)
             if form.is_real:
                 normal[name] = tuple(np.split(values, 2, axis=1))
             else:
                 probs[name] = _softmax(values)
         return Decision(chosen, probs, None, normal)
-
-
-def _unasked(episode: _Episode) -> dict[str, Any]:
-    """Return the frame of a row that was out before it had to act."""
-    own: dict[str, Any] = {"ends": episode.done, "truncated": episode.truncated}
-    own |= {"metrics": _numbers(episode.metrics)}
-    nothing: dict[str, Any] = {
-        "entities": {},
-        "globals": [],
-        "actions": {},
-        "value": None,
-        "reward": 0.0,
-    }
-    return {**nothing, **own, "step": 0, "total": 0.0}
 
 
 def _softmax(logits: npt.NDArray[Any]) -> npt.NDArray[np.float32]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,22 +12,24 @@ import numpy as np
 
 from entity_env.agent import Decision
 from entity_env.environment import hints_of, y_axis_of
-from entity_env.kinds.table import answer_forms
-from entity_env.recording import Moment, RecordedCommand, RecordedStep, Replay
-from entity_env.recording.outline import Outline
-from entity_env.recording.replays import actions_of
+from entity_env.kinds.answers import AnswerForm
+from entity_env.recording import RecordedBatch, Replay
+from entity_env.recording.decision_log import DecisionLog
+from entity_env.recording.records import Outcomes, select_frames
+from entity_env.recording.replays import RowChoices
 from entity_env.registry import alone, resolve, seated
 from entity_env.rows.vec_env import VecEnv
 from entity_env.seats.table_rows import TableRows
+from entity_env.spaces import ActionName
 from entity_env.viewer.live import LiveSource
 from entity_env.viewer.recorded import RecordedSource
 from entity_env.viewer.source import Source
 from entity_env.workers.obs_format import ObsFormat
 
-__all__ = ["PlayedSteps", "ReplayedSource", "open_replay"]
+__all__ = ["PlayedFrames", "ReplayedSource", "open_replay"]
 
 _TOGETHER = 64
-"""Number of steps in an outline."""
+"""Number of steps whose frames are stored together."""
 
 
 def open_replay(path: str, *, trust: bool = False) -> Source:
@@ -48,7 +51,7 @@ def open_replay(path: str, *, trust: bool = False) -> Source:
     game: Any = (make or alone(factory))(**replay.settings)
     seats = [] if make is None else [str(seat) for seat in game.seats()]
     return RecordedSource(
-        PlayedSteps(replay, rows),
+        PlayedFrames(replay, rows),
         title,
         "replay",
         y_axis=y_axis_of(game),
@@ -69,7 +72,7 @@ class ReplayedSource(LiveSource):
     is_live = False
 
     def __init__(self, replay: Replay, table: TableRows, title: str) -> None:
-        self._left = iter([*(commands for commands, _ in replay.steps), ()])
+        self._left = iter([*(step.choices for step in replay.steps), {}])
         self._moments = replay.play_in(table)
         super().__init__(table, title, [], who="those who played")
         was_over = table.is_over
@@ -92,11 +95,12 @@ class ReplayedSource(LiveSource):
 
     def _decide(self) -> dict[int, Decision]:
         """Return the recorded decisions."""
-        return {own.row: Decision(_arrays(own, self._forms)) for own in next(self._left)}
+        choices = next(self._left)
+        return {row: Decision(_arrays(own, self._forms)) for row, own in choices.items()}
 
 
-class PlayedSteps:
-    """The steps of a replay, stored while they are played.
+class PlayedFrames:
+    """The frames of a replay, stored while they are played.
 
     Args:
         replay: The replay.
@@ -105,59 +109,43 @@ class PlayedSteps:
 
     def __init__(self, replay: Replay, rows: VecEnv) -> None:
         self.obs_space, self.action_space = rows.obs_space(), rows.action_space()
-        self._form = ObsFormat(self.obs_space, self.action_space)
-        self._forms = answer_forms(self.action_space)
+        self._format = ObsFormat(self.obs_space, self.action_space)
         self._replay, self._rows = replay, rows
-        self._kept: list[bytes] = []  # the packed observation before each step
+        self._kept: list[tuple[bytes, RecordedBatch]] = []  # packed frames, and their choices
 
-    def step(self, number: int) -> RecordedStep:
-        """Return a step that has been played already."""
-        obs, next_obs = (
-            self._form.join([(zlib.decompress(self._kept[place]), 0)])
-            for place in (number, number + 1)
-        )
-        commands = self._replay.steps[number][0]
-        actions = actions_of(commands, obs, self._forms, number)
-        return RecordedStep(obs, actions, None, None, next_obs)
+    def frames(self, number: int) -> RecordedBatch:
+        """Return the frames of a part that has been played already."""
+        packed, batch = self._kept[number]
+        return replace(batch, obs=self._format.join([(zlib.decompress(packed), 0)]))
 
-    def outlines(self) -> Iterator[Outline]:
-        """Play, and yield the outcomes of the steps."""
+    def outcomes(self) -> Iterator[Outcomes]:
+        """Play, and yield the outcomes of the decisions."""
+        log = DecisionLog(self.obs_space, self.action_space)
         with self._rows as rows:
-            moments: list[Moment] = []
             for moment in self._replay.play_in(rows):
-                self._kept.append(zlib.compress(self._form.pack(moment.obs), 1))
-                if moment.step >= 0:
-                    moments.append(moment)
-                if len(moments) == _TOGETHER:
-                    yield _outline(moments)
-                    moments = []
-            if moments:
-                yield _outline(moments)
+                if moment.step < 0:
+                    log.begin(moment.obs, after_reset=self._replay.state is None)
+                    continue
+                choices = {n: own.as_array().flatten() for n, own in moment.actions.items()}
+                log.add({"choices": choices}, moment.obs)
+                if (moment.step + 1) % _TOGETHER == 0:
+                    yield from self._keep(log, is_end=False)
+        yield from self._keep(log, is_end=True)
+
+    def _keep(self, log: DecisionLog, *, is_end: bool) -> Iterator[Outcomes]:
+        taken = log.take(is_end=is_end)
+        if taken is not None:
+            batch, outcomes = taken
+            packed = zlib.compress(self._format.pack(batch.obs), 1)
+            nothing = select_frames(batch.obs, np.zeros(0, np.int64))
+            self._kept.append((packed, replace(batch, obs=nothing)))
+            yield outcomes
 
 
-def _outline(moments: list[Moment]) -> Outline:
-    """Return the outcomes of the steps before some moments."""
-    results = [moment.obs for moment in moments]
-    first = moments[0].step
-    asked = np.zeros((len(moments), len(results[0])), np.bool_)
-    for line, moment in zip(asked, moments, strict=True):
-        line[[command.row for command in moment.commands]] = True
-    return Outline(
-        first=first,
-        continues=first > 0,
-        after_reset=first == 0,
-        reward=np.stack([obs.reward for obs in results]),
-        done=np.stack([obs.done for obs in results]),
-        truncated=np.stack([obs.truncated for obs in results]),
-        asked=asked,
-        metrics={step: obs.metrics for step, obs in enumerate(results) if obs.done.any()},
-    )
-
-
-def _arrays(command: RecordedCommand, forms: Any) -> dict[str, Any]:
-    """Return the choices of a command in the format of ``Decision``."""
+def _arrays(choices: RowChoices, forms: Mapping[ActionName, AnswerForm]) -> dict[str, Any]:
+    """Return the choices of a row in the format of ``Decision``."""
     chosen = {}
     for name, form in forms.items():
-        values = np.array(command.actions.get(name, []), form.dtype).reshape(-1, form.width)
+        values = np.array(choices.get(name, []), form.dtype).reshape(-1, form.width)
         chosen[name] = values if form.is_real or form.width != 1 else values[:, 0]
     return chosen

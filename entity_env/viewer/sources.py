@@ -13,13 +13,13 @@ from typing import Any
 from entity_env.agent import Proposer, RunningAgent, load_agent
 from entity_env.command_line import game_from_words
 from entity_env.environment import Environment, YAxis, call_environment, check_seed
-from entity_env.errors import EntityEnvError, RecordingError, SettingError, shorten
+from entity_env.errors import EntityEnvError, SettingError, shorten
 from entity_env.fitting import fit_environment
 from entity_env.multi_player import MultiPlayerEnvironment
 from entity_env.player.proposers import NamedAgent, at_each_seat, make_proposer, named_seats
+from entity_env.recording.parts import is_recording
 from entity_env.registry import is_registered
 from entity_env.seats.table_rows import TableRows
-from entity_env.storage.files import open_file
 from entity_env.viewer.live import LiveSource
 from entity_env.viewer.metrics import MetricsFile
 from entity_env.viewer.recorded import RecordedSource
@@ -56,8 +56,10 @@ def open_source(
     Raises:
         EntityEnvError: The source does not exist, or is damaged.
     """
-    if Path(what).is_file() or what.endswith(".episodes"):
-        return _file_source(what, y_axis, agent, trust)
+    if what.endswith(".episodes") or is_recording(what):
+        return _recording_source(what, y_axis, agent, trust)
+    if Path(what).is_file():
+        return open_replay(what, trust=trust)
     if Path(what).is_dir() or (os.sep in what and not is_registered(what)):
         return run_source(what, people=people, seed=seed, trust=trust)
     make = game_from_words(what, settings)
@@ -66,15 +68,8 @@ def open_source(
     return live_source(game, name, agent=agent, people=people, seed=seed, trust=trust)
 
 
-def _file_source(path: str, y_axis: YAxis | None, agent: NamedAgent, trust: bool) -> Source:
-    """Return the source of a file: a replay begins as JSON does, a recording does not."""
-    try:
-        with open_file(path) as file:
-            is_replay = file.read(1) == b"{"
-    except OSError as error:
-        raise RecordingError(f"{path} cannot be read: {error}") from error
-    if is_replay:
-        return open_replay(path, trust=trust)
+def _recording_source(path: str, y_axis: YAxis | None, agent: NamedAgent, trust: bool) -> Source:
+    """Return the source of a recording."""
     judge: Any = None if agent == "random" else agent
     if isinstance(judge, str):
         judge = load_agent(judge, 0, trust)

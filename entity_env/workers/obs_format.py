@@ -34,12 +34,10 @@ class ObsFormat:
         bool     visible of each entity type, mask of each action (left out of continuous ones),
                  done, truncated
         uint8    names of the metrics as JSON; the final observation as such a message
-        bool     over, except in files (``says_over``)
+        bool     over
 
     Writer and reader need equal spaces with their names in the same order.
     """
-
-    says_over = True
 
     def __init__(self, obs_space: ObsSpace, action_space: Mapping[ActionName, ActionSpace]) -> None:
         self._widths = {name: len(entity.names) for name, entity in obs_space.entities.items()}
@@ -51,8 +49,7 @@ class ObsFormat:
         selects = sum(kind.selects for kind in kinds.values())
         self._ints = types + 2 * actions + 2 * selects + 1
         # The letter of each column's type, as in ``struct``, and the bytes of a value.
-        letters = "q" * self._ints + "d" + "f" * (types + 2) + "?" * (types + actions + 2) + "BB"
-        letters += "?" * self.says_over
+        letters = "q" * self._ints + "d" + "f" * (types + 2) + "?" * (types + actions + 2) + "BB?"
         self._kinds: list[tuple[Any, int]] = [
             (letter, struct.calcsize(letter)) for letter in letters
         ]
@@ -82,7 +79,7 @@ class ObsFormat:
             if obs.metrics
             else None,
             None if obs.final is None else np.frombuffer(self.pack(obs.final), np.uint8),
-            *([obs.over] if self.says_over else []),
+            obs.over,
         ]
         counts = [-1 if column is None else column.size for column in columns]
         there = [column for column in columns if column is not None]
@@ -95,7 +92,7 @@ class ObsFormat:
             parts: The memory of each message, and the number of its first byte.
         """
         columns: list[Column] = list(zip(*(self._read(*part) for part in parts), strict=True))
-        over = columns.pop() if self.says_over else [None]
+        over = columns.pop()
         types = len(self._widths)
         ints, rest = columns[: self._ints], columns[self._ints :]
         metrics, floats = rest[0], rest[1 : types + 3]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,9 +12,8 @@ import torch
 from torch import Tensor
 
 from entity_env import ActionSpace, VecObs
-from entity_env.recording import RecordedEpisode
-from entity_env.recording.records import cat_batches
-from entity_env.workers.obs_format import ObsFormat
+from entity_env.recording import EpisodeBlock
+from entity_env.recording.records import select_frames
 from ppo_trainer.experience.acting import MOST_FRAMES, value
 from ppo_trainer.experience.rollout import Rollout
 from ppo_trainer.experience.sequences import Sequences
@@ -22,7 +21,7 @@ from ppo_trainer.experience.stored_choices import evaluated
 from ragged_net import EntityBatch, RaggedNet, RaggedTensor
 from ragged_net.heads.table import head_kind
 
-__all__ = ["Examples", "blocks_of", "episode_weight"]
+__all__ = ["Examples", "episode_weight", "examples_of"]
 
 _MOST_WEIGHT = 20.0
 """The maximum weight of an episode, as in Peng et al. 2019 (arXiv:1910.00177)."""
@@ -35,8 +34,8 @@ class Examples:
     Args:
         rollout: Frames and choices. ``advantages`` are the weights of the frames, ``returns`` the
             discounted rewards up to the end of the recording of each episode.
-        finals: Frame after the last recorded one, for each episode that the game did not end; None
-            if there is no such episode.
+        finals: Last frame of each episode that the game did not end; None if there is no such
+            episode.
         final_discounts: Discount, for each frame of ``rollout``, of the value of the final frame of
             its episode; 0 if the game ended the episode. Shape: (B,), float32.
         final_of: Number of the final frame in ``finals``, for each frame. Shape: (B,), int64.
@@ -78,61 +77,38 @@ def episode_weight(reward: float, mean: float, deviation: float, temperature: fl
         return float(min(np.exp((reward - mean) / deviation / temperature), _MOST_WEIGHT))
 
 
-def blocks_of(
-    episodes: Iterable[RecordedEpisode],
-    form: ObsFormat,
-    weigh: Callable[[float], float],
-    gamma: float,
-    most_frames: int,
-    net: RaggedNet,
-) -> Iterator[Examples]:
-    """Yield the episodes as blocks of ``most_frames`` frames, plus the rest of the last episode.
+def examples_of(
+    block: EpisodeBlock, weigh: Callable[[float], float], gamma: float, net: RaggedNet
+) -> Examples:
+    """Return a block of recorded episodes as input of a network.
 
     Args:
-        episodes: Episodes with at least one frame.
-        form: Format of their spaces.
+        block: The episodes.
         weigh: Function from an episode's reward to the weight of its frames.
         gamma: Discount factor for each decision.
-        most_frames: Number of frames of a block.
-        net: Network that the blocks are for, on its device.
+        net: Network that the examples are for, on its device.
     """
-    block: list[RecordedEpisode] = []
-    count = 0
-    for episode in episodes:
-        block.append(episode)
-        count += len(episode)
-        if count >= most_frames:
-            yield _examples(block, form, weigh, gamma, net)
-            block, count = [], 0
-    if block:
-        yield _examples(block, form, weigh, gamma, net)
-
-
-def _examples(
-    episodes: Sequence[RecordedEpisode],
-    form: ObsFormat,
-    weigh: Callable[[float], float],
-    gamma: float,
-    net: RaggedNet,
-) -> Examples:
     device = next(net.parameters()).device
-    steps = cat_batches(form, [episode.steps for episode in episodes])
-    lengths = np.array([len(episode) for episode in episodes])
-    finals: list[VecObs] = []
-    returns, discounts, final_of, weights = [], [], [], []
-    for episode in episodes:
-        reward, count = episode.steps.reward.astype(np.float64), len(episode)
-        returns.append(_discounted(reward, gamma))
-        is_open = episode.next_obs is not None
-        discounts.append(gamma ** np.arange(count, 0, -1) * is_open)
-        final_of.append(np.full(count, len(finals) if is_open else 0))
+    steps, lengths, ends = block.steps, block.lengths, np.cumsum(block.lengths)
+    # The outcome of a last decision without an end and an observation after it is not known: its
+    # own value is its return.
+    is_unknown = ~steps.done[ends - 1] & (block.last_of < 0)
+    final_of = np.where(block.last_of < 0, 0, block.last_of)
+    final_of[is_unknown] = block.last.num_frames + np.arange(is_unknown.sum())
+    returns, discounts, weights = [], [], []
+    for number, (end, count) in enumerate(zip(ends.tolist(), lengths.tolist(), strict=True)):
+        reward = steps.reward[end - count : end].astype(np.float64)
         weights.append(np.full(count, weigh(float(reward.sum()))))
-        finals += [episode.next_obs] if episode.next_obs is not None else []
+        reward[-1] *= not is_unknown[number]
+        returns.append(_discounted(reward, gamma))
+        powers = np.arange(count, 0, -1) - is_unknown[number]
+        discounts.append(gamma**powers * (is_unknown[number] or block.last_of[number] >= 0))
+    finals = [block.last, select_frames(steps.obs, ends[is_unknown] - 1)]
     chosen = {
         name: _chosen(buffer, net.action_space[name]).to(device)
         for name, buffer in steps.actions.items()
     }
-    states = net.initial_state(len(episodes)) if net.memory is not None else None
+    states = net.initial_state(len(lengths)) if net.memory is not None else None
     rollout = Rollout(
         batch=EntityBatch.from_obs(steps.obs, device),
         chosen=chosen,
@@ -149,11 +125,12 @@ def _examples(
     with torch.no_grad():  # checks all numbers once; later passes do not check again
         for part in rollout.parts(MOST_FRAMES):
             evaluated(net, part, trusted=False)
+    shown = [obs for obs in finals if obs.num_frames]
     return Examples(
         rollout,
-        _without_actions(finals, device) if finals else None,
+        _without_actions(shown, device) if shown else None,
         _tensor(discounts, device),
-        torch.from_numpy(np.concatenate(final_of)).to(device),
+        torch.from_numpy(np.repeat(final_of, lengths)).to(device),
     )
 
 

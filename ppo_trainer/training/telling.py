@@ -53,7 +53,10 @@ def open_telling(
         open_viewer(session),
         open_ratings(session) as ratings,
         RunProgress(
-            session.state.steps, session.final_steps(), log.recent, config.shown_metrics
+            session.state.steps,
+            session.final_steps() if plays else config.total_timesteps,
+            log.recent,
+            config.shown_metrics,
         ) as progress,
     ):
         was_full = session.recent.is_full

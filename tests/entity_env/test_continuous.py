@@ -40,7 +40,7 @@ from entity_env.errors import (
     UnknownActionError,
 )
 from entity_env.player.episodes import random_policy
-from entity_env.recording import RecordEpisodes, Recording
+from entity_env.recording import EpisodeDataset, RecordEpisodes
 from entity_env.storage.space_json import spaces_from_json, spaces_to_json
 from entity_env.terminal.questions import questions, range_text, read_answer
 from entity_env.workers.obs_format import ObsFormat
@@ -283,7 +283,7 @@ def test_messages_say_all_there_is():
 
 def test_recordings_give_back_the_numbers(tmp_path):
     path, kept = tmp_path / "aim.episodes", []
-    with RecordEpisodes(ListEnv(Aim, 3), path, chunk_steps=2) as rows:
+    with RecordEpisodes(ListEnv(Aim, 1), path, part_frames=2) as rows:
         obs, policy = rows.reset(), random_policy(5)
         for _ in range(5):
             actions = policy(obs)
@@ -294,11 +294,12 @@ def test_recordings_give_back_the_numbers(tmp_path):
                 for name, mask in who.items()
             }
             obs = rows.act(actions, logits=notes)
-    for step, expected in zip(Recording(path).steps(), kept, strict=True):
-        for name, values in expected.items():
-            assert step.actions[name].as_array().dtype == np.float32
-            np.testing.assert_array_equal(step.actions[name].as_array(), values)
-            assert step.logits[name].as_array().shape == (len(values), 2 * values.shape[1])
+    (batch,) = EpisodeDataset(path).blocks(100)
+    for name, actions in batch.steps.actions.items():
+        values = np.concatenate([own[name] for own in kept])
+        assert actions.as_array().dtype == np.float32
+        np.testing.assert_array_equal(actions.as_array(), values)
+        assert batch.steps.logits[name].as_array().shape == (len(values), 2 * values.shape[1])
 
 
 def test_who_is_left_out_sets_the_numbers_nearest_to_0():

@@ -229,11 +229,11 @@ def test_an_observation_counts_cells():
 def test_a_recording_gives_maps_back(tmp_path):
     from support.recorded import record
 
-    from entity_env.recording import Recording
+    from entity_env.recording import EpisodeDataset
 
-    seen = record(ListEnv(PickTheCoin, 2, seed=1), tmp_path / "a", steps=3)
-    recording = Recording(tmp_path / "a")
-    assert recording.obs_space == PickTheCoin().obs_space()
-    for step, shown in zip(recording.steps(), seen.shown, strict=False):
-        found = step.obs.features["Tile"]
-        assert np.array_equal(found.as_array(), shown.features["Tile"].as_array())
+    seen = record(ListEnv(PickTheCoin, 1, seed=1), tmp_path / "a", steps=3)
+    dataset = EpisodeDataset(tmp_path / "a")
+    assert dataset.obs_space == PickTheCoin().obs_space()
+    (batch,) = dataset.blocks(10)
+    expected = np.concatenate([obs.features["Tile"].as_array() for obs in seen.shown[:3]])
+    assert np.array_equal(batch.steps.obs.features["Tile"].as_array(), expected)

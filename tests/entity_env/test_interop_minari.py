@@ -16,7 +16,7 @@ from entity_env import ListEnv
 from entity_env.batching.ragged import lengths
 from entity_env.errors import MissingPackageError, RecordingError
 from entity_env.play import random_policy
-from entity_env.recording import EpisodeDataset, RecordEpisodes, Recording
+from entity_env.recording import EpisodeDataset, RecordEpisodes
 from entity_env.storage.space_json import spaces_to_json
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -114,17 +114,17 @@ def same_episodes(one, other):
 
 @pytest.mark.parametrize("env", [RandomFrames, Foraging, Truncated, Aim])
 def test_equal_steps_come_back(env, data_format, tmp_path):
-    with RecordEpisodes(ListEnv(env, 3, seed=1), tmp_path / "a", chunk_steps=4) as rows:
+    with RecordEpisodes(ListEnv(env, 3, seed=1), tmp_path / "a", part_frames=12) as rows:
         policy, obs = random_policy(seed=1), rows.reset()
         for _ in range(25):
             obs = rows.act(policy(obs))
     made = export_minari([tmp_path / "a"], "games/x-v0", data_format=data_format, author="me")
     dataset = minari.load_dataset("games/x-v0")
-    episodes = [episode for episode in Recording(tmp_path / "a").episodes() if len(episode)]
+    episodes = list(EpisodeDataset(tmp_path / "a").episodes())
     assert dataset.total_episodes == made.total_episodes == len(episodes)
     assert dataset.total_steps == sum(map(len, episodes))
     import_minari("games/x-v0", tmp_path / "b")
-    same_episodes(episodes, Recording(tmp_path / "b").episodes())
+    same_episodes(episodes, EpisodeDataset(tmp_path / "b").episodes())
 
 
 def test_what_minari_sees(data_format, tmp_path):
@@ -133,20 +133,20 @@ def test_what_minari_sees(data_format, tmp_path):
     dataset = export_minari(
         EpisodeDataset([tmp_path / "a"]), "games/foraging-v0", data_format=data_format
     )
-    recorded = [episode for episode in Recording(tmp_path / "a").episodes() if len(episode)]
+    recorded = list(EpisodeDataset(tmp_path / "a").episodes())
     for own, data in zip(recorded, dataset.iterate_episodes(), strict=True):
         length = len(own)
         assert dataset.observation_space.contains(_at(data.observations, 0)), (
             "a frame is not in the space that the data set says"
         )
-        robots = data.observations["entities"]["Robot"]
-        assert robots["features"].shape == (length + 1, 2, 2)
+        robots = data.observations["entities.Robot"]
+        assert robots["values"].shape == (length + 1, 2, 2)
         counts = lengths(own.steps.obs.features["Robot"])
         assert robots["count"][:length].tolist() == counts.tolist()
         values = own.steps.obs.features["Robot"].as_array()
-        padded = np.concatenate([robots["features"][i, :n] for i, n in enumerate(counts)])
+        padded = np.concatenate([robots["values"][i, :n] for i, n in enumerate(counts)])
         np.testing.assert_array_equal(padded, values)
-        assert not robots["features"][0, counts[0] :].any()
+        assert not robots["values"][0, counts[0] :].any()
         moves = data.actions["Move"]
         assert moves.shape == (length, 2, 1)
         chosen = np.concatenate([moves[i, :n] for i, n in enumerate(counts)])
@@ -162,20 +162,18 @@ def test_what_minari_sees(data_format, tmp_path):
 def test_what_is_not_ours_or_damaged_is_refused(tmp_path, data_format):
     record(ListEnv(Foraging, 1, seed=4), tmp_path / "a", 10)
     dataset = export_minari([tmp_path / "a"], "games/a-v0", data_format=data_format)
-    dataset.storage.update_metadata({"ragged_rl": json.dumps({"spaces": {}})})
+    dataset.storage.update_metadata({"ragged_rl": json.dumps({"version": 2, "spaces": {}})})
     with pytest.raises(RecordingError, match="do not describe its entities"):
         import_minari(dataset, tmp_path / "b")
     known = spaces_to_json(Foraging().obs_space(), Foraging().action_space())
-    dataset.storage.update_metadata({"ragged_rl": json.dumps({"spaces": known})})
+    dataset.storage.update_metadata({"ragged_rl": json.dumps({"version": 2, "spaces": known})})
     if data_format == "memory":
         episode = next(iter(InMemory.kept[str(dataset.storage.data_path)]))
-        robots = episode["observations"]["entities"]["Robot"]
+        robots = episode["observations"]["entities.Robot"]
         robots["count"][0] = 7
-        with pytest.raises(
-            RecordingError, match="counts of entities/Robot/features are out of range"
-        ):
+        with pytest.raises(RecordingError, match=r"counts of entities\.Robot are out of range"):
             import_minari(dataset, tmp_path / "c")
-        robots["count"][0] = -1
+        robots["count"][0] = -2
         with pytest.raises(RecordingError, match="are out of range"):
             import_minari(dataset, tmp_path / "d")
     record(ListEnv(Foraging, 1), tmp_path / "empty", 0)
@@ -234,12 +232,12 @@ def test_data_sets_of_others_are_read_as_their_environments_are(tmp_path, data_f
         observation_space=Joystick.observation_space, action_space=Joystick.action_space,
     )  # fmt: skip
     import_minari("others/x-v0", tmp_path / "a")
-    episodes = list(Recording(tmp_path / "a").episodes())
+    episodes = list(EpisodeDataset(tmp_path / "a").episodes())
     assert [len(episode) for episode in episodes] == [3, 3, 3]
     assert [episode.truncated for episode in episodes] == [False, True, False]
     env = GymnasiumEnv(Joystick(cut_off=False))
-    assert Recording(tmp_path / "a").obs_space == env.obs_space()
-    assert Recording(tmp_path / "a").action_space == env.action_space()
+    assert EpisodeDataset(tmp_path / "a").obs_space == env.obs_space()
+    assert EpisodeDataset(tmp_path / "a").action_space == env.action_space()
     for episode, buffer in zip(episodes, buffers, strict=True):
         assert episode.metrics["episodic_reward"] == sum(buffer.rewards)
         np.testing.assert_allclose(episode.steps.reward, buffer.rewards)

@@ -9,7 +9,7 @@ import os
 
 import numpy as np
 import pytest
-from support.recorded import RandomFrames, Seen, play, random_notes, record
+from support.recorded import RandomFrames, Seen, by_row, play, random_notes, record
 from support.rows import rows_of
 from support.tiny_envs import Chain, Farm, assert_same_obs, lists
 
@@ -32,7 +32,7 @@ from entity_env.errors import (
     SettingError,
 )
 from entity_env.player.episodes import random_policy
-from entity_env.recording import RecordEpisodes, Recording
+from entity_env.recording import EpisodeDataset, RecordEpisodes
 from entity_env.wrappers import VecWrapper
 
 GAMES = {
@@ -52,78 +52,6 @@ def minesweeper():
 GAMES["minesweeper"] = minesweeper
 
 
-def assert_steps(recording, seen):
-    """The steps of a recording are those that were seen."""
-    steps = list(recording.steps())
-    assert len(steps) == recording.num_steps == len(seen.actions)
-    for t, step in enumerate(steps):
-        assert_same_obs(step.obs, seen.shown[t])
-        assert_same_obs(step.next_obs, seen.shown[t + 1])
-        for name, mask in seen.shown[t].action_masks.items():
-            if name in seen.actions[t]:
-                assert step.actions[name] == seen.actions[t][name]
-            else:
-                assert step.actions[name].items() == 0
-            for kind in ("log_probs", "logits"):
-                noted = getattr(step, kind)
-                assert (noted is not None) == getattr(recording, f"has_{kind}")
-                if noted is not None:
-                    expected = getattr(seen, kind)[t][name]
-                    given = noted[name].as_array().reshape(expected.shape)
-                    np.testing.assert_array_equal(given, expected)
-                    assert given.dtype == np.float32
-            assert step.actions[name].size0() == mask.actors.size0()
-
-
-@pytest.mark.parametrize("chunk_steps", [1, 7, 1000])
-@pytest.mark.parametrize("game", GAMES)
-def test_steps_come_back_as_they_were(game, chunk_steps, tmp_path):
-    with GAMES[game]() as env:
-        seen = record(env, tmp_path / "a", 40, chunk_steps=chunk_steps)
-        recording = Recording(tmp_path / "a")
-        assert (recording.obs_space, recording.action_space) == (
-            env.obs_space(),
-            env.action_space(),
-        )
-        assert list(recording.action_space) == list(env.action_space())
-        assert recording.num_frames == 40 * len(env)
-    assert recording.truncated_bytes == 0
-    assert_steps(recording, seen)
-    assert any(obs.final is not None for obs in seen.shown)
-
-
-@pytest.mark.parametrize("noted", [("log_probs",), ("logits",), ("log_probs", "logits")])
-@pytest.mark.parametrize("game", ["random", "farm", "minesweeper"])
-def test_log_probs_and_logits_come_back(game, noted, tmp_path):
-    with GAMES[game]() as env:
-        seen = record(env, tmp_path / "a", 30, noted=noted, chunk_steps=11)
-    recording = Recording(tmp_path / "a")
-    assert (recording.has_log_probs, recording.has_logits) == (
-        "log_probs" in noted,
-        "logits" in noted,
-    )
-    assert_steps(recording, seen)
-
-
-def test_a_step_says_what_was_shown_what_was_done_and_what_came_of_it(tmp_path):
-    # Three steps each, rewards 1, 2 and 3; the metric is twice the step.
-    with ListEnv(lambda: Chain(3, truncates=True), 1) as env:
-        record(env, tmp_path / "a", 4)
-    steps = list(Recording(tmp_path / "a").steps())
-    assert [lists(step.obs.features["Walker"]) for step in steps] == [
-        [[[0.0]]],
-        [[[1.0]]],
-        [[[2.0]]],
-        [[[0.0]]],
-    ]
-    assert [step.reward.tolist() for step in steps] == [[1.0], [2.0], [3.0], [1.0]]
-    assert [step.done.tolist() for step in steps] == [[False], [False], [True], [False]]
-    assert [step.truncated.tolist() for step in steps] == [[False], [False], [True], [False]]
-    assert steps[2].metrics["twice"].tolist() == [6.0]
-    assert lists(steps[2].final.features["Walker"]) == [[[3.0]]]
-    assert steps[3].final is None
-
-
 def test_recording_changes_nothing_of_the_game(tmp_path):
     with ListEnv(Farm, 3, seed=5) as plain, ListEnv(Farm, 3, seed=5) as inner:
         recorder = RecordEpisodes(inner, tmp_path / "a")
@@ -141,29 +69,37 @@ def test_recording_changes_nothing_of_the_game(tmp_path):
         recorder.close()
 
 
-def one_frame(obs):
-    (row,) = rows_of(obs)
-    return {name: row[name] for name in ("features", "visible", "masks", "global_features")}
+PARTS = ("features", "visible", "masks", "global_features")
 
 
-@pytest.mark.parametrize("chunk_steps", [1, 4, 100])
+@pytest.mark.parametrize("noted", [(), ("log_probs",), ("log_probs", "logits")])
+@pytest.mark.parametrize("part_frames", [1, 20, 1000])
 @pytest.mark.parametrize("game", GAMES)
-def test_episodes_are_the_steps_of_one_row(game, chunk_steps, tmp_path):
+def test_episodes_are_the_steps_of_one_row(game, part_frames, noted, tmp_path):
     with GAMES[game]() as env:
-        rows = len(env)
-        seen = record(
-            env, tmp_path / "a", 30, chunk_steps=chunk_steps, noted=("log_probs", "logits")
-        )
+        rows, spaces = len(env), (env.obs_space(), env.action_space())
+        seen = record(env, tmp_path / "a", 30, part_frames=part_frames, noted=noted)
+    dataset = EpisodeDataset(tmp_path / "a")
+    assert (dataset.obs_space, dataset.action_space) == spaces
+    assert list(dataset.action_space) == list(spaces[1])
+    assert (dataset.has_log_probs, dataset.has_logits) == (bool(noted), len(noted) == 2)
+    assert dataset.num_frames == 30 * rows
     shown = [rows_of(obs) for obs in seen.shown]
-    episodes = list(Recording(tmp_path / "a").episodes())
+    notes = {
+        what: [
+            {name: np.split(own[name], ends_of(obs, name, what)) for name in own}
+            for own, obs in zip(getattr(seen, what), seen.shown, strict=False)
+        ]
+        for what in noted
+    }
     begins = [0] * rows
-    for episode in episodes:
+    for episode in by_row(tmp_path / "a"):
         row, begin = episode.row, begins[episode.row]
         end = begins[row] = begin + len(episode)
         whole = rows_of(episode.steps.obs)
         for t in range(begin, end):
             frame = shown[t][row]
-            for part in ("features", "visible", "masks", "global_features", "reward"):
+            for part in PARTS:
                 assert whole[t - begin][part] == frame[part]
             assert episode.steps.reward[t - begin] == np.float32(shown[t + 1][row]["reward"])
             assert (
@@ -171,53 +107,92 @@ def test_episodes_are_the_steps_of_one_row(game, chunk_steps, tmp_path):
                 == shown[t + 1][row]["done"]
                 == (t == end - 1 and episode.done)
             )
-            for name, chosen in seen.actions[t].items():
-                own = lists(episode.steps.actions[name])[t - begin]
-                assert own == lists(chosen)[row]
+            for name, buffer in episode.steps.actions.items():
+                chosen = seen.actions[t].get(name)
+                assert lists(buffer)[t - begin] == ([] if chosen is None else lists(chosen)[row])
+            for what in noted:
+                for name, buffer in getattr(episode.steps, what).items():
+                    own = np.ravel(lists(buffer)[t - begin])
+                    np.testing.assert_array_equal(own, notes[what][t][name][row].ravel())
+                    assert buffer.as_array().dtype == np.float32
         last = shown[end][row]
         assert episode.truncated == last["truncated"]
-        if episode.truncated:
-            assert one_frame(episode.next_obs)["features"] == last["final"]["features"]
-        elif episode.done:
+        if episode.done and not episode.truncated:
             assert episode.next_obs is None
         else:
-            assert end == 30
-            assert one_frame(episode.next_obs)["features"] == last["features"]
+            assert episode.truncated or end == 30
+            (final,) = rows_of(episode.next_obs)
+            assert final["features"] == (last["final"] if episode.truncated else last)["features"]
         assert episode.metrics == (last["metrics"] if episode.done else {})
         assert episode.is_whole == episode.done
     assert begins == [30] * rows
 
 
+def ends_of(obs, name, what):
+    """Where the numbers of each row begin, but for the first one."""
+    mask = obs.action_masks[name]
+    counts = mask.actors.size1()
+    if what == "logits" and len(mask.logits_shape) == 1:
+        counts = counts * mask.actees.size1()
+    return np.cumsum(counts)[:-1]
+
+
+def test_a_data_frame_has_a_row_for_each_decision(tmp_path):
+    """Any tool reads the parts: one of two Chains of 3 steps, rewards 1, 2 and 3."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    with ListEnv(lambda: Chain(3, truncates=True), 2) as env:
+        record(env, tmp_path / "a", 4)
+    table = parquet.read_table(tmp_path / "a").to_pylist()
+    first = [line for line in table if line["row"] == 0]
+    assert [line["entities.Walker"] for line in first] == [
+        [{"time": time}] for time in (0.0, 1.0, 2.0, 3.0, 0.0, 1.0)
+    ]
+    # The fourth is the observation at which the limit ended the episode, the last one that at which
+    # the recording ended.
+    assert [line["reward"] for line in first] == [1.0, 2.0, 3.0, None, 1.0, None]
+    assert [line["step"] for line in first] == [0, 1, 2, 3, 3, 4]
+    assert [line["next_step"] for line in first] == [1, 2, 3, 3, 4, 4]
+    assert [line["episode"] for line in first] == [0, 0, 0, 0, 2, 2]
+    assert [line["is_first"] for line in first] == [True, False, False, False, True, False]
+    assert [line["is_last"] for line in first] == [False, False, False, True, False, True]
+    assert [line["done"] for line in first] == [False, False, True, False, False, False]
+    assert [line["truncated"] for line in first] == [False, False, True, False, False, False]
+    assert dict(first[2]["metrics"])["twice"] == 6.0
+    assert not first[0]["metrics"]
+    assert all(len(line["choices.Go"]) == 1 for line in first if line["reward"] is not None)
+    assert first[0]["mask.Go"] == [[True, True]]
+    assert first[3]["choices.Go"] is None
+
+
 def test_log_probs_and_logits_of_an_episode(tmp_path):
     # Two rows and two choices: actor r of step t has log-probability -(10 t + r).
-    with RecordEpisodes(ListEnv(Chain, 2), tmp_path / "a", chunk_steps=2) as env:
+    with RecordEpisodes(ListEnv(Chain, 2), tmp_path / "a", part_frames=4) as env:
         obs = env.reset()
         for t in range(4):
             value = np.array([10.0 * t, 10.0 * t + 1])
             logits = np.stack([value, -value], axis=1)
             obs = env.act(random_policy(0)(obs), log_probs={"Go": -value}, logits={"Go": logits})
-    episodes = list(Recording(tmp_path / "a").episodes())
-    assert [(episode.row, len(episode)) for episode in episodes] == [(0, 3), (1, 3), (0, 1), (1, 1)]
-    steps = episodes[1].steps
+    episodes = by_row(tmp_path / "a")
+    assert [(episode.row, len(episode)) for episode in episodes] == [(0, 3), (0, 1), (1, 3), (1, 1)]
+    steps = episodes[2].steps
     assert steps.log_probs["Go"].as_array().ravel().tolist() == [-1.0, -11.0, -21.0]
     assert steps.logits["Go"].as_array().tolist() == [[1.0, -1.0], [11.0, -11.0], [21.0, -21.0]]
 
 
 def test_episodes_that_are_not_whole_say_so(tmp_path):
     with ListEnv(lambda: Counted(4), 2) as inner:
-        recorder = RecordEpisodes(inner, tmp_path / "a", chunk_steps=3)
+        recorder = RecordEpisodes(inner, tmp_path / "a", part_frames=6)
         play(recorder, 5)  # a whole episode of 4 steps, and 1 step of the next
         state = recorder.get_state()
         play(recorder, 2)  # 2 steps
         obs = recorder.set_state(state)
         for _ in range(8):  # the 3 steps that were left, an episode of 4, and 1 of another
             obs = recorder.act(random_policy(0)(obs))
-        recorder.flush()
+        recorder.close()
         found = [
             (episode.row, episode.steps.reward.tolist(), episode.done, episode.is_whole)
-            for episode in Recording(tmp_path / "a").episodes()
+            for episode in by_row(tmp_path / "a")
         ]
-        recorder.close()
     each = [
         ([1.0, 2.0, 3.0, 4.0], True, True),
         ([1.0], False, False),
@@ -226,7 +201,7 @@ def test_episodes_that_are_not_whole_say_so(tmp_path):
         ([1.0, 2.0, 3.0, 4.0], True, True),
         ([1.0], False, False),
     ]
-    assert found == [(row, *episode) for episode in each for row in (0, 1)]
+    assert found == [(row, *episode) for row in (0, 1) for episode in each]
 
 
 class Counted(Chain):
@@ -259,14 +234,14 @@ def numbered(tmp_path):
     """A recording whose frames have numbers, and the number that each is followed by."""
     Numbered.made = 0
     follows, shown = {}, []
-    with RecordEpisodes(ListEnv(lambda: Numbered(9), 3), tmp_path / "a", chunk_steps=4) as env:
+    with RecordEpisodes(ListEnv(lambda: Numbered(9), 3), tmp_path / "a", part_frames=12) as env:
         obs = env.reset()
         for _ in range(29):
             own = obs.features["Walker"].as_array()[:, 0].astype(np.int64)
             shown += own.tolist()
             obs = env.act({"Go": RaggedBufferI64.from_flattened(own[:, None] % 2, np.ones(3, int))})
             follows |= dict(zip(own.tolist(), obs.reward.tolist(), strict=True))
-    return Recording(tmp_path / "a"), shown, follows
+    return EpisodeDataset(tmp_path / "a"), shown, follows
 
 
 @pytest.mark.parametrize("window", [1, 3000, 1 << 28])
@@ -304,20 +279,17 @@ def test_one_seed_is_one_order(numbered, window):
     assert orders[0] != orders[2]
 
 
-def test_a_window_holds_as_many_chunks_as_fit(numbered, monkeypatch):
-    recording, _, _ = numbered
-    loaded = []
-    monkeypatch.setattr(
-        recording, "frames", lambda chunks: loaded.append(len(chunks)) or join(chunks)
-    )
-    join = Recording.frames.__get__(recording)
-    sizes = [chunk.arrays for chunk in recording._chunks]  # 7 chunks of 4 steps, 1 of 1
-    list(recording.minibatches(16, seed=1, window=3 * max(sizes)))
-    assert sum(loaded) == 8
-    assert max(loaded) in (3, 4)
+def test_a_window_holds_as_many_parts_as_fit(numbered, monkeypatch):
+    dataset, _, _ = numbered
+    loaded, read = [], dataset._frames
+    monkeypatch.setattr(dataset, "_frames", lambda table: loaded.append(len(table)) or read(table))
+    sizes = [part.size for part in dataset.parts]
+    list(dataset.minibatches(16, seed=1, window=3 * max(sizes)))
+    assert len(loaded) >= len(sizes) / 4
+    assert max(loaded) <= 4 * 15 + 16
     loaded.clear()
-    list(recording.minibatches(16, seed=1, epochs=5, window=sum(sizes)))
-    assert loaded == [8]  # what fits is read once
+    list(dataset.minibatches(16, seed=1, epochs=5, window=sum(sizes)))
+    assert len(loaded) == 1  # what fits is read once
 
 
 @pytest.mark.parametrize("window", [1, 1 << 28])
@@ -325,32 +297,23 @@ def test_a_window_holds_as_many_chunks_as_fit(numbered, monkeypatch):
 def test_minibatches_equal_the_frames_one_by_one(game, window, tmp_path):
     noted = ("log_probs", "logits")
     with GAMES[game]() as env:
-        seen = record(env, tmp_path / "a", 25, noted=noted, chunk_steps=6)
+        record(env, tmp_path / "a", 25, noted=noted, part_frames=30)
         total = 25 * len(env)
 
-    def keyed(row, chosen, log_probs, logits, reward, done):
-        row = {name: row[name] for name in ("features", "visible", "masks", "global_features")}
-        return repr((row, chosen, log_probs, logits, reward, done))
-
-    slow = []
-    for step in Recording(tmp_path / "a").steps():
-        parts = [
-            {name: lists(buffer) for name, buffer in own.items()}
-            for own in (step.actions, step.log_probs, step.logits)
-        ]
-        for i, row in enumerate(rows_of(step.obs)):
-            own = [{name: frames[i] for name, frames in part.items()} for part in parts]
-            slow.append(keyed(row, *own, step.reward[i], step.done[i]))
-    fast = []
-    for batch in Recording(tmp_path / "a").minibatches(7, seed=1, window=window):
+    def keyed(batch):
         parts = [
             {name: lists(buffer) for name, buffer in own.items()}
             for own in (batch.actions, batch.log_probs, batch.logits)
         ]
-        for i, row in enumerate(rows_of(dataclasses.replace(batch.obs))):
+        for i, row in enumerate(rows_of(batch.obs)):
+            shown = [row[part] for part in PARTS]
             own = [{name: frames[i] for name, frames in part.items()} for part in parts]
-            fast.append(keyed(row, *own, batch.reward[i], batch.done[i]))
-    assert len(seen.actions) == 25
+            yield repr((shown, own, batch.reward[i], batch.done[i], batch.truncated[i]))
+
+    dataset = EpisodeDataset(tmp_path / "a")
+    slow = [frame for episode in dataset.episodes() for frame in keyed(episode.steps)]
+    batches = dataset.minibatches(7, seed=1, window=window)
+    fast = [frame for batch in batches for frame in keyed(batch)]
     assert len(fast) == total
     assert sorted(fast) == sorted(slow)
 
@@ -359,48 +322,36 @@ def test_a_recording_without_steps(tmp_path):
     with RecordEpisodes(ListEnv(Farm, 2), tmp_path / "a") as env:
         env.reset()
         env.reset()
-    recording = Recording(tmp_path / "a")
-    assert (recording.num_steps, recording.num_frames, recording.truncated_bytes) == (0, 0, 0)
-    assert list(recording.steps()) == list(recording.episodes()) == []
-    assert list(recording.minibatches(3, seed=1, epochs=2)) == []
+    dataset = EpisodeDataset(tmp_path / "a")
+    assert (dataset.num_frames, len(dataset.index), dataset.lost_parts) == (0, 0, 0)
+    assert list(dataset.episodes()) == list(dataset.minibatches(3, seed=1, epochs=2)) == []
+    with ListEnv(Farm, 2) as env:  # it may continue with log-probabilities
+        record(env, tmp_path / "a", 3, append=True, noted=("log_probs",))
+    assert EpisodeDataset(tmp_path / "a").num_frames == 6
 
 
 def test_appending_goes_on(tmp_path):
-    with ListEnv(Farm, 3, seed=1) as env:
-        first = record(env, tmp_path / "a", 8, chunk_steps=5, append=True)  # nothing there yet
-        with ListEnv(Farm, 3, seed=2) as other:
-            second = record(other, tmp_path / "a", 4, append=True)
-    both = Recording(tmp_path / "a")
-    steps = list(both.steps())
-    assert len(steps) == 12
-    for step, shown in zip(steps, [*first.shown[:8], *second.shown[:4]], strict=True):
-        assert_same_obs(step.obs, shown)
-    ends = sum(int(obs.done.sum()) for obs in [*first.shown, *second.shown])
-    episodes = list(both.episodes())
-    assert sum(episode.is_whole for episode in episodes) == ends
-    assert sum(map(len, episodes)) == 36
-
-
-def test_rows_may_be_more_or_fewer_when_it_goes_on(tmp_path):
-    for rows in (2, 5, 1):
-        with ListEnv(Chain, rows) as env:
-            record(env, tmp_path / "a", 3, append=True)
-    recording = Recording(tmp_path / "a")
-    assert recording.num_frames == 3 * (2 + 5 + 1)
-    assert [episode.row for episode in recording.episodes()] == [0, 1, 0, 1, 2, 3, 4, 0]
-    assert len(next(recording.minibatches(24, seed=1))) == 24
+    counts = []
+    for rows, append in ((3, True), (2, True), (4, True)):  # the first one begins it
+        with ListEnv(Farm, rows, seed=rows) as env:
+            seen = record(env, tmp_path / "a", 8, part_frames=9, append=append)
+        counts.append((rows * 8, sum(int(obs.done.sum()) for obs in seen.shown)))
+    dataset = EpisodeDataset(tmp_path / "a")
+    episodes = list(dataset.episodes())
+    assert dataset.num_frames == sum(map(len, episodes)) == sum(frames for frames, _ in counts)
+    assert sum(episode.is_whole for episode in episodes) == sum(ends for _, ends in counts)
+    assert len(dataset.index) == len(episodes)
 
 
 def test_what_a_block_did_before_it_failed_is_there(tmp_path):
     def broken():
         with RecordEpisodes(ListEnv(Chain, 1), tmp_path / "a") as env:
-            seen.append(play(env, 5))
+            play(env, 5)
             raise KeyError("the policy broke")
 
-    seen = []
     with pytest.raises(KeyError):
         broken()
-    assert_steps(Recording(tmp_path / "a"), seen[0])
+    assert EpisodeDataset(tmp_path / "a").num_frames == 5
 
 
 def test_an_environment_that_fails_leaves_the_steps_before(tmp_path):
@@ -416,13 +367,12 @@ def test_an_environment_that_fails_leaves_the_steps_before(tmp_path):
         with pytest.raises(ResetNeededError):
             env.act({})
         play(env, 1)
-    assert Recording(tmp_path / "a").num_steps == 3
+    assert EpisodeDataset(tmp_path / "a").num_frames == 2 * 3
 
 
 def test_a_full_disk_is_said_and_loses_nothing(tmp_path, monkeypatch):
-    with ListEnv(Chain, 2) as inner, RecordEpisodes(inner, tmp_path / "a", chunk_steps=3) as env:
+    with ListEnv(Chain, 2) as inner, RecordEpisodes(inner, tmp_path / "a", part_frames=6) as env:
         seen = play(env, 2)
-        size = os.path.getsize(tmp_path / "a")
 
         def full(_):
             raise OSError(errno.ENOSPC, "No space left on device")
@@ -431,10 +381,10 @@ def test_a_full_disk_is_said_and_loses_nothing(tmp_path, monkeypatch):
             patched.setattr(os, "fsync", full)
             with pytest.raises(RecordingError, match="No space left"):
                 env.act(random_policy(0)(seen.shown[-1]))
-        assert os.path.getsize(tmp_path / "a") == size
+        assert os.listdir(tmp_path / "a") == []
         play(env, 4)
-    recording = Recording(tmp_path / "a")
-    assert (recording.num_steps, recording.truncated_bytes) == (7, 0)
+    dataset = EpisodeDataset(tmp_path / "a")
+    assert (dataset.num_frames, dataset.lost_parts) == (2 * 7, 0)
 
 
 def test_rows_that_forget_a_final_observation_are_refused(tmp_path):
@@ -456,17 +406,17 @@ def test_values_are_copied_when_they_are_given(tmp_path):
         for t in range(3):
             log_probs[:] = t
             obs = env.act(random_policy(0)(obs), log_probs={"Go": log_probs})
-    values = [step.log_probs["Go"].as_array()[0, 0] for step in Recording(tmp_path / "a").steps()]
-    assert values == [0.0, 1.0, 2.0]
+    values = [own.steps.log_probs["Go"].as_array()[:, 0] for own in by_row(tmp_path / "a")]
+    assert values[0].tolist() == [0.0, 1.0, 2.0]
 
 
 def test_the_bytes_of_a_frame_are_few(tmp_path):
     """MineSweeper: 7 entities with 2 features each, 2 actors with 5 choices, all lengths."""
     native = pytest.importorskip("ragged_envs.minesweeper_native")
     with native.MineSweeperVec(128, seed=1) as env:
-        record(env, tmp_path / "a", 64)
-    recording = Recording(tmp_path / "a")
-    assert os.path.getsize(tmp_path / "a") < 8 * recording.num_frames
+        record(env, tmp_path / "a", 128)
+    size = sum(path.stat().st_size for path in (tmp_path / "a").iterdir())
+    assert size < 8 * EpisodeDataset(tmp_path / "a").num_frames
 
 
 class Mode(Chain):
@@ -538,8 +488,8 @@ def test_an_action_without_actors_may_be_left_out(tmp_path):
             if t == 1:
                 del actions["Mode"], values["Mode"], logits["Mode"]
             obs = env.act(actions, log_probs=values, logits=logits)
-    counts = [step.log_probs["Mode"].items() for step in Recording(tmp_path / "a").steps()]
-    assert counts == [2, 0, 2]
+    for episode in by_row(tmp_path / "a"):
+        assert episode.steps.log_probs["Mode"].size1().tolist() == [1, 0, 1]
 
 
 @pytest.mark.parametrize(
@@ -564,7 +514,7 @@ def test_what_is_given_once_is_given_always(first, then, appends, tmp_path):
         with pytest.raises(RecordingError, match="for some steps only"):
             recorder.act(random_policy(0)(seen.shown[-1]), **{name: notes[name] for name in then})
         recorder.close()
-    assert Recording(tmp_path / "a").num_steps == 2
+    assert EpisodeDataset(tmp_path / "a").num_frames == 4
 
 
 BROKEN_RECORDERS = [
@@ -572,9 +522,14 @@ BROKEN_RECORDERS = [
     (lambda env, path: RecordEpisodes(env, 3), RecordingError, "path"),
     (lambda env, path: RecordEpisodes(env, path / "no" / "a"), RecordingError, "No such file"),
     (lambda env, path: RecordEpisodes(env, path), RecordingError, "--append in the terminal"),
-    (lambda env, path: RecordEpisodes(env, path, overwrite=True), RecordingError, "a folder"),
-    (lambda env, path: RecordEpisodes(env, path / "b", chunk_steps=0), SettingError, "chunk"),
-    (lambda env, path: RecordEpisodes(env, path / "b", chunk_steps=2.0), SettingError, "chunk"),
+    (
+        lambda env, path: RecordEpisodes(env, path, overwrite=True),
+        RecordingError,
+        "not a recording",
+    ),
+    (lambda env, path: RecordEpisodes(env, path, append=True), RecordingError, "not a recording"),
+    (lambda env, path: RecordEpisodes(env, path / "b", part_frames=0), SettingError, "part_frames"),
+    (lambda env, path: RecordEpisodes(env, path / "b", part_seconds=-1), SettingError, "part_sec"),
     (
         lambda env, path: RecordEpisodes(env, path / "b", append=True, overwrite=True),
         RecordingError,
@@ -598,17 +553,17 @@ BROKEN_RECORDERS = [
 def test_a_recorder_that_cannot_be_is_refused(make, kind, message, tmp_path):
     with ListEnv(Chain, 1) as env:
         record(env, tmp_path / "a", 3)
-        before = (tmp_path / "a").read_bytes()
+        before = os.listdir(tmp_path / "a")
         with ListEnv(Chain, 2) as other, pytest.raises(kind, match=message):
             make(other, tmp_path)
-    assert (tmp_path / "a").read_bytes() == before
+    assert os.listdir(tmp_path / "a") == before
 
 
 def test_overwriting_begins_anew(tmp_path):
     for steps in (20, 3):
         with ListEnv(Chain, 2) as env:
-            seen = record(env, tmp_path / "a", steps, overwrite=True)
-    assert_steps(Recording(tmp_path / "a"), seen)
+            record(env, tmp_path / "a", steps, overwrite=True)
+    assert EpisodeDataset(tmp_path / "a").num_frames == 2 * 3
 
 
 def test_a_recorder_needs_a_reset_and_ends_when_it_is_closed(tmp_path):

@@ -38,7 +38,7 @@ from entity_env.errors import (
 from entity_env.kinds.table import typed_actions
 from entity_env.player.episodes import random_policy
 from entity_env.player.scripted_agent import ScriptedAgent
-from entity_env.recording import RecordEpisodes, Recording
+from entity_env.recording import EpisodeDataset, RecordEpisodes
 from entity_env.storage.space_json import spaces_from_json, spaces_to_json
 from entity_env.terminal.runner import play_in_terminal
 from entity_env.wrappers import FeatureFilter, VecFeatureFilter
@@ -214,7 +214,7 @@ def test_workers_play_the_same_game():
 def test_a_recording_gives_the_sets_back(tmp_path):
     path = tmp_path / "sets.rec"
     given = []
-    with RecordEpisodes(ListEnv(FillOrder, 3, seed=0), path) as env:
+    with RecordEpisodes(ListEnv(FillOrder, 1, seed=0), path) as env:
         policy, obs = random_policy(1), env.reset()
         for _ in range(4):
             chosen = policy(obs)
@@ -223,11 +223,11 @@ def test_a_recording_gives_the_sets_back(tmp_path):
             obs = env.act(
                 chosen, log_probs={"Pick": np.zeros(count)}, logits={"Pick": np.arange(pairs[0])}
             )
-            given.append(chosen["Pick"].as_array().tolist())
-    steps = list(Recording(path).steps())
-    assert [step.actions["Pick"].as_array().tolist() for step in steps] == given
-    assert steps[0].obs.action_masks["Pick"].at_most == 3
-    assert steps[0].logits["Pick"].size1().tolist() == [8, 8, 8]
+            given += chosen["Pick"].as_array().tolist()
+    (block,) = EpisodeDataset(path).blocks(10)
+    assert block.steps.actions["Pick"].as_array().tolist() == given
+    assert block.steps.obs.action_masks["Pick"].at_most == 3
+    assert block.steps.logits["Pick"].size1().tolist() == [8, 8, 8, 8]
 
 
 def test_text_names_all_that_is_selected():

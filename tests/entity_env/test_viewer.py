@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
-from support.recorded import RandomFrames, random_notes
+from support.recorded import RandomFrames, by_row, random_notes
 from support.seat_games import Played, asked, told
 from support.turn_rows import TurnRows
 from support.walkers import EVIL, Walkers
@@ -30,7 +30,7 @@ from entity_env.errors import (
     SettingError,
 )
 from entity_env.hints import EntityHints, ViewerHints
-from entity_env.recording import RecordEpisodes, Recording, RecordReplay, Replay
+from entity_env.recording import EpisodeDataset, RecordEpisodes, RecordReplay, Replay
 from entity_env.recording.replays import make_rows
 from entity_env.registry import resolve
 from entity_env.terminal.runner import play_in_terminal
@@ -358,9 +358,9 @@ def test_overlays_of_the_game_are_drawn_over_the_last_step():
 
 @pytest.mark.parametrize("rows", [1, 3])
 def test_a_recording_is_read_by_seeking_as_it_is_read_whole(tmp_path, rows):
-    path = record(tmp_path / "a.episodes", RandomFrames, rows, 40, notes=True, chunk_steps=7)
+    path = record(tmp_path / "a.episodes", RandomFrames, rows, 40, notes=True, part_frames=7 * rows)
     source = RecordedSource.open(path)
-    whole = sorted(Recording(path).episodes(), key=lambda own: own.row)
+    whole = by_row(path)
     count = _read_to_the_end(source)
     assert count == len(whole)
     shown = sorted((source.episode(i) for i in range(count)), key=lambda own: own["row"])
@@ -402,17 +402,15 @@ def _read_to_the_end(source):
 
 def test_rows_that_wait_have_the_steps_in_which_they_decided(tmp_path):
     path = tmp_path / "turns.episodes"
-    with RecordEpisodes(TurnRows(4), path, chunk_steps=3) as env:
+    with RecordEpisodes(TurnRows(4), path, part_frames=6) as env:
         policy, obs = random_policy(1), env.reset()
         for _ in range(20):
             obs = env.act(policy(obs))
     source = RecordedSource.open(path)
-    whole = sorted(Recording(path).episodes(), key=lambda own: own.row)
+    whole = by_row(path)
     count = _read_to_the_end(source)
     shown = sorted((source.episode(i) for i in range(count)), key=lambda own: own["row"])
-    assert [own["length"] for own in shown if own["length"]] == [
-        len(own) + own.truncated for own in whole if len(own)
-    ]
+    assert [own["length"] for own in shown] == [len(own) + own.truncated for own in whole]
     total = 0.0
     for own in shown:
         last = source.frame(own["number"], own["length"], 0)
@@ -421,26 +419,25 @@ def test_rows_that_wait_have_the_steps_in_which_they_decided(tmp_path):
 
 
 def test_a_long_recording_is_not_read_whole(tmp_path, monkeypatch):
-    path = record(tmp_path / "a.episodes", Walkers, 1, 60, chunk_steps=5)
+    path = record(tmp_path / "a.episodes", Walkers, 1, 60, part_frames=5)
     read = []
-    load = Recording._load
-    monkeypatch.setattr(Recording, "_load", lambda own, part: read.append(part) or load(own, part))
+    frames = EpisodeDataset.frames
+    monkeypatch.setattr(EpisodeDataset, "frames", lambda own, n: read.append(n) or frames(own, n))
     source = RecordedSource.open(path)
     _read_to_the_end(source)
     for step in (7, 8, 9, 8):
         assert source.frame(4, step, 0)["globals"] == [step]
     # Steps 40 to 49 of the file: the tenth of its twelve parts.
-    assert len(read) == 1
+    assert read == [9]
     assert source.frame(0, 0, 0)["globals"] == [0]
-    assert len(read) == 2
+    assert read == [9, 0]
 
 
 def test_a_damaged_recording_says_so_and_shows_the_rest(tmp_path):
     path = tmp_path / "a.episodes"
-    record(path, Walkers, 1, 60, chunk_steps=5)
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 255
-    path.write_bytes(data)
+    record(path, Walkers, 1, 60, part_frames=5)
+    file = sorted(path.iterdir())[6]
+    file.write_bytes(file.read_bytes()[:-1])
     source = RecordedSource.open(path)
     assert "is damaged" in source.about()["notice"]
     assert 1 < _read_to_the_end(source) <= 7
@@ -662,7 +659,7 @@ def test_a_game_of_the_terminal_is_seen_again_by_all_its_seats(tmp_path):
     source = open_source(str(path))
     assert source.about()["seats"] == ["X", "O"]
     assert source.episode(0)["count"] == 2
-    commands = list(replay.commands())
+    choices = [own for step in replay.steps for own in step.choices.items()]
     shown = []
     for game in (0, 1):
         length = source.episode(game)["length"]
@@ -675,7 +672,7 @@ def test_a_game_of_the_terminal_is_seen_again_by_all_its_seats(tmp_path):
         ends = source.frame(game, length - 1, 0)
         assert ends["ends"]
         assert ends["metrics"]["win"] in (0, 0.5, 1)
-    assert shown == [(own.row, own.actions["Mark"]) for own in commands]
+    assert shown == [(row, own["Mark"]) for row, own in choices]
 
 
 def test_rows_of_seats_are_games_with_seats(tmp_path):
@@ -716,7 +713,7 @@ def test_a_replay_of_other_rules_says_so(tmp_path):
         for _ in range(9):
             obs = rows.act(policy(obs))
     text = path.read_text()
-    at = text.index('"seen":', text.index('"step":6')) + 7
+    at = text.index('"checksum":', text.index('"step":6')) + 11
     path.write_text(
         f"{text[:at]}1{text[at + 1 :]}" if text[at] != "1" else f"{text[:at]}2{text[at + 1 :]}"
     )

@@ -23,7 +23,7 @@ from entity_env.batching.ragged import frame
 from entity_env.play import random_policy
 from entity_env.player.episodes import play_lives
 from entity_env.player.proposers import at_each_seat
-from entity_env.recording import Recording
+from entity_env.recording import EpisodeDataset
 from ppo_trainer import resume, train
 from ppo_trainer.agent import load_agent
 from ppo_trainer.config import EvalConfig, PPOConfig, RolloutConfig, SelfPlayConfig
@@ -152,8 +152,9 @@ def test_each_policy_is_recorded_at_its_own_seats(tmp_path):
     nets, cpu = load_policy(run).nets, torch.device("cpu")
     record_run(run, tmp_path / "a.episodes", episodes=4, rows=6, logits=True)
     decided = set()
-    for step in Recording(tmp_path / "a.episodes").steps():
-        for place, row in enumerate(step.obs.rows.tolist()):
+    for episode in EpisodeDataset(tmp_path / "a.episodes").episodes():
+        row, step = episode.row, episode.steps
+        for place in range(len(step)):
             seen = EntityBatch.from_obs(asked_frames(step.obs, np.array([place])), cpu)
             chosen = {
                 name: torch.from_numpy(frame(own, place)[:, 0])

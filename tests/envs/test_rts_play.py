@@ -160,7 +160,7 @@ def test_somebody_plays_and_plays_it_again(tmp_path, monkeypatch, capsys):
         assert f"tick {tick}, money" in out
     assert "-> BuildWorker" in out
     assert "nonsense" in out
-    chosen = [command.actions["Order"] for command in Replay.read(path).commands()]
+    chosen = [own["Order"] for step in Replay.read(path).steps for own in step.choices.values()]
     assert chosen == [[0], [1], [0], [0]]
     assert play_again([str(path), "--commands"]) == 0
     out = capsys.readouterr().out

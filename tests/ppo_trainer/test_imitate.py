@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
+import warnings
 
 import numpy as np
 import pytest
@@ -14,9 +16,10 @@ from support.trainer_envs import Foraging, SavedForaging, Truncated
 from support.trainer_runs import assert_same, metrics, network, small_config
 
 from entity_env import CategoricalAction, ListEnv, SelectEntityAction
+from entity_env.errors import RecordingError
 from entity_env.play import random_policy
 from entity_env.player.scripted_agent import ScriptedAgent
-from entity_env.recording import EpisodeDataset, RecordEpisodes, Recording
+from entity_env.recording import DamageWarning, EpisodeDataset, RecordEpisodes
 from ppo_trainer import PPOConfig, TrainConfig, train
 from ppo_trainer.agent import load_agent
 from ppo_trainer.algorithms.algorithm import Scale
@@ -24,10 +27,11 @@ from ppo_trainer.algorithms.clone import clone_divergence, clone_weight
 from ppo_trainer.algorithms.cloning import Cloning, right_choices
 from ppo_trainer.config import ImitationConfig
 from ppo_trainer.errors import ConfigError
-from ppo_trainer.experience.recorded import blocks_of, episode_weight
+from ppo_trainer.experience.recorded import episode_weight, examples_of
 from ppo_trainer.experience.rollout import Rollout
-from ppo_trainer.imitate import imitate
+from ppo_trainer.imitate import _Cloner, imitate
 from ppo_trainer.machine.seeding import derived_seed
+from ppo_trainer.reporting.progress import RunProgress
 from ppo_trainer.runs.curve import draw_curve, panels
 from ppo_trainer.runs.folder import RunFolder
 from ppo_trainer.train import resume
@@ -142,9 +146,9 @@ def right_or_left(observation):
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory):
-    """A recording of the script: 16 episodes in each of 8 rows."""
+    """A recording of the script in four parts: 16 episodes in each of 8 rows."""
     path = tmp_path_factory.mktemp("recorded") / "games.episodes"
-    with RecordEpisodes(ListEnv(Foraging, 8, seed=3), path) as rows:
+    with RecordEpisodes(ListEnv(Foraging, 8, seed=3), path, part_frames=160) as rows:
         agent = ScriptedAgent(right_or_left, rows.obs_space(), rows.action_space())
         obs = rows.reset()
         for _ in range(80):
@@ -175,7 +179,7 @@ def test_a_clone_chooses_as_the_script_and_is_a_run(recorded, clone):
     assert {"loss/held_out", "policy/accuracy"} <= {panel.name for panel in panels(lines, 4)}
     agent = load_agent(clone.run, greedy=True)
     right = total = 0
-    for step in Recording(recorded).steps():
+    for step in EpisodeDataset(recorded).minibatches(64, seed=1):
         own = agent.act_rows(step.obs)["Move"].as_array()
         right, total = right + int((own == step.actions["Move"].as_array()).sum()), total + len(own)
     assert right / total > 0.9
@@ -198,7 +202,8 @@ def test_the_kept_network_is_the_best_one(recorded, clone):
     held_out = EpisodeDataset([recorded]).split(0.1, derived_seed(1, "held out"))[1]
     net = RaggedNet.from_run(clone.run)
     surprise, count = 0.0, 0
-    for examples in blocks_of(held_out.episodes(), held_out.form, lambda _: 1.0, 0.9, 10**6, net):
+    for block in held_out.blocks(10**6):
+        examples = examples_of(block, lambda _: 1.0, 0.9, net)
         with torch.no_grad():
             part = examples.rollout
             given = {name: own.values for name, own in part.chosen.items()}
@@ -208,6 +213,63 @@ def test_the_kept_network_is_the_best_one(recorded, clone):
                     count + len(action.log_prob),
                 )
     assert surprise / count == pytest.approx(least, rel=1e-4)
+
+
+def test_passes_are_shuffled_and_the_best_one_is_kept(recorded, tmp_path, monkeypatch):
+    """Of four passes the second one is the best; each reads the blocks in another order."""
+    losses, weights, blocks, known, totals = iter([3.0, 1.0, 2.0, 2.5]), {}, [], [], []
+    monkeypatch.setattr(_Cloner, "measure", lambda *_: {"loss/held_out": next(losses)})
+
+    def spied(block, *rest):
+        blocks.append(block.steps.obs.features["Robot"].as_array().tobytes())
+        return examples_of(block, *rest)
+
+    monkeypatch.setattr("ppo_trainer.imitate.examples_of", spied)
+    update = RaggedNet.update_statistics
+    monkeypatch.setattr(
+        RaggedNet,
+        "update_statistics",
+        lambda net, batch, *ranks: (
+            known.append(0 if ranks else batch.num_frames) or update(net, batch, *ranks)
+        ),
+    )
+    monkeypatch.setattr(
+        "ppo_trainer.training.telling.RunProgress",
+        lambda done, total, *rest: totals.append(total) or RunProgress(done, total, *rest),
+    )
+
+    def note(session):
+        if "loss/held_out" in session.metrics:
+            own = session.net.state_dict()
+            weights[session.metrics["loss/held_out"]] = {n: v.clone() for n, v in own.items()}
+
+    own = ImitationConfig(epochs=4, minibatch_size=64, patience=0, frames=200)
+    config = small_config(run_dir=str(tmp_path), **{**SETTINGS, "imitation": own})
+    result = imitate([recorded], config, env=Foraging, callbacks=[note])
+    assert_same(RaggedNet.from_run(result.run).state_dict(), weights[1.0])
+    passes = [tuple(blocks[start : start + 3]) for start in range(0, 12, 3)]
+    assert len(blocks) == 12
+    assert len(set(passes)) == 4
+    assert sum(known) == 575  # input statistics are those of the first pass
+    assert totals == [4 * 575] == [result.steps]
+
+
+def test_damage_is_said_before_the_training(recorded, tmp_path, capsys):
+    damaged = tmp_path / "damaged.episodes"
+    shutil.copytree(recorded, damaged)
+    file = sorted(damaged.iterdir())[1]
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    own = ImitationConfig(epochs=1, minibatch_size=64)
+    config = small_config(run_dir=str(tmp_path), **{**SETTINGS, "imitation": own})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DamageWarning)  # said once
+        imitate([damaged], config, env=Foraging)
+    words = capsys.readouterr()
+    assert "1 of 4 parts cannot be read, so that 32 episodes are lost or cut off" in words.err
+    for file in damaged.iterdir():
+        file.write_bytes(b"")
+    with pytest.raises(RecordingError, match="4 of 4 parts cannot be read, so that 128 episodes"):
+        imitate([damaged], config, env=Foraging)
 
 
 def test_a_run_begins_with_the_clone_and_stays_near_it(clone, tmp_path):
@@ -244,7 +306,8 @@ def test_what_a_recording_cuts_off_is_worth_what_the_network_says(tmp_path):
             obs = rows.act(policy(obs))
     dataset = EpisodeDataset([tmp_path / "a"])
     net = network(Truncated(), small_config())
-    (examples,) = blocks_of(dataset.episodes(), dataset.form, lambda r: r, 0.5, 100, net)
+    (block,) = dataset.blocks(100)
+    examples = examples_of(block, lambda reward: reward, 0.5, net)
     # 1 + 2 / 2 + 3 / 4, 2 + 3 / 2, 3; then 1.
     assert examples.rollout.returns.tolist() == [2.75, 3.5, 3.0, 1.0]
     assert examples.final_discounts.tolist() == [0.125, 0.25, 0.5, 0.5]
@@ -254,6 +317,26 @@ def test_what_a_recording_cuts_off_is_worth_what_the_network_says(tmp_path):
         first, second = net.value(examples.finals).tolist()
     expected = [2.75 + first / 8, 3.5 + first / 4, 3.0 + first / 2, 1.0 + second / 2]
     assert examples.valued(net).returns.tolist() == pytest.approx(expected)
+
+
+def test_a_decision_whose_outcome_is_not_known_is_worth_its_own_value(tmp_path):
+    """Before a lost part, a decision has no end and no observation after it."""
+    with RecordEpisodes(ListEnv(Truncated, 1), tmp_path / "a", part_frames=2) as rows:
+        policy, obs = random_policy(seed=0), rows.reset()
+        for _ in range(4):
+            obs = rows.act(policy(obs))
+    sorted((tmp_path / "a").iterdir())[1].unlink()
+    with pytest.warns(DamageWarning):
+        dataset = EpisodeDataset(tmp_path / "a")
+    net = network(Truncated(), small_config())
+    first, *_ = dataset.blocks(1)
+    examples = examples_of(first, lambda reward: reward, 0.5, net)
+    # Rewards 1 and 2, of which the last one is not used: its value replaces it.
+    assert examples.rollout.returns.tolist() == [1.0, 0.0]
+    assert examples.final_discounts.tolist() == [0.5, 1.0]
+    with torch.no_grad():
+        (value,) = net.value(examples.finals).tolist()
+    assert examples.valued(net).returns.tolist() == pytest.approx([1.0 + value / 2, value])
 
 
 def test_a_network_with_a_memory_learns_from_whole_episodes(recorded, tmp_path):
@@ -269,7 +352,7 @@ def test_a_network_with_a_memory_learns_from_whole_episodes(recorded, tmp_path):
 
 def test_blocks_of_a_larger_data_set_teach_as_well(recorded, tmp_path):
     """In blocks of 300 frames, which are read anew in each pass."""
-    own = ImitationConfig(epochs=4, minibatch_size=16, frames=300, readers=2, temperature=2.0)
+    own = ImitationConfig(epochs=4, minibatch_size=16, frames=300, temperature=2.0)
     config = small_config(run_dir=str(tmp_path), **{**SETTINGS, "imitation": own})
     lines = metrics(imitate([recorded, recorded], config, env=Foraging).run)
     measured = [line for line in lines if "loss/held_out" in line]

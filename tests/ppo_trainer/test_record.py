@@ -7,13 +7,14 @@ import pytest
 import torch
 from support.commands import run_here
 from support.diagnostic_envs import SelectMatching, SeveralActors
+from support.recorded import by_row
 from support.trainer_envs import Foraging
 from support.trainer_runs import small_config
 
 from entity_env import EntityEnvError, ListEnv, RaggedBufferI64
 from entity_env.play import random_policy
 from entity_env.player.episodes import play_episodes
-from entity_env.recording import RecordEpisodes, Recording, RecordReplay
+from entity_env.recording import EpisodeDataset, RecordEpisodes, RecordReplay
 from entity_env.recording.replays import make_rows
 from entity_env.registry import resolve
 from ppo_trainer import EvalConfig, recipe, train
@@ -54,7 +55,7 @@ def log_probs_of(net, batch):
 @pytest.mark.parametrize("greedy", [False, True])
 def test_a_recorded_agent_is_the_agent(run, tmp_path, greedy):
     made = record_run(run, tmp_path / "a", episodes=10, rows=4, logits=True, greedy=greedy)
-    recording = Recording(tmp_path / "a")
+    recording = EpisodeDataset(tmp_path / "a")
     assert (recording.has_log_probs, recording.has_logits) == (True, True)
     episodes = list(recording.episodes())
     ended = [episode for episode in episodes if episode.done]
@@ -63,7 +64,7 @@ def test_a_recorded_agent_is_the_agent(run, tmp_path, greedy):
     rewards = [float(episode.steps.reward.sum(dtype=np.float64)) for episode in ended]
     assert made.rewards.mean == pytest.approx(np.mean(rewards))
     assert made.frames == recording.num_frames == 60
-    assert made.size == (tmp_path / "a").stat().st_size
+    assert made.size == sum(path.stat().st_size for path in (tmp_path / "a").iterdir())
     net = load_policy(run).net
     for batch in recording.minibatches(16, seed=1):
         for name, own in log_probs_of(net, batch).items():
@@ -95,7 +96,7 @@ def test_forbidden_choices_have_logit_minus_infinity(tmp_path):
     run = trained(tmp_path, Narrow)
     record_run(run, tmp_path / "a", Narrow, episodes=8, rows=8, logits=True)
     seen = set()
-    for step in Recording(tmp_path / "a").steps():
+    for step in EpisodeDataset(tmp_path / "a").minibatches(16, seed=1):
         for name, mask in step.obs.action_masks.items():
             logits = step.logits[name].as_array()
             allowed = np.ones_like(logits, np.bool_) if mask.mask is None else mask.mask.as_array()
@@ -107,7 +108,10 @@ def test_forbidden_choices_have_logit_minus_infinity(tmp_path):
 def test_one_seed_is_one_recording(run, tmp_path):
     for name, seed in (("a", 3), ("b", 3), ("c", 4), ("d", None), ("e", None)):
         record_run(run, tmp_path / name, episodes=4, rows=2, seed=seed)
-    a, b, c, d, e = ((tmp_path / name).read_bytes() for name in "abcde")
+    a, b, c, d, e = (
+        b"".join(path.read_bytes() for path in sorted((tmp_path / name).iterdir()))
+        for name in "abcde"
+    )
     assert a == b
     assert d == e
     assert len({a, c, d}) == 3
@@ -134,9 +138,9 @@ def test_the_command_says_what_it_wrote(run, tmp_path, capsys):
     with pytest.raises(EntityEnvError, match="--append in the terminal"):
         main([str(run), path])
     main([str(run), path, "--episodes", "3", "--rows", "3", "--append", "--logits"])
-    assert Recording(path).num_frames == 45
+    assert EpisodeDataset(path).num_frames == 45
     main([str(run), path, "--episodes", "1", "--overwrite"])
-    assert (Recording(path).num_frames, Recording(path).has_logits) == (5, False)
+    assert (EpisodeDataset(path).num_frames, EpisodeDataset(path).has_logits) == (5, False)
 
 
 @pytest.mark.parametrize("wrong", [{"episodes": 0}, {"rows": 0}, {"rows": 2.5}, {"seed": -1}])
@@ -181,11 +185,11 @@ def test_a_network_learns_from_a_recorded_teacher(kind, name, tmp_path):
     made = []
     create = taught(kind)
     inner = ListEnv(lambda: made.append(create()) or made[-1], 32, seed=1)
-    with RecordEpisodes(inner, tmp_path / "a", chunk_steps=16) as env:
+    with RecordEpisodes(inner, tmp_path / "a") as env:
         env.reset()
         for _ in range(64):
             env.act(teach(made, name))
-    recording = Recording(tmp_path / "a")
+    recording = EpisodeDataset(tmp_path / "a")
     assert all(float(e.steps.reward[0]) == 1.0 for e in recording.episodes() if e.done)
 
     torch.manual_seed(0)
@@ -213,8 +217,8 @@ def test_the_games_of_a_replay_are_recorded(tmp_path):
             obs = replayed.act(policy(obs))
             rewards += obs.reward.tolist()
     main([str(tmp_path / "a.replay"), str(tmp_path / "a.episodes")])
-    steps = list(Recording(tmp_path / "a.episodes").steps())
-    assert [step.reward.tolist() for step in steps] == np.reshape(rewards, (4, 3)).tolist()
+    recorded = [own.steps.reward.tolist() for own in by_row(tmp_path / "a.episodes")]
+    assert np.concatenate(recorded).tolist() == np.reshape(rewards, (4, 3)).T.ravel().tolist()
     command = [
         "entity_env.runner", "xor", "--agent", "random", "--auto", "--episodes", "3",
         "--replay", "b.replay",
@@ -222,7 +226,7 @@ def test_the_games_of_a_replay_are_recorded(tmp_path):
     done = run_here(*command, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     made = record_replay(tmp_path / "b.replay", tmp_path / "b.episodes")
-    episodes = list(Recording(tmp_path / "b.episodes").episodes())
+    episodes = by_row(tmp_path / "b.episodes")
     assert made.rewards.count == len([own for own in episodes if own.done]) == 3
 
 

@@ -25,7 +25,7 @@ from torch.testing import assert_close
 
 from entity_env import ListEnv
 from entity_env.errors import SettingError
-from entity_env.recording import Recording
+from entity_env.recording import EpisodeDataset
 from entity_env.terminal.runner import play_in_terminal
 from ppo_trainer import PPOConfig, RolloutConfig, train
 from ppo_trainer.agent import NetworkAgent, load_agent
@@ -610,7 +610,7 @@ def test_recorded_rows_remember(run, tmp_path):
         symbol = int(shown[0].features["Symbol"][0][0])
         sure[symbol] = said([agent.act(observation) for observation in shown][-1])[0]
     compared = 0
-    for episode in Recording(tmp_path / "games").episodes():
+    for episode in EpisodeDataset(tmp_path / "games").episodes():
         steps = episode.steps
         if episode.is_whole and episode.done:
             symbol = int(steps.obs.features["Symbol"].as_array()[0, 0])

@@ -18,7 +18,7 @@ from entity_env import (
 )
 from entity_env.agent import Decision
 from entity_env.errors import SettingError
-from entity_env.recording import Recording
+from entity_env.recording import EpisodeDataset
 from entity_env.rows.compiled import Actors, CompiledGame, CompiledRows, Entities, Field
 from entity_env.rows.single_game import CompiledEnvironment
 from ppo_trainer import train
@@ -186,7 +186,7 @@ def test_games_of_a_search_are_recorded(tmp_path):
     run = train(small_config(run_dir=str(tmp_path), total_timesteps=24), env=LineRows).run
     made = record_run(run, tmp_path / "games", LineRows, episodes=8, rows=4, search=200)
     assert (made.rewards.count, made.rewards.mean) == (8, 1.0)
-    assert not Recording(tmp_path / "games").has_log_probs
+    assert not EpisodeDataset(tmp_path / "games").has_log_probs
     with pytest.raises(SettingError, match="without --greedy"):
         record_run(run, tmp_path / "more", LineRows, search=3, greedy=True)
     with pytest.raises(SettingError, match="number of visits"):

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 from ragged_envs.tic_tac_toe import TicTacToe
+from support.recorded import by_row
 from support.seat_games import Secrets
 from support.trainer_runs import assert_same, metrics, parameters, small_config
 
-from entity_env.recording import Recording
 from ppo_trainer import resume, train
 from ppo_trainer.config import EvalConfig, PPOConfig, RolloutConfig
 from ppo_trainer.environments import make_factory, with_env, with_whole_games
@@ -61,7 +61,7 @@ def test_games_that_are_ready_first_train_and_the_run_is_watched_and_recorded(tm
     assert "X: the learner, O: random" in out or "X: random, O: the learner" in out
     assert film(result.run, tmp_path / "game.gif", env=TicTacToe, episodes=1).exists()
     recorded = record_run(result.run, tmp_path / "games", env=TicTacToe, episodes=8, rows=4)
-    games = [e for e in Recording(recorded.path).episodes() if e.is_whole]
+    games = [e for e in by_row(recorded.path) if e.is_whole]
     assert len(games) >= 8
     for row in range(0, 4, 2):  # X and O of a table end together, and share nothing
         ours = [e.metrics["episodic_reward"] for e in games if e.row == row]

@@ -12,7 +12,7 @@ from support.trainer_envs import Foraging
 from support.trainer_runs import small_config
 
 from entity_env.errors import EntityEnvError
-from entity_env.recording import Recording
+from entity_env.recording import EpisodeDataset
 from entity_env.viewer import open_source
 from entity_env.viewer.frames import one_frame
 from entity_env.viewer.messages import from_message
@@ -112,7 +112,7 @@ def test_a_network_judges_a_recording(run, tmp_path):
     record_run(run, path, episodes=2, rows=1)
     plain, judged = open_source(str(path)), open_source(str(path), agent=str(run))
     assert plain.frame(0, 1, 0)["value"] is None
-    obs = next(Recording(path).episodes()).steps.obs
+    obs = next(EpisodeDataset(path).episodes()).steps.obs
     agent = load_agent(run)
     for step in range(2):
         frame = judged.frame(0, step, 0)

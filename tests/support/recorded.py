@@ -10,7 +10,7 @@ from support.random_obs import ACTION_SPACE, OBS_SPACE, random_observation
 from entity_env import Environment, VecSelectEntityActionMask
 from entity_env.batching.ragged import lengths
 from entity_env.player.episodes import random_policy
-from entity_env.recording import RecordEpisodes
+from entity_env.recording import EpisodeDataset, RecordEpisodes
 
 
 class RandomFrames(Environment):
@@ -59,7 +59,7 @@ def random_notes(obs, rng):
 
 
 def record(env, path, steps, seed=0, noted=(), **options):
-    """Play ``steps`` random steps into a file, and return what was seen."""
+    """Play ``steps`` random steps into a folder, and return what was seen."""
     with RecordEpisodes(env, path, **options) as recorder:
         return play(recorder, steps, seed, noted)
 
@@ -76,3 +76,8 @@ def play(recorder, steps, seed=0, noted=()):
         seen.logits.append(notes["logits"])
         seen.shown.append(recorder.act(actions, **{name: notes[name] for name in noted}))
     return seen
+
+
+def by_row(paths):
+    """Return the recorded episodes, row by row and in the order of time."""
+    return sorted(EpisodeDataset(paths).episodes(), key=lambda own: own.row)

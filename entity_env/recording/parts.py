@@ -1,0 +1,422 @@
+"""The folder of a recording, with files of Parquet that are complete in themselves.
+
+The name of a part holds its number, the number of episodes that have begun by its end, and the
+CRC-32 of its bytes: ``part-000003-000208-5f3a9c01.parquet``. Damage anywhere in the file is
+therefore noticed, and so is a part that is missing before another one. A part is written under
+another name, reaches the disk, and is then renamed: a program that is killed leaves whole parts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import warnings
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from entity_env.errors import RecordingError, counted, shorten
+from entity_env.recording.parquet import (
+    MOST_BYTES,
+    OUTCOMES,
+    TableFormat,
+    import_arrow,
+    open_parquet,
+    read_outcomes,
+    table_size,
+)
+from entity_env.recording.records import Outcomes
+from entity_env.spaces import ActionName, ActionSpace, ObsSpace
+from entity_env.storage.files import (
+    is_leftover,
+    lock,
+    read_file,
+    remove,
+    remove_leftovers,
+    write_file,
+)
+from entity_env.storage.space_json import spaces_to_json
+
+__all__ = [
+    "DamageWarning",
+    "PartWriter",
+    "Parts",
+    "RecordedPart",
+    "check_same_spaces",
+    "find_parts",
+    "is_recording",
+    "path_of",
+]
+
+_NAME = re.compile(r"part-(\d{6,9})-(\d{6,15})-([0-9a-f]{8})\.parquet")
+_FACTS = ("part", "after", "begun", "episodes", "running", "steps", "frames")
+"""Numbers in the metadata of a part: its place, the CRC-32 of the part before it, the episodes that
+have begun before it and by its end, those that continue, the steps by its end, its decisions."""
+_MOST_FILE = 1 << 28
+
+
+class DamageWarning(UserWarning):
+    """A warning that a part of a recording is damaged, and only the rest is read."""
+
+
+@dataclass(frozen=True)
+class RecordedPart:
+    """A file of a recording that can be read.
+
+    Args:
+        path: Path of the file.
+        number: The number of parts before it.
+        crc: The CRC-32 of its bytes.
+        form: The format of its table.
+        episodes: The number of episodes that have begun before it, and by its end.
+        running: The number of episodes that the next part continues.
+        steps: The number of steps of the rows by its end.
+        frames: The number of its decisions.
+        size: The largest number of bytes of its table in memory.
+        after_gap: True if the part before it is damaged or missing.
+    """
+
+    path: Path
+    number: int
+    crc: int
+    form: TableFormat
+    episodes: tuple[int, int]
+    running: int
+    steps: int
+    frames: int
+    size: int
+    after_gap: bool
+
+    def read(self, columns: Sequence[str] | None = None) -> Any:
+        """Return the table, or some of its columns.
+
+        Raises:
+            RecordingError: The file has changed since it was found, or cannot be read.
+        """
+        with self._explained():
+            data = read_file(self.path, _MOST_FILE)
+            if zlib.crc32(data) != self.crc:
+                raise ValueError("it has changed since it was opened")
+            return open_parquet(data)[0].read(columns)
+
+    def outcomes(self) -> Outcomes:
+        """Return the outcomes of the frames, which are read without the frames."""
+        with self._explained():
+            return read_outcomes(self.read(OUTCOMES))
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Convert errors of a file, which may contain anything, to errors of this package."""
+        try:
+            yield
+        except RecordingError:
+            raise
+        except Exception as error:
+            raise RecordingError(f"{self.path} cannot be read: {error}") from error
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The parts of a recording.
+
+    Args:
+        path: Path of the folder.
+        parts: The parts that can be read, in their order.
+        total: The number of all parts.
+        last: The number, the episodes and the CRC-32 in the name of the last part.
+        lost_episodes: The number of episodes that are lost or cut off because parts are.
+        problems: The reasons why parts cannot be read.
+    """
+
+    path: Path
+    parts: list[RecordedPart]
+    total: int
+    last: tuple[int, int, int]
+    lost_episodes: int
+    problems: list[str]
+
+    @property
+    def lost_parts(self) -> int:
+        """The number of parts that are damaged or missing."""
+        return self.total - len(self.parts)
+
+    def __str__(self) -> str:
+        listed = "; ".join(self.problems[:5]) + "; ..." * (len(self.problems) > 5)
+        frames = sum(part.frames for part in self.parts)
+        return (
+            f"{self.path} is damaged: {self.lost_parts:,} of {counted(self.total, 'part')} cannot "
+            f"be read, so that {counted(self.lost_episodes, 'episode')} are lost or cut off; "
+            f"{counted(frames, 'frame')} can be read ({listed})"
+        )
+
+
+def is_recording(path: str | os.PathLike[str]) -> bool:
+    """Return True if the path is a folder with parts of a recording."""
+    try:
+        return any(map(_NAME.fullmatch, os.listdir(path)))
+    except OSError:
+        return False
+
+
+def find_parts(path: Path) -> Parts:
+    """Return the parts in a folder, after reading each once.
+
+    Raises:
+        RecordingError: The folder does not exist, has no parts, or has those of several recordings.
+    """
+    names = _names(path)
+    parts: list[RecordedPart] = []
+    problems: list[str] = []
+    is_gap, lost = False, 0
+    expected = begun = running = last_crc = 0
+    for number, (name, episodes, crc) in names.items():
+        if number > expected:
+            problems.append(f"{counted(number - expected, 'part')} missing before {name}")
+            is_gap = True
+        try:
+            part, after = _open(path / name, number, episodes, crc, is_gap)
+        except (OSError, ValueError) as error:
+            problems.append(f"{name}: {error}")
+            is_gap = True
+        else:
+            if number == expected and after != last_crc:
+                raise RecordingError(
+                    f"{path / name} does not continue the part before it",
+                    expected="the parts of one recording in a folder",
+                    hint="remove the parts of other recordings",
+                )
+            lost += is_gap * (running + max(part.episodes[0] - begun, 0))
+            begun, running, is_gap = part.episodes[1], part.running, False
+            parts.append(part)
+        expected, last_crc = number + 1, crc
+    lost += is_gap * (running + max(episodes - begun, 0))
+    if len({id(part.form) for part in parts}) > 1:
+        raise RecordingError(
+            f"the parts of {path} have different spaces, or only some have log_probs or logits"
+        )
+    return Parts(path, parts, expected, (number, episodes, crc), lost, problems)
+
+
+def _names(path: Path) -> dict[int, tuple[str, int, int]]:
+    """Return the names of the parts in a folder, with what they say, by their numbers."""
+    try:
+        found = sorted(filter(_NAME.fullmatch, os.listdir(path)))
+    except OSError as error:
+        raise RecordingError(
+            f"{path} cannot be read: {error.strerror or error}",
+            hint="a recording is a folder" if isinstance(error, NotADirectoryError) else None,
+        ) from error
+    names: dict[int, tuple[str, int, int]] = {}
+    for name in found:
+        number, episodes, crc = name.removesuffix(".parquet").split("-")[1:]
+        if int(number) in names:
+            raise RecordingError(
+                f"{path} has two parts of the number {int(number)}",
+                received=[names[int(number)][0], name],
+            )
+        names[int(number)] = name, int(episodes), int(crc, 16)
+    if not names:
+        raise RecordingError(
+            f"{path} has no part of a recording",
+            expected="files such as part-000000-000016-5f3a9c01.parquet",
+            hint="a recorder writes its first part after some seconds",
+        )
+    return dict(sorted(names.items()))
+
+
+def _open(
+    path: Path, number: int, episodes: int, crc: int, is_gap: bool
+) -> tuple[RecordedPart, int]:
+    """Return a part with the CRC-32 of the part before it.
+
+    Raises:
+        OSError, ValueError: The file is damaged, or has another name than it was written with.
+    """
+    data = read_file(path, _MOST_FILE)
+    if zlib.crc32(data) != crc:
+        raise ValueError("damaged or cut off" if data else "empty")
+    file, form, facts = open_parquet(data)
+    try:
+        own, after, begun, ended, running, steps, frames = [facts[name] for name in _FACTS]
+    except KeyError as error:
+        raise ValueError(f"its metadata have no {error}") from error
+    if not all(type(facts[name]) is int and facts[name] >= 0 for name in _FACTS):
+        raise ValueError("its metadata are damaged")
+    if (own, ended) != (number, episodes):
+        raise ValueError("renamed")
+    size = table_size(file)
+    return RecordedPart(
+        path, number, crc, form, (begun, ended), running, steps, frames, size, is_gap
+    ), after
+
+
+class PartWriter:
+    """A writer of parts into a new folder, or into one with parts of the same spaces.
+
+    Args:
+        path: Path of the folder.
+        obs_space: The observation space.
+        action_space: The action space.
+        append: True to continue an existing recording.
+        overwrite: True to replace an existing recording.
+
+    Attributes:
+        noted: True if earlier parts have log-probabilities, and logits; None without any frames.
+        episodes: The number of episodes that have begun in earlier parts.
+        steps: The number of steps of earlier parts.
+
+    Raises:
+        RecordingError: The path exists, without ``append`` or ``overwrite``; it is not a recording,
+            or one with other spaces; another recorder writes it; or it cannot be written.
+    """
+
+    noted: tuple[bool, bool] | None = None
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        obs_space: ObsSpace,
+        action_space: Mapping[ActionName, ActionSpace],
+        *,
+        append: bool = False,
+        overwrite: bool = False,
+    ) -> None:
+        self.path = path_of(path)
+        if append and overwrite:
+            raise RecordingError("append=True and overwrite=True cannot be combined")
+        self._spaces = spaces_to_json(obs_space, action_space)
+        self._number = self._crc = self.episodes = self.steps = 0
+        try:
+            self._make_folder(exists=append or overwrite)
+            self._folder = os.open(self.path, os.O_RDONLY)
+        except OSError as error:
+            raise _unwritable(self.path, error) from error
+        try:
+            self._begin(append)
+        except BaseException:
+            os.close(self._folder)
+            raise
+
+    @property
+    def is_empty(self) -> bool:
+        """True if the folder has no parts."""
+        return self._number == 0
+
+    def write(
+        self, tables: Sequence[Any], form: TableFormat, *, episodes: int, running: int, steps: int
+    ) -> None:
+        """Write tables as the next part, and wait until it is on the disk.
+
+        Args:
+            tables: The tables.
+            form: Their format.
+            episodes: The number of episodes that have begun by the end of the part.
+            running: The number of episodes that are continued.
+            steps: The number of steps by its end.
+
+        Raises:
+            RecordingError: The part cannot be written, and the folder is as it was before.
+        """
+        size = sum(table.nbytes for table in tables)
+        data = b""
+        if size <= MOST_BYTES:
+            table = import_arrow().concat_tables(tables)
+            frames = len(table) - table.column("reward").null_count
+            own = self._number, self._crc, self.episodes, episodes, running, steps, frames
+            data = form.parquet(table, dict(zip(_FACTS, own, strict=True)))
+        if size > MOST_BYTES or len(data) > _MOST_FILE:
+            raise RecordingError(
+                "a step is too large to be recorded",
+                expected=f"at most {MOST_BYTES:,} bytes in all rows together",
+                received=f"{size:,} bytes",
+            )
+        crc = zlib.crc32(data)
+        try:
+            name = f"part-{self._number:06d}-{episodes:06d}-{crc:08x}.parquet"
+            write_file(self.path / name, data)
+        except OSError as error:
+            raise _unwritable(self.path, error) from error
+        self._number, self._crc, self.episodes, self.steps = self._number + 1, crc, episodes, steps
+
+    def close(self) -> None:
+        """Allow other recorders to continue."""
+        os.close(self._folder)
+
+    def _make_folder(self, *, exists: bool) -> None:
+        """Make the folder, or check that it is one of a recording."""
+        try:
+            self.path.mkdir()
+        except FileExistsError:
+            if not exists:
+                raise RecordingError(
+                    f"{self.path} exists",
+                    hint="append=True (--append in the terminal) continues it, "
+                    "overwrite=True (--overwrite) replaces it",
+                ) from None
+        if self.path.is_symlink():
+            raise RecordingError(f"{self.path} is a link; links are not written to")
+        others = [name for name in os.listdir(self.path) if not _NAME.fullmatch(name)]
+        others = [name for name in others if not is_leftover(name)]
+        if others:
+            raise RecordingError(
+                f"{self.path} is not a recording", received=f"a folder with {shorten(others[0])}"
+            )
+
+    def _begin(self, append: bool) -> None:
+        """Remove the parts of an earlier recording, or continue it."""
+        try:
+            lock(self._folder)
+        except BlockingIOError:
+            raise RecordingError(
+                f"{self.path} is being written by another recorder",
+                hint="close that one first, or write to another folder",
+            ) from None
+        remove_leftovers(self.path)
+        names = [name for name in os.listdir(self.path) if _NAME.fullmatch(name)]
+        if not append:
+            for name in names:
+                remove(self.path / name)
+        elif names:
+            self._continue(find_parts(self.path))
+
+    def _continue(self, found: Parts) -> None:
+        if not found.parts:
+            raise RecordingError(f"{found}", hint="record to another path")
+        if found.problems:
+            warnings.warn(str(found), DamageWarning, stacklevel=5)
+        frames = found.parts[0].form.frames
+        known = spaces_to_json(frames.obs_space, frames.action_space)
+        check_same_spaces(f"{self.path} has other spaces", known, self._spaces)
+        if not any(part.frames for part in found.parts) and not found.problems:
+            for part in found.parts:  # only the spaces
+                remove(part.path)
+            return
+        number, self.episodes, self._crc = found.last
+        self._number, self.steps = number + 1, found.parts[-1].steps
+        self.noted = frames.has_log_probs, frames.has_logits
+
+
+def path_of(path: str | os.PathLike[str]) -> Path:
+    """Return a path, or raise RecordingError for other objects."""
+    try:
+        return Path(path)
+    except TypeError as error:
+        raise RecordingError("the path is not one", received=shorten(path)) from error
+
+
+def check_same_spaces(what: str, expected: Mapping[str, Any], received: Mapping[str, Any]) -> None:
+    """Raise RecordingError unless two values of ``spaces_to_json`` are equal."""
+    for part in expected:
+        if expected[part] != received[part]:
+            raise RecordingError(
+                f"{what}: the {part} differ",
+                expected=shorten(expected[part], 400),
+                received=shorten(received[part], 400),
+            )
+
+
+def _unwritable(path: Path, error: OSError) -> RecordingError:
+    return RecordingError(f"{path} cannot be written: {error.strerror or error}")
