@@ -84,7 +84,8 @@ class SceneMaker:
             for column in (look.size, look.bar):
                 if column is not None and len(rows):
                     known = self._largest.get((name, column), 0.0)
-                    self._largest[name, column] = max(known, float(rows[:, column].max()))
+                    most = float(np.nan_to_num(rows[:, column], posinf=0.0).max())
+                    self._largest[name, column] = max(known, most)
             if look.x is not None and look.y is not None and len(rows):
                 x, y = look.x(rows), look.y(rows)
                 corner = look.maps_width - 1 - x.max() if look.is_map else 0.0
@@ -92,7 +93,8 @@ class SceneMaker:
                 points.append(np.stack([x, y]))
                 if corner or tall:
                     points.append(np.stack([x + corner, y + tall]))
-        x, y = every = np.concatenate([np.zeros((2, 0)), *points], axis=1)
+        every = np.concatenate([np.zeros((2, 0)), *points], axis=1)
+        x, y = every = every[:, np.isfinite(every).all(axis=0)]  # a forged recording may have NaN
         extent = Extent.of(x, y)
         if extent is None:
             return

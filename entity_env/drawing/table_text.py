@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import textwrap
 from collections.abc import Collection, Sequence
@@ -135,9 +136,10 @@ def global_text(frame: Frame, obs_space: ObsSpace) -> str:
 
 def feature_text(feature: Feature, value: float, digits: int = 5) -> str:
     """Return a feature's value as a short text: the name of a discrete value if it has one."""
-    if not isinstance(feature, Discrete):
+    if not isinstance(feature, Discrete) or not math.isfinite(value):
         return f"{value:.{digits}g}"
-    return feature.names[int(value)] if feature.names else str(int(value))
+    number = int(value)  # in a forged recording, any
+    return feature.names[number] if 0 <= number < len(feature.names) else str(number)
 
 
 def entity_name(frame: Frame, obs_space: ObsSpace, index: int) -> str:

@@ -21,10 +21,12 @@ from entity_env import (
     draw_observation,
     errors,
 )
+from entity_env.batching.frame import Frame
 from entity_env.batching.frame_reader import FrameReader
 from entity_env.drawing import Caption, Chosen, check_labels, choices_of, chosen_lines, label_lines
 from entity_env.drawing.scene import Arrows, Marks, Words
 from entity_env.drawing.scene_maker import SceneMaker
+from entity_env.viewer.messages import to_message
 from entity_env.wrappers import TimeLimit, Wrapper
 
 pytest.importorskip("PIL")
@@ -194,6 +196,19 @@ def test_choices_stand_beside_the_actors_and_labels_under_them():
     assert words.keys() == expected.keys()
     for text, (x, y, anchor) in expected.items():
         assert words[text] == (pytest.approx(x), pytest.approx(y), anchor), text
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e38, -7.0])
+def test_a_frame_of_a_forged_recording_has_a_scene(value):
+    kind = Discrete("kind", 2, names=("oak", "elm"))
+    space = ObsSpace(entities={"Tree": Entity(["x", "y", "hp", kind]), "Leaf": Entity([kind])})
+    rows = np.array([[1, 2, 3, 1], [value, value, value, value]], np.float64)
+    features = {"Tree": rows, "Leaf": rows[:, 3:]}
+    frame = Frame(features, np.zeros(0), {}, [None] * 4, {}, 0.0, False, False, {})
+    with np.errstate(all="ignore"):
+        scene = SceneMaker(space).scene(frame)
+    assert to_message(scene.to_json())
+    assert dots(scene)[0]
 
 
 def test_a_word_avoids_neighbours():
