@@ -13,14 +13,14 @@ from pathlib import Path
 from entity_env import ObsSpace
 from entity_env.registry import Factory
 from ppo_trainer.machine.seeding import derived_seed
-from ppo_trainer.machine.torch_state import usual_torch
+from ppo_trainer.machine.torch_state import default_torch_state
 from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.runs.load_run import LoadedNet, find_net, load_net, load_policy
 
 __all__ = ["NetworkAgent", "load", "load_agent"]
 
 
-@usual_torch()
+@default_torch_state()
 def load_agent(
     run: str | Path,
     env: Factory | None = None,

@@ -402,9 +402,6 @@ class TrainConfig:
         threads: Number of CPU threads that run the network; 0 takes all cores. Networks of width
             128 gain most from several threads, small networks little; other runs on the machine
             lose these cores.
-        keep_memory: Let the C library keep up to 1 GiB of freed memory for the rest of the process,
-            where it supports this. A training step takes a tenth less time, but other programs
-            cannot use this memory.
         run_dir: Folder in which run folders are made.
         run_name: Name of the run folder; null makes it from environment, time and seed.
         resume: Run folder of a run to resume. Settings that are given beside it replace those of
@@ -425,9 +422,9 @@ class TrainConfig:
             and column, which stay features, too. ``unit`` and ``extent`` fit the first observations
             of some episodes. Offsets between entities make places easier to learn; a training step
             takes a seventh longer.
-        value_net: Settings of a separate network for the value function; null shares the network of
-            the policy.
-        value_optim: Optimizer of the separate value network; null takes ``optim``.
+        value_net: Use a separate network for the value function, with the settings of ``net`` and
+            ``optim``. It takes about twice the time of a shared one, and the value may need other
+            features than the policy.
         selfplay: Players of each seat in games of several players.
         scale: Training with several processes.
     """
@@ -441,7 +438,6 @@ class TrainConfig:
     precision: Literal["float32", "bfloat16"] = "float32"
     cuda_graphs: bool = True
     threads: int = within(0, _MOST_THREADS, default=1)
-    keep_memory: bool = True
     run_dir: str = path_field("runs")
     run_name: str | None = path_field(None)
     resume: str | None = path_field(None)
@@ -452,12 +448,11 @@ class TrainConfig:
     rollout: RolloutConfig = field(default_factory=RolloutConfig)
     find_positions: bool = True
     net: NetConfig = field(default_factory=NetConfig)
-    value_net: NetConfig | None = None
+    value_net: bool = False
     ppo: PPOConfig = field(default_factory=PPOConfig)
     vtrace: VTraceConfig = field(default_factory=VTraceConfig)
     imitation: ImitationConfig = field(default_factory=ImitationConfig)
     optim: OptimConfig = field(default_factory=OptimConfig)
-    value_optim: OptimConfig | None = None
     eval: EvalConfig = field(default_factory=EvalConfig)
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
     wandb: WandbConfig = field(default_factory=WandbConfig)
@@ -481,6 +476,11 @@ class TrainConfig:
         _check_memory(self)
         _check_what_others_need(self)
         _check_names(self)
+
+    @property
+    def value_config(self) -> NetConfig | None:
+        """The settings of the separate value network, which reads the memory of the policy's."""
+        return dataclasses.replace(self.net, memory="none") if self.value_net else None
 
     @property
     def frames_per_update(self) -> int:
@@ -562,12 +562,6 @@ def _check_memory(config: TrainConfig) -> None:
             expected=f"at least rollout.steps = {config.rollout.steps}",
             received=config.ppo.minibatch_size,
         )
-    if config.value_net is not None and config.value_net.memory != "none":
-        raise ConfigError(
-            "value_net.memory is set, but a separate value network has no memory of its own",
-            expected="none: the value network reads the memory of the policy's network",
-            received=config.value_net.memory,
-        )
 
 
 def _check_what_others_need(config: TrainConfig) -> None:
@@ -577,11 +571,6 @@ def _check_what_others_need(config: TrainConfig) -> None:
             "rollout.asynchronous needs worker processes",
             expected="rollout.processes=2 or more",
             received=config.rollout.processes,
-        )
-    if config.value_optim is not None and config.value_net is None:
-        raise ConfigError(
-            "value_optim is set, but the value function has no network of its own",
-            hint="set value_net as well, or leave out value_optim",
         )
     if config.init is not None and config.selfplay.policies > 1:
         raise ConfigError(

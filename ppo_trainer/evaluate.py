@@ -21,7 +21,7 @@ from ppo_trainer.evaluation.searched import evaluate_searched
 from ppo_trainer.machine.commands import command_parser, run_main
 from ppo_trainer.machine.device import use_threads
 from ppo_trainer.machine.screen import deliver
-from ppo_trainer.machine.torch_state import usual_torch
+from ppo_trainer.machine.torch_state import default_torch_state
 from ppo_trainer.reporting.evaluation import Evaluation, left_out, table
 from ppo_trainer.runs.checkpoint import latest_checkpoint
 from ppo_trainer.runs.evaluation_file import describe
@@ -33,7 +33,7 @@ from ppo_trainer.training.rehearsal import rehearse_opponents, rehearse_script
 __all__ = ["evaluate_run", "main"]
 
 
-@usual_torch()
+@default_torch_state()
 def evaluate_run(
     path: str | Path,
     env: Factory | None = None,

@@ -39,7 +39,7 @@ from ppo_trainer.machine.commands import INTERRUPTED, command_parser, run_main
 from ppo_trainer.machine.screen import complain, say
 from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.machine.stopwatch import Stopwatch
-from ppo_trainer.machine.torch_state import usual_torch
+from ppo_trainer.machine.torch_state import default_torch_state
 from ppo_trainer.train import TrainResult, train
 from ppo_trainer.training.callbacks import Callback, CallbackLike
 from ppo_trainer.training.session import Session
@@ -48,7 +48,7 @@ from ragged_net import RaggedNet
 __all__ = ["imitate", "main"]
 
 
-@usual_torch()
+@default_torch_state()
 def imitate(
     paths: Iterable[str | Path],
     config: TrainConfig | None = None,

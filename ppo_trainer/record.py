@@ -44,7 +44,7 @@ from ppo_trainer.machine.commands import command_parser, run_main
 from ppo_trainer.machine.device import use_threads
 from ppo_trainer.machine.screen import say
 from ppo_trainer.machine.seeding import derived_seed
-from ppo_trainer.machine.torch_state import usual_torch
+from ppo_trainer.machine.torch_state import default_torch_state
 from ppo_trainer.players.network_agent import agent_of
 from ppo_trainer.players.opponents import make_opponent
 from ppo_trainer.runs.load_run import load_policy
@@ -78,7 +78,7 @@ class Recorded:
         )
 
 
-@usual_torch()
+@default_torch_state()
 @torch.no_grad()
 def record_run(
     run: str | Path,

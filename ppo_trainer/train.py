@@ -41,7 +41,7 @@ from ppo_trainer.machine.malloc import keep_freed_memory
 from ppo_trainer.machine.ranks import LONE, Ranks, open_ranks
 from ppo_trainer.machine.screen import complain
 from ppo_trainer.machine.stopwatch import Stopwatch
-from ppo_trainer.machine.torch_state import usual_torch
+from ppo_trainer.machine.torch_state import default_torch_state
 from ppo_trainer.reporting.evaluation import Evaluation
 from ppo_trainer.runs.checkpoint import saved_at
 from ppo_trainer.runs.folder import RunFolder
@@ -60,11 +60,11 @@ from ppo_trainer.training.experience_metrics import (
     with_episodes,
 )
 from ppo_trainer.training.goals import check_metric_names
+from ppo_trainer.training.output import open_output
 from ppo_trainer.training.positions import with_positions
 from ppo_trainer.training.rehearsal import rehearse
 from ppo_trainer.training.report import conclude
 from ppo_trainer.training.session import Session, open_session, saved_on_error
-from ppo_trainer.training.telling import open_telling
 from ragged_net import RaggedNet
 
 Learn: TypeAlias = Callable[[Session, VecObs, Stopwatch], tuple[VecObs, dict[str, float]]]
@@ -93,7 +93,7 @@ class TrainResult:
     means: dict[str, float] = field(default_factory=dict)
 
 
-@usual_torch()
+@default_torch_state()
 def train(
     config: TrainConfig | None = None,
     env: Factory | None = None,
@@ -118,7 +118,7 @@ def train(
     """
     config = with_env(TrainConfig() if config is None else config, env)
     ranks = open_ranks(config.scale.timeout)
-    with ranks.telling(), nullcontext() if ranks.is_first else redirect_stdout(None):
+    with ranks.sharing_errors(), nullcontext() if ranks.is_first else redirect_stdout(None):
         return _train(config, env, stop, callbacks, ranks, learn)
 
 
@@ -147,7 +147,9 @@ def _train(
         open_session(config, game, vec_env, device, ranks, begun) as (session, obs),
         saved_on_error(session),
         open_gather(session) as gather,
-        open_telling(session, hooks, interrupt, clock := Stopwatch(), plays=learn is None) as tell,
+        open_output(
+            session, hooks, interrupt, clock := Stopwatch(), plays=learn is None
+        ) as write_output,
     ):
         state, interrupted, broken = session.state, False, False
         improve = learn or functools.partial(train_once, gather=gather)
@@ -168,7 +170,7 @@ def _train(
                 state.update, state.steps = before
                 break
             obs, metrics = trained
-            tell(metrics, before[1])
+            write_output(metrics, before[1])
             if state.update % config.checkpoint.every == 0:
                 _save(session, hooks)
         if ranks.is_alone or not broken:  # otherwise processes may be at different places
@@ -219,8 +221,7 @@ def _prepared(
         config = with_network_settings(config)
     device = choose_device(config.device)
     use_threads(config, device)
-    if config.keep_memory:
-        keep_freed_memory()
+    keep_freed_memory()
     game = make_factory(config, env)
     if (earlier := ranks.remembered_run()) is not None:
         config = replace(config, resume=earlier)

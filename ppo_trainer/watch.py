@@ -35,7 +35,7 @@ from ppo_trainer.evaluation.video import write_video
 from ppo_trainer.machine.commands import command_parser, run_main
 from ppo_trainer.machine.screen import Screen, say
 from ppo_trainer.machine.seeding import derived_seed
-from ppo_trainer.machine.torch_state import usual_torch
+from ppo_trainer.machine.torch_state import default_torch_state
 from ppo_trainer.players.network_agent import agent_of
 from ppo_trainer.players.opponents import make_opponent
 from ppo_trainer.runs.folder import newest_run
@@ -47,7 +47,7 @@ __all__ = ["film", "main", "watch"]
 _MOST_FPS = 1000
 
 
-@usual_torch()
+@default_torch_state()
 def watch(
     run: str | Path,
     env: Factory | None = None,
@@ -116,7 +116,7 @@ def _write_table(path: Path, lines: Sequence[Mapping[str, Any]]) -> None:
     say(str(path))
 
 
-@usual_torch()
+@default_torch_state()
 def film(
     run: str | Path,
     path: str | Path,

@@ -182,7 +182,7 @@ def test_every_setting_is_described_and_its_recipes_are_true():
     described = {own.name: own for own in all_settings()}
     leaves = dict(_leaves(config_to_dict(TrainConfig())))
     missing = {name for name in leaves if name not in described} - {"eval.env", "env._target_"}
-    assert missing <= {"net.relative_position", "net.translation", "value_net", "value_optim"}
+    assert missing <= {"net.relative_position", "net.translation"}
     for own in described.values():
         assert own.meaning.endswith((".", ")")), own.name
         assert own.values, own.name

@@ -18,10 +18,10 @@ from ragged_net import RaggedNet
 __all__ = [
     "Optimizers",
     "clip_gradients",
-    "forget_gradients",
     "make_optimizers",
     "set_learning_rates",
     "step",
+    "zero_grad",
 ]
 
 
@@ -42,9 +42,7 @@ def make_optimizers(net: RaggedNet, config: TrainConfig) -> Optimizers:
     value_parameters = list(net.value_parameters())
     return Optimizers(
         policy=_adamw(list(net.policy_parameters()), config.optim),
-        value=_adamw(value_parameters, config.value_optim or config.optim)
-        if value_parameters
-        else None,
+        value=_adamw(value_parameters, config.optim) if value_parameters else None,
     )
 
 
@@ -56,13 +54,12 @@ def set_learning_rates(optimizers: Optimizers, config: TrainConfig, progress: fl
         config: Settings of the schedules.
         progress: Fraction of the run that is over, 0 to 1.
     """
-    for name, optimizer in optimizers.all().items():
-        settings = config.optim if name == "policy" else config.value_optim or config.optim
+    for optimizer in optimizers.all().values():
         for group in optimizer.param_groups:
-            group["lr"] = scheduled(settings.lr, settings.schedule, progress)
+            group["lr"] = scheduled(config.optim.lr, config.optim.schedule, progress)
 
 
-def forget_gradients(optimizers: Optimizers) -> None:
+def zero_grad(optimizers: Optimizers) -> None:
     """Remove all gradients, in a third of the time of torch's ``zero_grad``."""
     for optimizer in optimizers.all().values():
         for parameter in _parameters(optimizer):

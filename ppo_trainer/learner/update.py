@@ -13,7 +13,7 @@ from ppo_trainer.experience.acting import autocast
 from ppo_trainer.experience.rollout import Rollout
 from ppo_trainer.experience.stored_choices import evaluated
 from ppo_trainer.learner.minibatches import Minibatch, minibatches
-from ppo_trainer.learner.optimizers import Optimizers, forget_gradients, set_learning_rates, step
+from ppo_trainer.learner.optimizers import Optimizers, set_learning_rates, step, zero_grad
 from ppo_trainer.learner.shared_gradients import add_up, nothing_measured
 from ppo_trainer.learner.step_graph import StepGraphs
 from ppo_trainer.learner.step_metrics import StepMetrics, joined, means
@@ -65,7 +65,7 @@ def update(
         net.update_value_norm(torch.cat(ranks.gathered(rollout.returns)))
     graphed = graphs is not None and graphs.begin(algorithm, rollout)
     for minibatch in minibatches(rollout, algorithm.config, generator, ranks):
-        forget_gradients(optimizers)
+        zero_grad(optimizers)
         metrics.begin()
         measured = None
         if not len(minibatch.numbers):

@@ -104,7 +104,7 @@ def compiling(
     if not kernels.are_kept() or cores() == 1:
         return nullcontext()
     spaces = vec_env.obs_space(), vec_env.action_space()
-    return compiling_ahead(*spaces, config.net, config.value_net)
+    return compiling_ahead(*spaces, config.net, config.value_config)
 
 
 def _blocks_are_compiled(config: TrainConfig, device: torch.device) -> bool:
@@ -114,7 +114,7 @@ def _blocks_are_compiled(config: TrainConfig, device: torch.device) -> bool:
         and config.precision == "float32"
         and all(
             net.fused and compiled.widths_fit(net.dim, net.heads)
-            for net in (config.net, config.value_net or config.net)
+            for net in (config.net, config.value_config or config.net)
         )
     )
 

@@ -143,8 +143,8 @@ class Ranks:
         return self._store.get(_RUN).decode() if self._store.check([_RUN]) else None
 
     @contextlib.contextmanager
-    def telling(self) -> Iterator[None]:
-        """Tell the other processes the error that ended this one."""
+    def sharing_errors(self) -> Iterator[None]:
+        """Store an error that ends this process, so that the others can name it."""
         try:
             yield
         except LearnerLostError:

@@ -7,11 +7,11 @@ from contextlib import ExitStack, contextmanager
 
 import torch
 
-__all__ = ["usual_torch"]
+__all__ = ["default_torch_state"]
 
 
 @contextmanager
-def usual_torch() -> Iterator[None]:
+def default_torch_state() -> Iterator[None]:
     """Give torch its default settings within a context or decorated function.
 
     New tensors are float32 on the CPU, gradients are enabled, and autocast is off, for environments

@@ -12,7 +12,7 @@ from entity_env.errors import EntityEnvError, SpaceError, nearest
 from entity_env.player.scripted_agent import ScriptedAgent, is_script, load_script
 from entity_env.wrappers.selection import Selection, check_same_actions
 from ppo_trainer.errors import ConfigError
-from ppo_trainer.machine.torch_state import usual_torch
+from ppo_trainer.machine.torch_state import default_torch_state
 from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.runs.folder import named_policy
 from ppo_trainer.runs.load_run import load_net
@@ -77,7 +77,7 @@ def opponent_labels(names: Iterable[str]) -> dict[str, str]:
     return labels
 
 
-@usual_torch()
+@default_torch_state()
 def _of_run(
     name: str,
     obs_space: ObsSpace,

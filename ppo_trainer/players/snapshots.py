@@ -84,5 +84,5 @@ def remove_others(run: RunFolder, kept: Collection[str]) -> None:
 def _like(net: RaggedNet, config: TrainConfig) -> RaggedNet:
     """Return another network with the same structure, on the same device, without gradients."""
     with torch.random.fork_rng(devices=[]):
-        made = RaggedNet(net.obs_space, net.action_space, config.net, config.value_net)
+        made = RaggedNet(net.obs_space, net.action_space, config.net, config.value_config)
     return made.to(next(net.parameters()).device).requires_grad_(False)

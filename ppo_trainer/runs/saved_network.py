@@ -42,14 +42,14 @@ def network_for(
             received=f"{len(forms):,} tensors with {found:,} numbers",
             hint=OTHER_NETWORK,
         )
-    return RaggedNet(obs_space, action_space, config.net, config.value_net)
+    return RaggedNet(obs_space, action_space, config.net, config.value_config)
 
 
 def least_size(
     obs_space: ObsSpace, action_space: Mapping[str, ActionSpace], config: TrainConfig
 ) -> tuple[int, int]:
     """Return the least number of tensors of such a network, and of numbers in them."""
-    encoders = [config.net, *([] if config.value_net is None else [config.value_net])]
+    encoders = [config.net, *([] if config.value_config is None else [config.value_config])]
     choices = sum(len(space) if isinstance(space, Sized) else 1 for space in action_space.values())
     numbers = sum(_least_numbers(net, obs_space) for net in encoders) + config.net.dim * choices
     numbers += _numbers_of_memory(config.net)

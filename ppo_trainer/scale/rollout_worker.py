@@ -61,7 +61,9 @@ class RolloutWorker:
         device = torch.device("cpu")
         use_threads(config, device)
         self._config, self._rows = config, (rows := make_rows())
-        self._net = RaggedNet(rows.obs_space(), rows.action_space(), config.net, config.value_net)
+        self._net = RaggedNet(
+            rows.obs_space(), rows.action_space(), config.net, config.value_config
+        )
         self._generator = make_generators(seed, device, rank).actions
         self._buffer = RolloutBuffer(len(rows), config.rollout.steps)
         self._memory = RowMemory(self._net, len(rows))

@@ -91,7 +91,7 @@ def make_others(
     """
     others = []
     for number in range(1, config.selfplay.policies):
-        net = RaggedNet(first.obs_space, first.action_space, config.net, config.value_net)
+        net = RaggedNet(first.obs_space, first.action_space, config.net, config.value_config)
         if config.selfplay.shared_embeddings:
             net.encoder.embedding = first.encoder.embedding
         net = net.to(device)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -97,14 +96,10 @@ def _is_open(net: NetConfig) -> bool:
 
 
 def _with(config: TrainConfig, found: RelativePosition | None) -> TrainConfig:
-    """Return the settings with ``found`` for each network that has no setting of its own."""
-    nets = {"net": config.net, "value_net": config.value_net}
-    changed: dict[str, Any] = {
-        name: replace(net, relative_position=found)
-        for name, net in nets.items()
-        if net is not None and _is_open(net)
-    }
-    return replace(config, **changed)
+    """Return the settings with ``found``, unless the network has settings of its own."""
+    if not _is_open(config.net):
+        return config
+    return replace(config, net=replace(config.net, relative_position=found))
 
 
 def _coordinates(

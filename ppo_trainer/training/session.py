@@ -40,7 +40,7 @@ from ppo_trainer.players.game_rows import GameRows
 from ppo_trainer.players.self_play import SelfPlay
 from ppo_trainer.reporting.evaluation import Evaluation
 from ppo_trainer.reporting.recent_episodes import RecentEpisodes
-from ppo_trainer.reporting.settings_text import settings_summary
+from ppo_trainer.reporting.settings_text import settings_summary, written
 from ppo_trainer.reporting.shown_metrics import with_screen_names
 from ppo_trainer.runs.best_network import BestNetwork
 from ppo_trainer.runs.checkpoint import (
@@ -69,7 +69,7 @@ from ppo_trainer.training.population import (
     save_others,
     write_settings,
 )
-from ragged_net import EntityBatch, NetConfig, RaggedNet, adopt
+from ragged_net import EntityBatch, RaggedNet, adopt
 
 __all__ = ["Session", "open_session", "saved_on_error"]
 
@@ -345,7 +345,7 @@ def open_session(
     with ExitStack() as stack:
         if config.resume is None:
             spaces = vec_env.obs_space(), vec_env.action_space()
-            net = RaggedNet(*spaces, config.net, config.value_net).to(device)
+            net = RaggedNet(*spaces, config.net, config.value_config).to(device)
             if config.init is not None:
                 _take_over(net, config.init)
             players = SelfPlay.of(config, game, net, device)
@@ -466,26 +466,24 @@ def _network_of_run(config: TrainConfig, run: RunFolder, vec_env: VecEnv) -> Rag
 def _check_same_network(config: TrainConfig, run: RunFolder) -> None:
     """Raise CheckpointError for changed settings of the network, even if all shapes fit."""
     saved = run.read_config()
-    for name in ("net", "value_net"):
-        now, then = (getattr(settings, name) for settings in (config, saved))
-        if now is not None and then is not None:
-            now = replace(now, attention=then.attention)  # changes the computation only
-        if now != then:
-            raise CheckpointError(
-                f"{name} describes another network than that of the run",
-                expected=_different(name, then, now),
-                received=_different(name, now, then),
-                hint="a run keeps its network; begin a new run for another one",
-            )
+    # The kind of attention changes the computation only.
+    now, then = replace(config.net, attention=saved.net.attention), saved.net
+    if (now, config.value_net) != (then, saved.value_net):
+        changed = [
+            own.name for own in fields(now) if getattr(now, own.name) != getattr(then, own.name)
+        ]
+        raise CheckpointError(
+            "net and value_net describe another network than that of the run",
+            expected=_as_words(saved, changed),
+            received=_as_words(config, changed),
+            hint="a run keeps its network; begin a new run for another one",
+        )
 
 
-def _different(name: str, own: NetConfig | None, other: NetConfig | None) -> str:
-    """Return the settings of a network that differ from another's, as on the command line."""
-    if own is None:
-        return f"{name}=null"
-    keys = [own_field.name for own_field in fields(own)]
-    differing = [key for key in keys if getattr(own, key) != getattr(other, key, None)]
-    return " ".join(f"{name}.{key}={getattr(own, key)}" for key in differing)
+def _as_words(config: TrainConfig, names: Sequence[str]) -> str:
+    """Return some settings of the network as on the command line."""
+    words = [f"net.{name}={written(getattr(config.net, name))}" for name in names]
+    return " ".join([*words, f"value_net={written(config.value_net)}"])
 
 
 def _check_same_population(config: TrainConfig, run: RunFolder) -> None:

@@ -79,11 +79,9 @@ def run(tmp_path):
     return new_folder(small_config(run_dir=str(tmp_path), run_name="run"))
 
 
-@pytest.mark.parametrize("value_net", [None, SMALL_NET])
+@pytest.mark.parametrize("value_net", [False, True])
 def test_everything_comes_back(run, value_net):
-    config = small_config(
-        value_net=value_net, value_optim=value_net and OptimConfig(lr=0.02, weight_decay=0.5)
-    )
+    config = small_config(value_net=value_net, optim=OptimConfig(lr=0.02, weight_decay=0.5))
     state = trained_state(config)
     envs = [{"x": 1.5, "list": [1, 2]}, None]
     save_state(run, state, envs, keep=2)
@@ -486,7 +484,7 @@ def test_another_network_is_named_and_left_as_it_was(run, net, message):
 
 @pytest.mark.parametrize("own_value_net", [True, False])
 def test_a_value_network_that_only_one_side_has_is_refused(run, own_value_net):
-    mine, other = small_config(), small_config(value_net=SMALL_NET)
+    mine, other = small_config(), small_config(value_net=True)
     if own_value_net:
         mine, other = other, mine
     folder = save_state(run, trained_state(mine), None, keep=2)
@@ -536,9 +534,7 @@ def test_opening_a_run_never_unpickles(tmp_path, monkeypatch):
     """No file of a run is a pickle, and nothing that loads pickles is called to resume it."""
     import pickle
 
-    config = small_config(
-        run_dir=str(tmp_path), value_net=SMALL_NET, ppo=PPOConfig(minibatch_size=24)
-    )
+    config = small_config(run_dir=str(tmp_path), value_net=True, ppo=PPOConfig(minibatch_size=24))
     done = train(config, env=SavedForaging)
     kinds = set()
     for path in done.run.rglob("*"):

@@ -77,9 +77,9 @@ def enter(where="cpu", **changes):
 
 
 def test_a_second_core_helps_with_the_networks_of_the_run(helped):
-    sizes = NetConfig(dim=32), NetConfig(dim=96)
-    enter(net=sizes[0], value_net=sizes[1])
-    assert helped == [sizes]
+    net = NetConfig(dim=32)
+    enter(net=net, value_net=True)
+    assert helped == [(net, net)]
 
 
 def test_one_core_compiles_alone(helped, monkeypatch):

@@ -55,11 +55,7 @@ def test_the_command_line_without_arguments_is_the_defaults_on_minesweeper():
         (["wandb.mode=offline"], lambda c: c.wandb.mode == "offline"),
         (["ppo.gamma=1"], lambda c: c.ppo.gamma == 1.0 and isinstance(c.ppo.gamma, float)),
         (["optim.lr=3e-4"], lambda c: c.optim.lr == 3e-4),
-        (["value_net.dim=32", "value_net.heads=4"], lambda c: c.value_net.dim == 32),
-        (
-            ["value_net.dim=32", "value_optim.lr=0.5"],
-            lambda c: c.value_optim == OptimConfig(lr=0.5),
-        ),
+        (["value_net=true", "net.dim=16"], lambda c: c.value_config.dim == 16),
         (["run_name=null"], lambda c: c.run_name is None),
         (["eval.scripted=null", "eval.episodes=0"], lambda c: c.eval.scripted is None),
         (["~experiment"], lambda c: (c.ppo, c.eval.scripted) == (PPOConfig(), None)),
@@ -82,8 +78,7 @@ def full_config():
         precision="bfloat16",
         run_name="x",
         resume="runs/y",
-        value_net=SMALL_NET,
-        value_optim=OptimConfig(lr=0.1, schedule="cosine"),
+        value_net=True,
         ppo=PPOConfig(minibatch_size=12, ratio="per_frame", actor_weight="actor", target_kl=0.1),
     )
 
@@ -113,14 +108,13 @@ BAD = [
     (["ppo.clip_coeff=0.1"], ConfigError, ["'ppo.clip_coeff'", "did you mean 'clip_coef'"]),
     (["rolout.steps=4"], ConfigError, ["'rolout'", "did you mean 'rollout'"]),
     (["net.dims=32"], ConfigError, ["'net.dims'", "did you mean 'dim'"]),
-    (["value_net.layer=3"], ConfigError, ["'value_net.layer'", "did you mean 'layers'"]),
-    (["value_optim.l_r=3"], ConfigError, ["'value_optim.l_r'", "did you mean 'lr'"]),
+    (["optim.l_r=3"], ConfigError, ["'optim.l_r'", "did you mean 'lr'"]),
     (["eval.episode=3"], ConfigError, ["'eval.episode'", "did you mean 'episodes'"]),
     (["optim.lr.start=1"], ConfigError, ["optim.lr", "wrong type"]),
     (["wandb.proyect=x"], ConfigError, ["'wandb.proyect'", "did you mean 'project'"]),
     # settings of another group
-    (["lr=1"], ConfigError, ["unknown setting 'lr'", "'optim.lr' or 'value_optim.lr'?"]),
-    (["ppo.lr=1"], ConfigError, ["'ppo.lr'", "did you mean 'optim.lr' or"]),
+    (["lr=1"], ConfigError, ["unknown setting 'lr'", "did you mean 'optim.lr'?"]),
+    (["ppo.lr=1"], ConfigError, ["'ppo.lr'", "did you mean 'optim.lr'?"]),
     (["optim.learning_rate=1"], ConfigError, ["did you mean 'optim.lr'?"]),
     (["n_steps=5"], ConfigError, ["did you mean 'rollout.steps'?"]),
     (["batch_size=64"], ConfigError, ["'ppo.minibatch_size' or 'rollout.batch_size'?"]),
@@ -149,7 +143,7 @@ BAD = [
     (["ppo=3"], ConfigError, ["ppo is not a group of settings", "as in ppo.epochs=..."]),
     (["net=null"], ConfigError, ["net=null does not exist", "'neural_mmo'"]),
     (["optim=null"], ConfigError, ["optim is not a group of settings"]),
-    (["value_net=big"], ConfigError, ["value_net is not a group of settings"]),
+    (["value_net=big"], ConfigError, ["value_net has the wrong type", "true or false"]),
     (["eval.scripted=[a,b]"], ConfigError, ["eval.scripted has the wrong type", "text"]),
     # unknown choices
     (["ppo.ratio=per_actr"], ConfigError, ["ppo.ratio", "'per_frame'", "did you mean 'per_actor'"]),
@@ -179,14 +173,8 @@ BAD = [
     (["ppo.least_deviation=-1"], ConfigError, ["ppo.least_deviation is out of range", ">= 0"]),
     (["optim.lr=0"], ConfigError, ["optim.lr is out of range"]),
     (["optim.weight_decay=-1"], ConfigError, ["optim.weight_decay is out of range"]),
-    (
-        ["value_net.dim=32", "value_optim.lr=-1"],
-        ConfigError,
-        ["value_optim.lr is out of range", "> 0"],
-    ),
     (["checkpoint.keep=0"], ConfigError, ["checkpoint.keep is out of range"]),
     (["net.dim=0"], NetConfigError, ["net.dim=0: dim is out of range"]),
-    (["value_net.dim=0"], NetConfigError, ["value_net.dim=0: dim is out of range"]),
     (
         ["net.dim=31"],
         NetConfigError,
@@ -219,7 +207,6 @@ BAD = [
         ConfigError,
         ["rollout.processes is larger than rollout.num_envs"],
     ),
-    (["value_optim.lr=0.1"], ConfigError, ["value_optim is set", "set value_net"]),
     (["env=custom"], ConfigError, ["env has no _target_", "my_pkg.my_env.MyEnv"]),
     (["env=custom", "env.width=3"], ConfigError, ["env has no _target_"]),
     (["run_name='a\0b'"], ConfigError, ["run_name contains a null byte"]),
@@ -480,10 +467,7 @@ def test_a_resume_keeps_its_environment_and_recipe(tmp_path, group):
         (lambda: TrainConfig(rollout=RolloutConfig(num_envs="4")), "rollout.num_envs"),
         (lambda: TrainConfig(optim=OptimConfig(lr="1e-3")), "optim.lr"),
         (lambda: TrainConfig(optim=OptimConfig(schedule="linar")), "optim.schedule"),
-        (
-            lambda: TrainConfig(value_net=NetConfig(), value_optim=OptimConfig(eps="0")),
-            "value_optim.eps",
-        ),
+        (lambda: TrainConfig(optim=OptimConfig(eps="0")), "optim.eps"),
         (lambda: TrainConfig(eval=EvalConfig(scripted=print)), "eval.scripted"),
         (lambda: TrainConfig(eval=EvalConfig(max_steps=-1)), "eval.max_steps"),
         (lambda: TrainConfig(checkpoint=CheckpointConfig(every=2.5)), "checkpoint.every"),
@@ -521,14 +505,13 @@ def test_settings_in_python_are_as_free_as_on_the_command_line():
         total_timesteps=1e5,
         seed=np.int64(3),
         threads=np.array(2),
-        keep_memory=np.bool_(False),
         device=Devices.CPU,
         precision=np.str_("float32"),
         run_dir=Path("~/runs"),
         run_name=np.str_("mine"),
         resume=Path("~") / "runs" / "old",
         net={"dim": np.int64(32), "layers": 1.0},
-        value_net=NetConfig(dim=np.int16(16), heads=np.array(2)),
+        value_net=np.bool_(True),
         rollout={"num_envs": torch.tensor(8), "steps": 64.0},
         ppo=PPOConfig(gamma=np.float32(0.5), minibatch_size=np.uint8(64), clip_value=np.bool_(1)),
         optim=OptimConfig(lr=np.float64(0.25), schedule=Schedules.EVEN),
@@ -539,14 +522,13 @@ def test_settings_in_python_are_as_free_as_on_the_command_line():
         "total_timesteps": 100_000,
         "seed": 3,
         "threads": 2,
-        "keep_memory": False,
         "device": "cpu",
         "precision": "float32",
         "run_dir": str(home / "runs"),
         "run_name": "mine",
         "resume": str(home / "runs/old"),
         "net": {"dim": 32, "layers": 1},
-        "value_net": {"dim": 16, "heads": 2},
+        "value_net": True,
         "rollout": {"num_envs": 8, "steps": 64},
         "ppo": {"gamma": 0.5, "minibatch_size": 64, "clip_value": True},
         "optim": {"lr": 0.25, "schedule": "constant"},
@@ -556,7 +538,7 @@ def test_settings_in_python_are_as_free_as_on_the_command_line():
     assert yaml.safe_load(written)["total_timesteps"] == 100_000
     for value in (config.total_timesteps, config.seed, config.threads, config.net.layers):
         assert type(value) is int
-    assert type(config.ppo.clip_value) is type(config.keep_memory) is bool
+    assert type(config.ppo.clip_value) is type(config.value_net) is bool
     assert type(config.device) is type(config.env["_target_"]) is str
 
 

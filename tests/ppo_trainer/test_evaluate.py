@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from support.trainer_envs import Foraging, SavedForaging, Truncated
-from support.trainer_runs import SMALL_NET, assert_same, network, parameters, small_config
+from support.trainer_runs import assert_same, network, parameters, small_config
 
 from entity_env import CategoricalAction
 from entity_env.errors import SettingError
@@ -182,7 +182,7 @@ def run(tmp_path_factory):
         env={"_target_": "minesweeper", "width": 3, "height": 3, "nmines": 1, "max_steps": 8},
         total_timesteps=48,
         eval=EvalConfig(episodes=6, scripted="ragged_envs.minesweeper_script.walk_and_defuse"),
-        value_net=SMALL_NET,
+        value_net=True,
     )
     return train(config)
 

@@ -85,7 +85,7 @@ def test_lists_references_and_home_folders_keep_their_meaning(tmp_path, monkeypa
         ("run_name: '1e-4'", ("run_name", "1e-4")),
         ("stop_at: {eval/win: 0.9}\neval: {every: 2}", ("stop_at", {"eval/win": 0.9})),
         ("total_timesteps: 5_000", ("total_timesteps", 5000)),
-        ("value_net: ~", ("value_net", None)),
+        ("init: ~", ("init", None)),
         ("shown_metrics:\n- a b\n- c", ("shown_metrics", ("a b", "c"))),
     ],
 )

@@ -45,7 +45,7 @@ from ppo_trainer.experience.rollout_buffer import RolloutBuffer
 from ppo_trainer.experience.row_memory import RowMemory
 from ppo_trainer.experience.sequences import Sequences
 from ppo_trainer.learner.minibatches import minibatch_numbers, part_sizes
-from ppo_trainer.learner.optimizers import forget_gradients, make_optimizers, step
+from ppo_trainer.learner.optimizers import make_optimizers, step, zero_grad
 from ppo_trainer.learner.shared_gradients import add_up
 from ppo_trainer.learner.step_metrics import StepMetrics
 from ppo_trainer.learner.update import add_gradients, update
@@ -158,7 +158,7 @@ def learn_alone(net, every, config, updates):
             if not parts:
                 continue
             whole = cat(parts)
-            forget_gradients(optimizers)
+            zero_grad(optimizers)
             step_metrics.begin()
             coefficients = algorithm.coefficients(0.0)
             measured = add_gradients(algorithm, net, whole, config, coefficients, Stopwatch())
@@ -221,7 +221,7 @@ CASES = {
     ),
     "three, normalised values, a value network": (
         foraging([2, 1, 2]),
-        {"net": replace(SMALL_NET, value_norm="popart"), "value_net": SMALL_NET},
+        {"net": replace(SMALL_NET, value_norm="popart"), "value_net": True},
     ),
     "empty shares": (foraging([1, 1, 1]), ONE_FRAME),
     "rows that wait": (turns([4, 2]), {}),
@@ -306,7 +306,7 @@ def test_each_process_needs_a_game_of_its_own():
 
 def test_a_process_that_ends_is_noticed_with_its_cause():
     def work(ranks):
-        with ranks.telling():
+        with ranks.sharing_errors():
             ranks.any(False)
             if ranks.rank == 1:
                 raise ValueError("the cat has pulled the plug")
@@ -454,7 +454,7 @@ def test_where_a_process_fails_the_first_saves_what_was_learned(tmp_path):
     config = small_config(run_dir=str(tmp_path), run_name="run")
 
     def train_or_fail(ranks):
-        with ranks.telling():
+        with ranks.sharing_errors():
             named = with_env(config, SavedForaging)
             return _train(named, SavedForaging, fails if ranks.rank else None, None, ranks)
 

@@ -25,7 +25,7 @@ from support.trainer_runs import (
 
 import ppo_trainer
 from entity_env.errors import EntityEnvError, FeatureValueError, RewardError
-from ppo_trainer import CheckpointConfig, EvalConfig, OptimConfig, PPOConfig, RolloutConfig, train
+from ppo_trainer import CheckpointConfig, EvalConfig, PPOConfig, RolloutConfig, train
 from ppo_trainer.algorithms.ppo import PPO
 from ppo_trainer.errors import CheckpointError, NonFiniteError, RunFolderError
 from ppo_trainer.learner.optimizers import make_optimizers
@@ -61,7 +61,7 @@ def resume(config, run, **changes):
     [
         (0, {}),
         (3, {}),
-        (3, {"value_net": SMALL_NET, "value_optim": OptimConfig(lr=1e-2, schedule="cosine")}),
+        (3, {"value_net": True}),
         (1, {"ppo": PPOConfig(minibatch_size=10, ratio="per_frame", target_kl=1e-3)}),
         (3, {"precision": "bfloat16"}),
         (2, {"eval": EvalConfig(episodes=0, every=2, every_episodes=3)}),
@@ -229,7 +229,7 @@ def test_resume_in_python_of_an_environment_that_cannot_be_imported_takes_it_as_
 
 
 def test_a_resume_restores_the_value_network_and_its_adam_state(config):
-    config = replace(config, value_net=replace(SMALL_NET, dim=8), value_optim=OptimConfig(lr=1e-2))
+    config = replace(config, value_net=True)
     stopped = train(config, env=SavedForaging, stop=lambda update: update == 2)
     net = network(SavedForaging(), config, seed=4)
     state = TrainState(net, make_optimizers(net, config), make_generators(0, torch.device("cpu")))
@@ -244,9 +244,17 @@ def test_a_resume_restores_the_value_network_and_its_adam_state(config):
 @pytest.mark.parametrize(
     ("changes", "expected", "received"),
     [
-        ({"net": replace(SMALL_NET, dim=32, heads=1)}, "net.dim=16 net.heads=2", None),
-        ({"net": replace(SMALL_NET, activation="gelu")}, None, "net.activation=gelu"),
-        ({"value_net": SMALL_NET}, "value_net=null", None),
+        (
+            {"net": replace(SMALL_NET, dim=32, heads=1)},
+            "net.dim=16 net.heads=2 value_net=false",
+            None,
+        ),
+        (
+            {"net": replace(SMALL_NET, activation="gelu")},
+            None,
+            "net.activation=gelu value_net=false",
+        ),
+        ({"value_net": True}, "value_net=false", "value_net=true"),
     ],
 )
 def test_a_resume_with_another_network_is_refused(config, changes, expected, received):

@@ -48,7 +48,7 @@ from ppo_trainer.learner.update import add_gradients, update
 from ppo_trainer.machine.stopwatch import Stopwatch
 from ppo_trainer.record import record_run
 from ppo_trainer.runs.load_run import load_policy
-from ragged_net import EntityBatch, NetConfig, RaggedTensor
+from ragged_net import EntityBatch, RaggedTensor
 
 CPU = torch.device("cpu")
 LSTM = replace(SMALL_NET, memory="lstm", memory_size=8)
@@ -636,8 +636,7 @@ def test_the_terminal_begins_each_game_without_memories(run, capsys):
 def test_settings_that_contradict_each_other():
     with pytest.raises(ConfigError, match=r"minibatch_size is smaller.*\n.*rollout.steps = 6"):
         remembering(ppo=PPOConfig(minibatch_size=5))
-    with pytest.raises(ConfigError, match=r"value_net\.memory"):
-        remembering(value_net=NetConfig(dim=16, heads=2, memory="gru"))
+    assert remembering(value_net=True).value_config.memory == "none"  # it reads the policy's
 
 
 def test_without_memory_nothing_is_stored():

@@ -203,15 +203,15 @@ def test_an_evaluation_that_fails_is_repeated(config, monkeypatch):
     config = replace(config, eval=EvalConfig(episodes=0, every=2, every_episodes=2))
     whole = train(config, env=SavedForaging)
     config, run = run_named(config, "failed")
-    telling = sys.modules["ppo_trainer.training.telling"]
-    real = telling.evaluate_now
+    output = sys.modules["ppo_trainer.training.output"]
+    real = output.evaluate_now
 
     def evaluate(session):
         if session.updates == 4:
             raise RuntimeError("no board")
         return real(session)
 
-    monkeypatch.setattr(telling, "evaluate_now", evaluate)
+    monkeypatch.setattr(output, "evaluate_now", evaluate)
     with pytest.raises(RuntimeError, match="no board"):
         train(config, env=SavedForaging)
     monkeypatch.undo()

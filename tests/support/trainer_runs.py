@@ -61,7 +61,7 @@ def resuming(config: TrainConfig, run: Path, **changes: Any) -> TrainConfig:
 def network(env: Environment, config: TrainConfig, seed: int = 0) -> RaggedNet:
     """A fresh network for an environment."""
     torch.manual_seed(seed)
-    return RaggedNet(env.obs_space(), env.action_space(), config.net, config.value_net)
+    return RaggedNet(env.obs_space(), env.action_space(), config.net, config.value_config)
 
 
 def collect_with(

@@ -18,21 +18,21 @@ from ppo_trainer.training.ratings import open_ratings
 from ppo_trainer.training.report import evaluate_now, warn_halfway
 from ppo_trainer.training.session import Session
 
-__all__ = ["Tell", "open_telling"]
+__all__ = ["WriteOutput", "open_output"]
 
-Tell: TypeAlias = Callable[[dict[str, float], int], None]
+WriteOutput: TypeAlias = Callable[[dict[str, float], int], None]
 """A function of the numbers of an update, and of the number of steps before it."""
 
 
 @contextmanager
-def open_telling(
+def open_output(
     session: Session,
     hooks: Callbacks,
     interrupt: Interrupt,
     clock: Stopwatch,
     *,
     plays: bool = True,
-) -> Iterator[Tell]:
+) -> Iterator[WriteOutput]:
     """Open the log, the ratings and the screen, and give the function to call after each update.
 
     Of several processes of one training only the first writes and prints.
@@ -61,7 +61,7 @@ def open_telling(
     ):
         was_full = session.recent.is_full
 
-        def tell(metrics: dict[str, float], before: int) -> None:
+        def write(metrics: dict[str, float], before: int) -> None:
             nonlocal was_full
             evaluates = config.eval.every and state.update % config.eval.every == 0
             if evaluates:
@@ -82,4 +82,4 @@ def open_telling(
                 hooks.call("on_evaluation", session)
             hooks.call("on_update", session)
 
-        yield tell
+        yield write
