@@ -74,8 +74,8 @@ class SeatTimeLimit(SeatWrapper):
     """A wrapper that cuts games off after ``max_steps`` steps.
 
     All seats still in the game are then done and truncated. A seat without an observation in that
-    step gets its last observation again. A seat that ends by itself in the last step is not
-    truncated, and a seat that would come back in the last step stays out.
+    step gets its last observation again. A seat that the game itself ends in the last step is done
+    without being truncated. A seat cannot return to the game in the last step.
 
     Args:
         game: The game.
