@@ -450,6 +450,13 @@ def test_what_one_process_only_can_train(tmp_path, changes):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_workers_with_one_learner_are_refused_with_several(tmp_path):
+    config = small_config(run_dir=str(tmp_path), scale=ScaleConfig(mode="rapid"))
+    with pytest.raises(ConfigError, match=r"scale\.mode=rapid has one process that learns"):
+        run_together(2, config)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_where_a_process_fails_the_first_saves_what_was_learned(tmp_path):
     config = small_config(run_dir=str(tmp_path), run_name="run")
 

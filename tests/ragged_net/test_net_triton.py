@@ -1,7 +1,11 @@
 """Kernels of the GPU against the reference; without a GPU Triton's interpreter runs them."""
 
+import importlib.util
 import os
+import subprocess
+import sys
 import warnings
+from pathlib import Path
 
 import pytest
 import torch
@@ -92,6 +96,30 @@ def test_gradients_cannot_be_differentiated_and_say_so():
     (gradient,) = torch.autograd.grad(output.sum(), qkv, create_graph=True)
     with pytest.raises(SecondDerivativeError, match="plain_torch"):
         gradient.sum().backward()
+
+
+@pytest.mark.platforms
+@pytest.mark.skipif(sys.platform != "linux", reason="Triton is for Linux")
+@pytest.mark.skipif(
+    importlib.util.find_spec("triton") is not None, reason="Triton is installed for all tests"
+)
+def test_a_few_shapes_in_the_interpreter():
+    """Triton takes a gigabyte and no card; it is installed once, beside the other packages."""
+    root = Path(__file__).parents[2]
+    folder, wanted = root / ".venv-triton", "triton==3.9.0"
+    done = folder / "installed.txt"
+    if not done.exists() or done.read_text() != wanted:
+        install = ["-m", "pip", "install", "-q", "--no-deps", "--upgrade", "--target", str(folder)]
+        subprocess.run([sys.executable, *install, wanted], check=True)
+        done.write_text(wanted)
+    run = ["-m", "pytest", "-n", "0", "-q", __file__, "-k", "not long and not mixed", "-rs"]
+    env = {**os.environ, "PYTHONPATH": str(folder), "TRITON_INTERPRET": "1"}
+    env.pop("PYTEST_XDIST_WORKER", None)
+    found = subprocess.run(
+        [sys.executable, *run], cwd=root, env=env, capture_output=True, text=True, check=False
+    )
+    assert found.returncode == 0, found.stdout + found.stderr
+    assert "Triton is not installed" not in found.stdout, found.stdout
 
 
 def test_spans_by_hand():
