@@ -67,7 +67,7 @@ class Collected:
         pending: Decisions whose outcome is still open, with which the next rollout begins.
         next_obs: Observation with which the next rollout begins.
         metrics: Metrics of the episodes that ended. Those of a population are in its first result.
-        truncated: Number of these episodes that a limit cut off, in the first result, too.
+        num_truncated: Number of these episodes that a limit cut off, in the first result, too.
         numbers: Further numbers for the log, by name.
     """
 
@@ -75,7 +75,7 @@ class Collected:
     pending: Decisions | None
     next_obs: VecObs
     metrics: Mapping[str, Metric]
-    truncated: int = 0
+    num_truncated: int = 0
     numbers: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -144,7 +144,7 @@ def collect(
     metrics = merge_columns(ended, len(obs))
     return [
         replace(results[0], metrics=metrics),
-        *(replace(own, truncated=0) for own in results[1:]),
+        *(replace(own, num_truncated=0) for own in results[1:]),
     ]
 
 

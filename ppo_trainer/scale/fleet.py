@@ -159,7 +159,7 @@ class Fleet:
             None,
             obs,
             metrics,
-            sum(played.truncated for played in taken),
+            sum(played.num_truncated for played in taken),
             {name: float(number) for name, number in numbers.items()},
         )
 

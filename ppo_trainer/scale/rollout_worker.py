@@ -32,7 +32,7 @@ class Played:
         trajectories: Decisions and their outcomes.
         version: Number of updates of the network that made them.
         metrics: Metrics of the episodes that ended.
-        truncated: Number of these episodes that a limit cut off.
+        num_truncated: Number of these episodes that a limit cut off.
         idle: Seconds that the worker waited before it.
         rank: Number of the network among all networks.
     """
@@ -40,7 +40,7 @@ class Played:
     trajectories: Trajectories
     version: int
     metrics: Mapping[str, Metric]
-    truncated: int
+    num_truncated: int
     idle: float
     rank: int
 
@@ -89,4 +89,4 @@ class RolloutWorker:
         whole = decisions.select(np.arange(len(decisions)))
         trajectories = replace(found.trajectories, decisions=whole)
         self._ended = time.monotonic()
-        return Played(trajectories, version, found.metrics, found.truncated, idle, self._rank)
+        return Played(trajectories, version, found.metrics, found.num_truncated, idle, self._rank)

@@ -64,10 +64,10 @@ def of_all(
     """Return the numbers of frames, ended episodes and truncated episodes of all processes."""
     frames, ended = sum(map(len, rollouts)), collected.metrics
     if ranks.is_alone:
-        return frames, dict(ended), collected.truncated
+        return frames, dict(ended), collected.num_truncated
     own = {name: dataclasses.astuple(metric) for name, metric in ended.items()}
     episodes: dict[str, Metric] = {}
-    every = ranks.gathered_json([frames, own, collected.truncated])
+    every = ranks.gathered_json([frames, own, collected.num_truncated])
     for _, theirs, _ in every:
         for name, values in theirs.items():
             episodes[name] = episodes.get(name, Metric()).merge(Metric(*values))
