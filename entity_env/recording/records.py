@@ -103,16 +103,17 @@ class Outcomes:
 
     def select(self, frames: Ints) -> Outcomes:
         """Return the outcomes of some ``frames`` (B,), in the given order."""
-        columns = [getattr(self, part.name)[frames] for part in fields(self)[:-1]]
-        return Outcomes(*columns, [self.metrics[i] for i in frames.tolist()])
+        columns = {part.name: getattr(self, part.name)[frames] for part in fields(self)[:-1]}
+        return Outcomes(**columns, metrics=[self.metrics[i] for i in frames.tolist()])
 
     @classmethod
     def cat(cls, parts: Sequence[Outcomes]) -> Outcomes:
         """Return the outcomes of several parts, at least one, in order."""
-        columns = [
-            np.concatenate([getattr(part, own.name) for part in parts]) for own in fields(cls)[:-1]
-        ]
-        return cls(*columns, [own for part in parts for own in part.metrics])
+        columns = {
+            column.name: np.concatenate([getattr(part, column.name) for part in parts])
+            for column in fields(cls)[:-1]
+        }
+        return cls(**columns, metrics=[metrics for part in parts for metrics in part.metrics])
 
     @classmethod
     def of_observations(cls, step: int, rows: Ints, episodes: Ints) -> Outcomes:

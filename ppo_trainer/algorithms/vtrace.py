@@ -49,11 +49,11 @@ class VTrace(PPO):
         frame_of = np.concatenate(
             [own.frame_ids().cpu().numpy() for own in rollout.log_probs.values()]
         )
-        log_ratios = np.zeros(len(frame_of))
+        log_ratios: F64 = np.zeros(len(frame_of))
         if stale.any():
             rollout, log_ratios = self._of(net, rollout, stale)
         if self.config.ratio == "per_frame":
-            log_ratios = np.bincount(frame_of, log_ratios, len(rollout))
+            log_ratios = np.bincount(frame_of, log_ratios, len(rollout)).astype(np.float64)
             frame_of = np.arange(len(rollout))
         rollout = replace(rollout, log_ratios=log_ratios)
         if not stale.any():
