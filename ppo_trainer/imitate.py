@@ -31,9 +31,8 @@ from ppo_trainer.command_line.overrides import config_of
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import Game, make_factory, with_env
 from ppo_trainer.errors import ConfigError
-from ppo_trainer.experience.acting import MOST_FRAMES, autocast
+from ppo_trainer.experience.acting import MOST_FRAMES, autocast, evaluated
 from ppo_trainer.experience.recorded import Examples, episode_weight, examples_of
-from ppo_trainer.experience.stored_choices import evaluated
 from ppo_trainer.learner.update import update
 from ppo_trainer.machine.commands import INTERRUPTED, command_parser, run_main
 from ppo_trainer.machine.screen import complain, say

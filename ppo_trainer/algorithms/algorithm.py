@@ -6,18 +6,19 @@ The training loop collects experience, asks the algorithm for a ``Rollout``, and
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from torch import Tensor
 
-from ppo_trainer.config import UpdateConfig
+from ppo_trainer.config import Schedule, UpdateConfig
 from ppo_trainer.experience.rollout import Rollout
 from ppo_trainer.experience.trajectories import Trajectories
 from ragged_net import NetOutput, RaggedNet
 
-__all__ = ["Algorithm", "Objective", "Scale"]
+__all__ = ["Algorithm", "Objective", "Scale", "scheduled"]
 
 
 @dataclass(frozen=True)
@@ -105,3 +106,16 @@ class Algorithm(Objective, Protocol):
                 such as V-trace, evaluates the choices with it.
         """
         ...
+
+
+def scheduled(start: float, schedule: Schedule, progress: float, end: float = 0.0) -> float:
+    """Return the value at ``progress``, the fraction of the run that is over, 0 to 1.
+
+    ``constant`` returns ``start``; ``linear`` and ``cosine`` go from ``start`` to ``end``.
+    """
+    progress = min(max(progress, 0.0), 1.0)
+    if schedule == "linear":
+        return end + (start - end) * (1.0 - progress)
+    if schedule == "cosine":
+        return end + (start - end) * 0.5 * (1.0 + math.cos(math.pi * progress))
+    return start

@@ -13,13 +13,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ppo_trainer.algorithms.algorithm import Scale
-from ppo_trainer.algorithms.schedule import scheduled
+from ppo_trainer.algorithms.algorithm import Scale, scheduled
 from ppo_trainer.config import PPOConfig
+from ppo_trainer.experience.acting import evaluations
 from ppo_trainer.experience.rollout import Rollout
 from ppo_trainer.experience.row_memory import RowMemory
 from ppo_trainer.experience.sequences import Sequences
-from ppo_trainer.experience.stored_choices import evaluations
 from ppo_trainer.experience.trajectories import Trajectories
 from ragged_net import NetOutput, RaggedNet
 from ragged_net.ragged import FrameNumbers

@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 from torch import Tensor
 
 from ppo_trainer.algorithms.advantage import estimate
-from ppo_trainer.algorithms.algorithm import Scale
+from ppo_trainer.algorithms.algorithm import Scale, scheduled
 from ppo_trainer.algorithms.clone import Clone, clone_divergence, clone_weight, with_clone
 from ppo_trainer.algorithms.group_baseline import GroupReturns
 from ppo_trainer.algorithms.losses import minibatch_scale, normalized, ppo_coefficients, ppo_losses
-from ppo_trainer.algorithms.schedule import scheduled
 from ppo_trainer.config import PPOConfig
 from ppo_trainer.experience.rollout import Rollout
 from ppo_trainer.experience.trajectories import Trajectories

@@ -1,9 +1,9 @@
-"""Passes of the network over the rows of a rollout, in parts where there are many rows."""
+"""Passes of the network over frames, to choose or for choices made earlier, in parts if many."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
@@ -11,10 +11,21 @@ from torch import Tensor
 
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.errors import DivergedError
+from ppo_trainer.experience.rollout import Rollout
 from ppo_trainer.machine.device import explained_memory, has_bfloat16
-from ragged_net import EntityBatch, NetOutput, RaggedNet
+from ragged_net import EntityBatch, NetOutput, RaggedNet, RaggedTensor
 
-__all__ = ["MOST_FRAMES", "act", "autocast", "check_output", "check_sums", "value"]
+__all__ = [
+    "MOST_FRAMES",
+    "act",
+    "autocast",
+    "check_output",
+    "check_sums",
+    "evaluated",
+    "evaluations",
+    "value",
+    "values_of",
+]
 
 MOST_FRAMES = 512
 """Maximum number of frames of a pass on the CPU. More are no faster and take more memory."""
@@ -41,6 +52,52 @@ def value(net: RaggedNet, batch: EntityBatch, rows: int, memory: Tensor | None =
     """Return ``net.value`` of several steps of ``rows`` rows. Shape: (B,), float32."""
     parts = _parts(batch, _at_once(batch.device, rows), memory)
     return torch.cat([net.value(part, memory=state) for part, state in parts])
+
+
+def values_of(ragged: Mapping[str, RaggedTensor]) -> dict[str, Tensor]:
+    """Return the values of several ragged tensors."""
+    return {name: tensor.values for name, tensor in ragged.items()}
+
+
+def evaluated(
+    net: RaggedNet, part: Rollout, *, greedy: bool = False, trusted: bool = True
+) -> NetOutput:
+    """Return the network's output for the stored choices, or for its own most likely ones."""
+    given, sequences = None if greedy else values_of(part.chosen), part.sequences
+    if sequences is None:
+        output: NetOutput = net(part.batch, given=given, greedy=greedy, trusted=trusted)
+    else:
+        output = net(
+            part.batch,
+            memory=sequences.states,
+            sequences=sequences.lengths,
+            given=given,
+            greedy=greedy,
+            trusted=trusted,
+        )
+    return output
+
+
+def evaluations(
+    net: RaggedNet, rollout: Rollout, frames: Tensor
+) -> Iterator[tuple[Tensor, NetOutput]]:
+    """Yield frame numbers, and the network's output for the choices stored there, in parts.
+
+    Args:
+        net: The network.
+        rollout: The frames and choices.
+        frames: Numbers of the frames to evaluate, on the CPU. All frames are evaluated, in the
+            order of their sequences, if there are any: a memory depends on the frames before.
+    """
+    if rollout.sequences is None:
+        for numbers in torch.split(frames, MOST_FRAMES):
+            yield numbers, evaluated(net, rollout.select(numbers))
+        return
+    order, first = rollout.sequences.frames.values, 0
+    whole = rollout.part(torch.arange(len(rollout.sequences)))
+    for part in whole.parts(MOST_FRAMES):
+        yield order[first : first + len(part)], evaluated(net, part)
+        first += len(part)
 
 
 def _at_once(device: torch.device, rows: int) -> int:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ppo_trainer.errors import CheckpointError
-from ppo_trainer.experience.stored_choices import values_of
+from ppo_trainer.experience.acting import values_of
 from ppo_trainer.experience.trajectories import Decisions
 from ragged_net import (
     CategoricalActors,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from ppo_trainer.algorithms.schedule import scheduled
+from ppo_trainer.algorithms.algorithm import scheduled
 from ppo_trainer.config import OptimConfig, TrainConfig
 from ppo_trainer.errors import NonFiniteError
 from ppo_trainer.learner.step_metrics import StepMetrics
@@ -27,21 +27,21 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Optimizers:
-    """One optimizer for the policy (and a shared value head), one for a separate value network."""
+    """One optimizer for the network with its policy and value, one for a separate value network."""
 
-    policy: torch.optim.Optimizer
+    main: torch.optim.Optimizer
     value: torch.optim.Optimizer | None
 
     def all(self) -> dict[str, torch.optim.Optimizer]:
         """Return the optimizers by name."""
-        return {"policy": self.policy} | ({} if self.value is None else {"value": self.value})
+        return {"main": self.main} | ({} if self.value is None else {"value": self.value})
 
 
 def make_optimizers(net: RaggedNet, config: TrainConfig) -> Optimizers:
     """Return fresh optimizers for a network."""
     value_parameters = list(net.value_parameters())
     return Optimizers(
-        policy=_adamw(list(net.policy_parameters()), config.optim),
+        main=_adamw(list(net.policy_parameters()), config.optim),
         value=_adamw(value_parameters, config.optim) if value_parameters else None,
     )
 
@@ -78,7 +78,7 @@ def step(net: RaggedNet, optimizers: Optimizers, max_norm: float, metrics: StepM
     Raises:
         NonFiniteError: A gradient is NaN or infinite; then no parameter has changed.
     """
-    names = {"policy": "optim/grad_norm", "value": "optim/value_grad_norm"}
+    names = {"main": "optim/grad_norm", "value": "optim/value_grad_norm"}
     norms = {}
     for name, optimizer in optimizers.all().items():
         gradients = [p.grad for p in _parameters(optimizer) if p.grad is not None]

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial, reduce
 
 import torch
 from torch import Tensor
 
 from ppo_trainer.algorithms.algorithm import Objective
 from ppo_trainer.config import TrainConfig
-from ppo_trainer.experience.acting import autocast
+from ppo_trainer.experience.acting import autocast, evaluated
 from ppo_trainer.experience.rollout import Rollout
-from ppo_trainer.experience.stored_choices import evaluated
 from ppo_trainer.learner.minibatches import Minibatch, minibatches
 from ppo_trainer.learner.optimizers import Optimizers, set_learning_rates, step, zero_grad
-from ppo_trainer.learner.shared_gradients import add_up, nothing_measured
 from ppo_trainer.learner.step_graph import StepGraphs
 from ppo_trainer.learner.step_metrics import StepMetrics, joined, means
 from ppo_trainer.machine.device import explained_memory
@@ -22,7 +21,7 @@ from ppo_trainer.machine.ranks import LONE, Ranks
 from ppo_trainer.machine.stopwatch import Stopwatch
 from ragged_net import RaggedNet
 
-__all__ = ["add_gradients", "update"]
+__all__ = ["add_gradients", "add_up", "update"]
 
 
 def update(
@@ -69,7 +68,7 @@ def update(
         metrics.begin()
         measured = None
         if not len(minibatch.numbers):
-            measured = nothing_measured(list(coefficients), rollout.values)
+            measured = _nothing_measured(list(coefficients), rollout.values)
         elif graphed and graphs is not None:
             with clock("graph"):
                 measured = graphs.add_gradients(algorithm, rollout, minibatch, coefficients)
@@ -100,7 +99,7 @@ def update(
         | {
             "policy/stopped": float(stopped),
             "optim/gradient_steps": float(sum("optim/grad_norm" in step for step in steps)),
-            "optim/lr": optimizers.policy.param_groups[0]["lr"],
+            "optim/lr": optimizers.main.param_groups[0]["lr"],
         }
         | algorithm.logged(progress)
     )
@@ -138,3 +137,44 @@ def add_gradients(
             own = number.detach()
             measured[name] = joined(name, measured[name], own) if name in measured else own
     return measured
+
+
+def add_up(
+    ranks: Ranks, parameters: Iterable[Tensor], measured: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
+    """Add up the gradients of all processes, in each process, and return the sums of numbers.
+
+    The losses of each process are its part of those of the whole minibatch (``Objective.losses``),
+    so that the sum equals the gradient that one process would have computed.
+
+    Args:
+        ranks: The processes.
+        parameters: Parameters whose gradients are replaced. A parameter without a gradient in every
+            process gets none, so that the optimizer skips it.
+        measured: Numbers of this process by name, in the same order in each process.
+    """
+    if ranks.is_alone:
+        return dict(measured)
+    own, numbers = list(parameters), torch.stack(list(measured.values()))
+    has_one = numbers.new_tensor([one.grad is not None for one in own])
+    # One message for all tensors, because each message takes up to a millisecond.
+    flat = ranks.add(torch.cat([has_one, numbers, *(_gradient(one).reshape(-1) for one in own)]))
+    counts, sums, *parts = torch.split(flat, [len(own), len(numbers), *map(torch.numel, own)])
+    for one, part, count in zip(own, parts, counts.tolist(), strict=True):
+        one.grad = part.view_as(one) if count else None
+    found = dict(zip(measured, sums.unbind(), strict=True))
+    if extremes := [name for name in measured if name.endswith((".min", ".max"))]:
+        shares = ranks.stacked(torch.stack([measured[name] for name in extremes])).unbind(1)
+        for name, every in zip(extremes, shares, strict=True):
+            found[name] = reduce(partial(joined, name), every)
+    return found
+
+
+def _nothing_measured(names: Sequence[str], like: Tensor) -> dict[str, Tensor]:
+    """Return zeros for the numbers of a process without frames in a minibatch."""
+    ends = {".min": float("inf"), ".max": float("-inf")}
+    return {name: like.new_tensor(ends.get(name[-4:], 0.0)) for name in names}
+
+
+def _gradient(parameter: Tensor) -> Tensor:
+    return torch.zeros_like(parameter) if parameter.grad is None else parameter.grad

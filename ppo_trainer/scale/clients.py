@@ -19,15 +19,15 @@ from ppo_trainer.errors import TrainerError
 from ppo_trainer.machine.ranks import Ranks
 from ppo_trainer.machine.screen import say
 from ppo_trainer.scale.ray_cluster import open_ray, why_lost
-from ppo_trainer.scale.topology import (
+from ppo_trainer.scale.worlds import (
     RowMaker,
+    World,
     WorldShare,
     cells,
     check_scale,
     num_workers,
     served_rows,
 )
-from ppo_trainer.scale.worlds import World
 
 __all__ = ["open_rows"]
 

@@ -25,8 +25,7 @@ from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.machine.stopwatch import Stopwatch
 from ppo_trainer.scale.ray_cluster import open_ray, why_lost
 from ppo_trainer.scale.rollout_worker import Played, RolloutWorker
-from ppo_trainer.scale.topology import RowMaker, cells, num_workers, served_rows
-from ppo_trainer.scale.worlds import World
+from ppo_trainer.scale.worlds import RowMaker, World, cells, num_workers, served_rows
 from ppo_trainer.training.session import Session
 
 __all__ = ["Gather", "collect_here", "open_gather"]

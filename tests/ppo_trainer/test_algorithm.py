@@ -12,7 +12,7 @@ from support.trainer_runs import small_config
 from ppo_trainer import train
 from ppo_trainer.algorithms.ppo import PPO
 from ppo_trainer.algorithms.table import ALGORITHMS, make_algorithm
-from ppo_trainer.experience.stored_choices import values_of
+from ppo_trainer.experience.acting import values_of
 from ppo_trainer.learner.step_metrics import joined, means, of_policies
 from ppo_trainer.runs.folder import RunFolder
 from ppo_trainer.runs.logger import read_metrics

@@ -126,7 +126,7 @@ def test_the_settings_of_the_optimizer_are_those_of_the_resumed_config(run):
     save_state(run, trained_state(small_config(optim=OptimConfig(weight_decay=0.1))), None, keep=2)
     other = fresh_state(small_config(optim=OptimConfig(weight_decay=0.2, eps=1e-3)))
     load_state(latest_checkpoint(run), other)
-    group = other.optimizers.policy.param_groups[0]
+    group = other.optimizers.main.param_groups[0]
     assert (group["weight_decay"], group["eps"]) == (0.2, 1e-3)
 
 
@@ -338,7 +338,7 @@ def fewer(tensors):
 
 
 def more(tensors):
-    tensors["policy/99/exp_avg"] = torch.zeros(3)
+    tensors["main/99/exp_avg"] = torch.zeros(3)
 
 
 @pytest.mark.parametrize(

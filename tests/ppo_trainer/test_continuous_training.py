@@ -22,9 +22,9 @@ from ppo_trainer import (
 )
 from ppo_trainer.agent import load_agent
 from ppo_trainer.errors import CheckpointError
+from ppo_trainer.experience.acting import values_of
 from ppo_trainer.experience.pending import pending_from_tensors, pending_to_tensors
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer
-from ppo_trainer.experience.stored_choices import values_of
 from ppo_trainer.experience.trajectories import Decisions
 from ragged_net import EntityBatch, NetConfig, RaggedNet
 

@@ -15,9 +15,8 @@ from entity_env.wrappers import ConcatVecEnv, VecRewardScale, VecValidate
 from ppo_trainer import PPOConfig, RolloutConfig, train
 from ppo_trainer.algorithms.advantage import estimate, vtrace
 from ppo_trainer.errors import CheckpointError
-from ppo_trainer.experience.ledger import Ledger
 from ppo_trainer.experience.pending import pending_from_tensors, pending_to_tensors
-from ppo_trainer.experience.rollout_buffer import RolloutBuffer
+from ppo_trainer.experience.rollout_buffer import Ledger, RolloutBuffer
 
 # ------------------------------------------------------------------------------- by hand
 

@@ -14,8 +14,8 @@ from entity_env import batch_obs
 from ppo_trainer import PPOConfig, train
 from ppo_trainer.agent import load_agent
 from ppo_trainer.algorithms.losses import minibatch_scale, ppo_losses
+from ppo_trainer.experience.acting import values_of
 from ppo_trainer.experience.rollout import Rollout
-from ppo_trainer.experience.stored_choices import values_of
 from ppo_trainer.runs.load_run import load_net
 from ragged_net import EntityBatch, NetConfig, RaggedNet
 

@@ -46,9 +46,8 @@ from ppo_trainer.experience.row_memory import RowMemory
 from ppo_trainer.experience.sequences import Sequences
 from ppo_trainer.learner.minibatches import minibatch_numbers, part_sizes
 from ppo_trainer.learner.optimizers import make_optimizers, step, zero_grad
-from ppo_trainer.learner.shared_gradients import add_up
 from ppo_trainer.learner.step_metrics import StepMetrics
-from ppo_trainer.learner.update import add_gradients, update
+from ppo_trainer.learner.update import add_gradients, add_up, update
 from ppo_trainer.machine.ranks import LONE, Ranks
 from ppo_trainer.machine.seeding import make_generators
 from ppo_trainer.machine.stopwatch import Stopwatch
@@ -139,7 +138,7 @@ def learn_alone(net, every, config, updates):
     algorithm = PPO(config.ppo)
     shares = [Share(net, rows, config, rank) for rank, rows in enumerate(every)]
     optimizers = make_optimizers(net, config)
-    for group in (*optimizers.policy.param_groups, *getattr(optimizers.value, "param_groups", ())):
+    for group in (*optimizers.main.param_groups, *getattr(optimizers.value, "param_groups", ())):
         group["lr"] = config.optim.lr
     net.update_statistics(EntityBatch.cat([EntityBatch.from_obs(share.obs) for share in shares]))
     stops, step_metrics = [], StepMetrics(CPU)

@@ -35,11 +35,11 @@ from ppo_trainer.algorithms.ppo import PPO
 from ppo_trainer.errors import CheckpointError, ConfigError
 from ppo_trainer.evaluation.comparison import evaluate
 from ppo_trainer.evaluation.steps import play_run
+from ppo_trainer.experience.acting import values_of
 from ppo_trainer.experience.pending import pending_from_tensors, pending_to_tensors
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer
 from ppo_trainer.experience.row_memory import RowMemory
 from ppo_trainer.experience.sequences import Sequences
-from ppo_trainer.experience.stored_choices import values_of
 from ppo_trainer.experience.trajectories import Decisions, Trajectories
 from ppo_trainer.learner.average import average_of
 from ppo_trainer.learner.minibatches import minibatch_numbers

@@ -30,8 +30,15 @@ from ppo_trainer.machine.seeding import make_generators
 from ppo_trainer.machine.stopwatch import Stopwatch
 from ppo_trainer.scale.fleet import Fleet
 from ppo_trainer.scale.ray_cluster import why_lost
-from ppo_trainer.scale.topology import RowMaker, WorldShare, cells
-from ppo_trainer.scale.worlds import ServedRows, ServedShare, World, part_of
+from ppo_trainer.scale.worlds import (
+    RowMaker,
+    ServedRows,
+    ServedShare,
+    World,
+    WorldShare,
+    cells,
+    part_of,
+)
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from support.trainer_runs import assert_same, network, parameters, rollout_of, s
 from torch.testing import assert_close
 
 from ppo_trainer import OptimConfig, PPOConfig, RolloutConfig, train
+from ppo_trainer.algorithms.algorithm import scheduled
 from ppo_trainer.algorithms.ppo import PPO
-from ppo_trainer.algorithms.schedule import scheduled
 from ppo_trainer.errors import NonFiniteError
 from ppo_trainer.experience.rollout import Rollout
 from ppo_trainer.learner.optimizers import Optimizers, clip_gradients, make_optimizers
@@ -353,7 +353,7 @@ def test_learning_rates_and_entropy_follow_their_schedules():
     rollout = rollout_of(Foraging, config, net)
     metrics = run_update(net, optimizers, rollout, config, progress=0.25)
     assert metrics["optim/lr"] == pytest.approx(3e-3)
-    assert optimizers.policy.param_groups[0]["lr"] == pytest.approx(3e-3)
+    assert optimizers.main.param_groups[0]["lr"] == pytest.approx(3e-3)
     assert optimizers.value.param_groups[0]["lr"] == pytest.approx(3e-3)
     assert metrics["policy/entropy_coef"] == pytest.approx(0.06)
 
@@ -379,7 +379,7 @@ def test_a_value_network_of_its_own_has_its_own_optimizer():
     config = small_config(value_net=True, optim=OptimConfig(lr=1e-3, eps=1e-5))
     net = network(Foraging(), config)
     optimizers = make_optimizers(net, config)
-    group, own = optimizers.policy.param_groups[0], optimizers.value.param_groups[0]
+    group, own = optimizers.main.param_groups[0], optimizers.value.param_groups[0]
     assert (group["lr"], group["eps"], group["weight_decay"]) == (1e-3, 1e-5, 0.0)
     assert (own["lr"], own["eps"], own["weight_decay"]) == (1e-3, 1e-5, 0.0)
     policy, value = ({id(p) for p in g["params"]} for g in (group, own))
@@ -397,8 +397,8 @@ def test_a_shared_value_head_belongs_to_the_one_optimizer():
     net = network(Foraging(), config)
     optimizers = make_optimizers(net, config)
     assert optimizers.value is None
-    assert list(optimizers.all()) == ["policy"]
-    mine = {id(p) for p in optimizers.policy.param_groups[0]["params"]}
+    assert list(optimizers.all()) == ["main"]
+    mine = {id(p) for p in optimizers.main.param_groups[0]["params"]}
     assert mine == {id(p) for p in net.parameters()}
 
 

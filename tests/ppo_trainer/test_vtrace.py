@@ -23,8 +23,8 @@ from ppo_trainer.algorithms.advantage import estimate, vtrace
 from ppo_trainer.algorithms.ppo import PPO
 from ppo_trainer.algorithms.vtrace import VTrace, mean_weights
 from ppo_trainer.errors import ConfigError
+from ppo_trainer.experience.acting import evaluated
 from ppo_trainer.experience.row_memory import RowMemory
-from ppo_trainer.experience.stored_choices import evaluated
 from ppo_trainer.machine.ranks import LONE
 from ppo_trainer.training.experience_metrics import importance
 
