@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping
 
@@ -12,49 +13,49 @@ from torch import Tensor
 from ppo_trainer.errors import CheckpointError
 from ppo_trainer.experience.acting import values_of
 from ppo_trainer.experience.trajectories import Decisions
-from ragged_net import (
-    CategoricalActors,
-    ContinuousActors,
-    EntityBatch,
-    RaggedNet,
-    RaggedTensor,
-    SelectActors,
-)
+from ragged_net import EntityBatch, RaggedNet, RaggedTensor
 from ragged_net.actors import Actors
 from ragged_net.errors import RaggedNetError
+from ragged_net.heads.table import head_kind
 
-__all__ = ["pending_from_tensors", "pending_to_tensors"]
+__all__ = ["pending_from_tensors", "pending_to_tensors", "tensors_of"]
 
 
 def pending_to_tensors(pending: Decisions) -> dict[str, Tensor]:
     """Return the decisions as tensors on the CPU; each name is a JSON list, such as a path."""
-    tensors: dict[tuple[str, ...], Tensor] = {
-        ("rows",): torch.from_numpy(pending.rows),
-        ("rewards",): torch.from_numpy(pending.rewards),
-        ("staleness",): torch.from_numpy(pending.staleness),
-        ("values",): pending.values,
-        ("global_features",): pending.batch.global_features,
-    }
-    if pending.memory is not None:
-        tensors["memory",] = pending.memory
-    ragged = {("entities", name): rows for name, rows in pending.batch.entities.items()}
-    for name, actors in pending.batch.actions.items():
-        ragged["actors", name] = actors.actors
-        ragged["chosen", name] = pending.chosen[name]
-        tensors["log_probs", name] = pending.log_probs[name].values
-        if isinstance(actors, CategoricalActors):
-            tensors["choices", name] = actors.mask
-        elif isinstance(actors, SelectActors):
-            ragged["actees", name] = actors.actees
-            if actors.mask is not None:
-                ragged["pairs", name] = actors.mask
-    for name, shown in pending.batch.visible.items():
-        tensors["visible", name] = shown
-    for where, rows in ragged.items():
-        tensors[*where, "values"] = rows.values
-        tensors[*where, "offsets"] = rows.host_offsets
     # Copies, because some share their offsets, which safetensors refuses.
-    return {json.dumps(where): tensor.detach().cpu().clone() for where, tensor in tensors.items()}
+    return {
+        json.dumps(where): tensor.detach().cpu().clone()
+        for where, tensor in tensors_of(pending).items()
+    }
+
+
+def tensors_of(decisions: Decisions) -> dict[tuple[str, ...], Tensor]:
+    """Return all tensors of decisions by name; those of actors are the fields of their class."""
+    batch = decisions.batch
+    parts: dict[tuple[str, ...], RaggedTensor | Tensor | None] = {
+        ("rows",): torch.from_numpy(decisions.rows),
+        ("rewards",): torch.from_numpy(decisions.rewards),
+        ("staleness",): torch.from_numpy(decisions.staleness),
+        ("values",): decisions.values,
+        ("memory",): decisions.memory,
+        ("global_features",): batch.global_features,
+    }
+    parts |= {("entities", name): rows for name, rows in batch.entities.items()}
+    parts |= {("visible", name): shown for name, shown in batch.visible.items()}
+    for name, actors in batch.actions.items():
+        fields = dataclasses.fields(actors)
+        parts |= {("actions", name, own.name): getattr(actors, own.name) for own in fields}
+        parts["chosen", name] = decisions.chosen[name]
+        parts["log_probs", name] = decisions.log_probs[name].values
+    tensors = {}
+    for where, part in parts.items():
+        if isinstance(part, RaggedTensor):
+            tensors[*where, "values"] = part.values
+            tensors[*where, "offsets"] = part.host_offsets
+        elif isinstance(part, Tensor):
+            tensors[where] = part
+    return tensors
 
 
 def pending_from_tensors(tensors: Mapping[str, Tensor], net: RaggedNet, num_rows: int) -> Decisions:
@@ -64,7 +65,7 @@ def pending_from_tensors(tensors: Mapping[str, Tensor], net: RaggedNet, num_rows
         CheckpointError: The tensors are not those of decisions of ``net``.
     """
     try:
-        pending = _read({tuple(json.loads(name)): tensors[name] for name in tensors})
+        pending = _read({tuple(json.loads(name)): own for name, own in tensors.items()}, net)
         rows = pending.rows
         if len(rows) and not (rows.min() >= 0 and rows.max() < num_rows):
             raise ValueError(f"rows beyond {num_rows}")
@@ -88,22 +89,23 @@ def pending_from_tensors(tensors: Mapping[str, Tensor], net: RaggedNet, num_rows
     return pending
 
 
-def _read(tensors: Mapping[tuple[str, ...], Tensor]) -> Decisions:
+def _read(tensors: Mapping[tuple[str, ...], Tensor], net: RaggedNet) -> Decisions:
+    def ragged(*where: str) -> RaggedTensor:
+        return RaggedTensor(tensors[*where, "values"], tensors[*where, "offsets"])
+
     def names(kind: str) -> list[str]:
         return list(dict.fromkeys(where[1] for where in tensors if where[0] == kind))
 
-    def ragged(kind: str, name: str) -> RaggedTensor:
-        return RaggedTensor(tensors[kind, name, "values"], tensors[kind, name, "offsets"])
-
     actions: dict[str, Actors] = {}
-    for name in names("actors"):
-        if name not in (*names("choices"), *names("actees")):
-            actions[name] = ContinuousActors(ragged("actors", name))
-        elif ("choices", name) in tensors:
-            actions[name] = CategoricalActors(ragged("actors", name), tensors["choices", name])
-        else:
-            pairs = ragged("pairs", name) if name in names("pairs") else None
-            actions[name] = SelectActors(ragged("actors", name), ragged("actees", name), pairs)
+    for name, space in net.action_space.items():
+        kind, fields = head_kind(space).actors, {}
+        for field in dataclasses.fields(kind):
+            where = "actions", name, field.name
+            if (*where, "values") in tensors:
+                fields[field.name] = ragged(*where)
+            elif field.name == "mask" and where in tensors:
+                fields["mask"] = tensors[where]
+        actions[name] = kind(**fields)
     chosen = {name: ragged("chosen", name) for name in actions}
     pending = Decisions(
         batch=EntityBatch(

@@ -19,6 +19,7 @@ from entity_env import Metric, VecEnv, VecObs
 from entity_env.errors import counted
 from ppo_trainer.errors import TrainerError
 from ppo_trainer.experience.collect import Collected, collect
+from ppo_trainer.experience.pending import tensors_of
 from ppo_trainer.experience.trajectories import Trajectories
 from ppo_trainer.machine.screen import complain, say
 from ppo_trainer.machine.seeding import derived_seed
@@ -146,11 +147,13 @@ class Fleet:
             )
             for played in taken
         ]
+        size = sum(own.nbytes for part in parts for own in tensors_of(part.decisions).values())
         numbers = {
             "scale/lost": self._lost,
             "scale/lost_frames": self._lost_frames,
             "scale/dropped": self._dropped,
             "scale/dropped_frames": self._dropped_frames,
+            "scale/frame_bytes": size / sum(map(len, parts)),
             "scale/idle": sum(own.idle for own in taken) / len(taken),
         }
         return Collected(
