@@ -91,7 +91,7 @@ def test_everything_comes_back(run, value_net):
     assert (other.update, other.steps) == (7, 168)
     assert_same(parameters(other.net), parameters(state.net))
     before, after = adam(state), adam(other)
-    assert before.keys() == after.keys() == ({"policy", "value"} if value_net else {"policy"})
+    assert before.keys() == after.keys() == ({"main", "value"} if value_net else {"main"})
     for name in before:
         for key in ("eps", "weight_decay", "params"):
             assert before[name]["param_groups"][0][key] == after[name]["param_groups"][0][key]
