@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import torch
@@ -98,7 +99,7 @@ def _read(tensors: Mapping[tuple[str, ...], Tensor], net: RaggedNet) -> Decision
 
     actions: dict[str, Actors] = {}
     for name, space in net.action_space.items():
-        kind, fields = head_kind(space).actors, {}
+        kind, fields = head_kind(space).actors, dict[str, Any]()
         for field in dataclasses.fields(kind):
             where = "actions", name, field.name
             if (*where, "values") in tensors:
