@@ -19,7 +19,7 @@ from pathlib import Path
 
 from benchmarks.defaults.__main__ import GAMES, train_ours
 from ppo_trainer import tune
-from ppo_trainer.tuning.trials import difference
+from ppo_trainer.tuning.report import difference
 
 _SETTINGS = ["eval.episodes=200"]
 
@@ -48,16 +48,16 @@ def main() -> None:
             recipe = Path(folder) / "recipe.yaml"
             found = returns([*settings, f"experiment={recipe}"], options.seeds)
         known = returns(settings, options.seeds)
-        texts = [" ".join(f"{own:.4g}" for own in each.values()) for each in (known, found)]
+        texts = [" ".join(f"{own:.4g}" for own in each) for each in (known, found)]
         print(
             f"{name}: before {texts[0]}, found {texts[1]}, {difference(found, known)}", flush=True
         )
 
 
-def returns(settings: list[str], seeds: list[int]) -> dict[int, float]:
-    """Train without output on the screen, and return the better mean return by seed."""
+def returns(settings: list[str], seeds: list[int]) -> list[float]:
+    """Train without output on the screen, and return the better mean return of each seed."""
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        return {seed: max(train_ours([*settings, f"seed={seed}"])) for seed in seeds}
+        return [max(train_ours([*settings, f"seed={seed}"])) for seed in seeds]
 
 
 if __name__ == "__main__":

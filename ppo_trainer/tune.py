@@ -14,34 +14,38 @@ In the second half of the time the first trial and the two best others train aga
 same other seeds. Another trial replaces the first one only if its mean difference to the first one
 over these seeds, two or more, exceeds the standard error of that mean. Its settings become
 ``recipe.yaml``, which otherwise changes nothing. The same command with the same ``--folder``
-continues the search. The folder also contains ``trials.csv`` and two pictures: the importance of
-settings (``importance.png``) and all trials (``parallel.png``).
+continues the search. Optuna draws pictures of it from ``trials.journal``.
 """
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import math
+import random
 import shlex
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
 
-from entity_env.errors import counted
+from entity_env.errors import MissingPackageError, counted
 from entity_env.storage.files import folder_lock
 from ppo_trainer.command_line.overrides import config_of, write_recipe
-from ppo_trainer.command_line.spaces import spaces_of
-from ppo_trainer.config import value_of, with_changes
+from ppo_trainer.command_line.spaces import Space, nearest_value, spaces_of, suggest
+from ppo_trainer.config import TrainConfig, value_of, with_changes
 from ppo_trainer.errors import ConfigError
 from ppo_trainer.machine.commands import INTERRUPTED, command_parser, python_command, run_main
 from ppo_trainer.machine.screen import deliver, say
 from ppo_trainer.training.session import Session
-from ppo_trainer.tuning.search import Search, is_first, open_search
-from ppo_trainer.tuning.trainings import FAILURES, MOST_EPISODES, StoppedEarly, score, train_quietly
-from ppo_trainer.tuning.trials import difference, trials_table, write_trials
+from ppo_trainer.tuning.report import aligned, difference
+from ppo_trainer.tuning.trainings import FAILURES, score, steps_of_trials, train_quietly
+
+if TYPE_CHECKING:
+    import optuna
+    from optuna.trial import FrozenTrial
 
 __all__ = ["SPACE", "main", "tune"]
 
@@ -59,12 +63,74 @@ SPACE: dict[str, tuple[int | float | str, ...]] = {
 }
 """The values that are tried by default, by setting."""
 
-_RUNGS = (1 / 8, 1 / 4, 1 / 2)
-"""Fractions of the steps of a trial at which it may be stopped."""
 _OTHERS = 2
 """Number of trials that train again besides the first one."""
 _FEWEST_SEEDS = 2
 """Number of other seeds that all of them have, even if the time is over."""
+_CHANGED = 3
+"""Number of settings that a trial changes at most; most settings are better left as they are."""
+_MOST_REFUSED = 50
+"""Number of combinations in a row that are not valid, or not new, after which the search ends."""
+_WHOLE_TRIALS = 12
+"""Number of whole trials that fit into the time, which determines their length."""
+_MOST_EPISODES = 200
+"""Greatest number of episodes of an evaluation, unless ``eval.episodes`` is given."""
+
+
+@dataclass(frozen=True)
+class _Search:
+    """A search for settings.
+
+    Args:
+        config: Settings of a trial that changes nothing.
+        metric: Metric whose mean is maximised.
+        space: Values that are tried, by setting.
+        first: Values of the first trial.
+        study: Optuna's study, which is stored in a journal in the folder.
+        seed: Seed of the choice of settings.
+        final: Start of the trainings with other seeds, in seconds of ``time.monotonic``.
+        deadline: End of the search, likewise.
+    """
+
+    config: TrainConfig
+    metric: str
+    space: Mapping[str, Space]
+    first: Mapping[str, Any]
+    study: optuna.Study
+    seed: int
+    final: float
+    deadline: float
+
+    def trials(self, *states: str) -> list[FrozenTrial]:
+        """Return the trials in some of Optuna's states, in the order in which they began."""
+        return [own for own in self.study.get_trials(deepcopy=False) if own.state.name in states]
+
+    def whole_trials(self) -> list[FrozenTrial]:
+        """Return the trials that trained all of their steps, the best mean of all seeds first."""
+
+        def mean(trial: FrozenTrial) -> float:
+            return fmean([trial.values[0], *self.finals(trial)])
+
+        return sorted(self.trials("COMPLETE"), key=mean, reverse=True)
+
+    def first_trial(self) -> FrozenTrial | None:
+        """Return the trial that the others are compared with, if it is done."""
+        return next((own for own in self.trials("COMPLETE") if own.params == self.first), None)
+
+    def finals(self, trial: FrozenTrial) -> list[float]:
+        """Return the scores of a trial with the seeds after the one of all trials."""
+        return list(self.study.user_attrs.get("finals", {}).get(str(trial.number), []))
+
+    def add_final(self, trial: FrozenTrial, own: float) -> None:
+        """Store the score of a trial with the next seed."""
+        known = self.study.user_attrs.get("finals", {})
+        scores = {**known, str(trial.number): [*self.finals(trial), own]}
+        self.study.set_user_attr("finals", scores)
+
+    def changes(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the values of a trial that differ from the given ones."""
+        pairs = params.items()
+        return {name: value for name, value in pairs if value != value_of(self.config, name)}
 
 
 def tune(
@@ -92,8 +158,8 @@ def tune(
         The best settings that differ from the given ones, by dotted name.
 
     Raises:
-        ConfigError: A setting or the metric does not exist, no combination of values is valid, or
-            the folder contains another search.
+        ConfigError: A setting or the metric does not exist, the values of the first trial cannot
+            be combined, or the folder contains another search.
         MissingPackageError: Optuna is not installed.
     """
     single, space = spaces_of(settings)
@@ -111,136 +177,230 @@ def tune(
             if name not in given
         }
     if "eval.episodes" not in given:
-        base = with_changes(base, {"eval.episodes": min(base.eval.episodes, MOST_EPISODES)})
+        base = with_changes(base, {"eval.episodes": min(base.eval.episodes, _MOST_EPISODES)})
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    with contextlib.ExitStack() as stack:
-        try:
-            stack.enter_context(folder_lock(folder))
-        except BlockingIOError:
-            raise ConfigError(
-                f"another process searches in {folder}", hint="give another folder with --folder"
-            ) from None
-        search = open_search(base, space, folder, metric, seed, 60 * minutes, settings)
-        steps, whole = search.config.total_timesteps, base.total_timesteps
-        # What learns fastest at first need not be the best at the end of a long run.
-        part = "" if steps == whole else f" ({steps / whole:.0%} of total_timesteps={whole:,})"
-        episodes = counted(search.config.eval.episodes, "episode")
-        say(f"trials of {counted(steps, 'step')}{part} and {episodes}, in {folder}")
-        try:
-            while time.monotonic() < search.final or search.first() is None:
-                if not _try(search):
-                    say("  no new combination of values was found")
-                    break
-            _compare(search)
-        finally:
-            found = _report(search, single)
-    return found
+    try:
+        with folder_lock(folder):
+            search = _open(base, space, folder, metric, seed, 60 * minutes, settings)
+            try:
+                search.study.optimize(
+                    lambda trial: _train_trial(search, trial),
+                    callbacks=[lambda *_: _prepare_next(search)],
+                )
+                _compare(search)
+            finally:
+                found = _report(search, folder, single)
+            return found
+    except BlockingIOError:
+        raise ConfigError(
+            f"another process searches in {folder}", hint="give another folder with --folder"
+        ) from None
 
 
-def _try(search: Search) -> bool:
-    """Train one trial, unless it is stopped early; return False if none is left."""
-    from optuna.trial import TrialState
+def _open(
+    base: TrainConfig,
+    space: Mapping[str, Space],
+    folder: Path,
+    metric: str,
+    seed: int,
+    seconds: float,
+    settings: Sequence[str],
+) -> _Search:
+    """Begin a search in a folder, or continue the one in it.
 
-    asked = search.ask()
-    if asked is None:
-        return False
-    trial, config = asked
-    rungs = [part * config.total_timesteps for part in _RUNGS]
-    plain, stopped = search.metric.removeprefix("eval/"), False
+    Args:
+        base: Settings to begin with.
+        space: Values to try, by setting.
+        folder: Folder of the search, which exists.
+        metric: Metric whose mean is maximised.
+        seed: Seed of the choice of settings.
+        seconds: Duration of the search.
+        settings: Settings of the command line, by which a search is recognised.
+    """
+    begun = time.monotonic()
+    first = {name: nearest_value(own, value_of(base, name)) for name, own in space.items()}
+    base = with_changes(base, {"run_dir": str(folder / "runs")})
+    try:
+        begins = with_changes(base, first)
+    except ConfigError as error:  # for example a minibatch larger than a rollout
+        raise ConfigError(
+            f"the values of the first trial cannot be combined: {_text(first)}",
+            hint=f"give values that can be combined; the error was: {error}",
+        ) from error
+    study = _open_study(folder, seed)
+    about = {"settings": list(settings), "metric": metric}
+    known = study.user_attrs.get("search")
+    if known is None:  # a new search, or one that ended before its first trial
+        steps, is_better = steps_of_trials(begins, metric, seconds / _WHOLE_TRIALS)
+        if not is_better:
+            say("half of a trial does not beat random play, so that luck decides: more --minutes?")
+        known = {**about, "steps": steps}
+        study.set_user_attr("search", known)
+    elif {name: known[name] for name in about} != about:
+        raise ConfigError(
+            f"{folder} contains another search",
+            expected=f"{known['settings']}, metric {known['metric']}",
+            received=f"{about['settings']}, metric {metric}",
+            hint="give another folder with --folder",
+        )
+    steps, whole = known["steps"], base.total_timesteps
+    # What learns fastest at first need not be the best at the end of a long run.
+    part = "" if steps == whole else f" ({steps / whole:.0%} of total_timesteps={whole:,})"
+    say(f"trials of {counted(steps, 'step')}{part}, in {folder}")
+    config = with_changes(base, {"total_timesteps": steps})
+    final, deadline = begun + seconds / 2, begun + seconds
+    search = _Search(config, metric, space, first, study, seed, final, deadline)
+    if search.first_trial() is None:
+        study.enqueue_trial(first)
+    return search
+
+
+def _open_study(folder: Path, seed: int) -> optuna.Study:
+    """Return Optuna's study in a folder, a new one if there is none."""
+    try:
+        import optuna
+    except ImportError as error:
+        raise MissingPackageError(
+            "searching for settings needs Optuna", hint='pip install "ragged-rl[tune]"'
+        ) from error
+    from optuna.storages.journal import JournalFileBackend
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    storage = optuna.storages.JournalStorage(JournalFileBackend(str(folder / "trials.journal")))
+    study = optuna.create_study(
+        storage=storage,
+        study_name="tune",
+        direction="maximize",
+        load_if_exists=True,
+        pruner=optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=2),
+    )
+    # The second part of a search makes other choices than the first one.
+    study.sampler = optuna.samplers.TPESampler(
+        seed=seed + len(study.trials), n_startup_trials=8, multivariate=True
+    )
+    return study
+
+
+def _train_trial(search: _Search, trial: optuna.Trial) -> float:
+    """Return the score of a trial, or NaN, which Optuna takes for a failure.
+
+    Raises:
+        TrialPruned: The trial was stopped early.
+    """
+    from optuna import TrialPruned
+
+    params = {name: suggest(trial, name, own) for name, own in search.space.items()}
+    is_first, is_bad, rungs = params == search.first, False, [1, 2, 4]  # eighths of the steps
+    plain = search.metric.removeprefix("eval/")
 
     def watches(session: Session) -> None:
-        nonlocal stopped
-        passed = [rung for rung in rungs if session.steps >= rung]
-        del rungs[: len(passed)]
+        nonlocal is_bad
+        passed = [own for own in rungs if 8 * session.steps >= own * search.config.total_timesteps]
         # Evaluations take precedence over games of the training, which say nothing of a player
         # that meets its equals.
-        meets_equals = session.game.has_seats and config.selfplay.meets_equals
+        meets_equals = session.game.has_seats and session.config.selfplay.meets_equals
         names = [f"eval/{plain}", *([] if meets_equals else [plain])]
         known = [session.means[name] for name in names if name in session.means]
+        del rungs[: len(passed)]
         if passed and known:
-            # Optuna's rungs are the powers of the reduction factor.
-            trial.report(known[0], 2 ** (len(_RUNGS) - len(rungs) - 1))
-            stopped = trial.should_prune() and not is_first(trial)
+            trial.report(known[0], passed[-1])
+            is_bad = trial.should_prune() and not is_first
 
-    def stop(_: int) -> bool:
-        if stopped:
-            raise StoppedEarly
+    def stop(_: int) -> bool:  # not called after Ctrl-C
+        if is_bad:
+            raise TrialPruned
         return False
 
-    own = None
+    def tell(what: str) -> None:
+        say(f"  trial {trial.number}: {what}; {_text(search.changes(params))}")
+
     try:
-        agents = train_quietly(config, f"trial-{trial.number}", watches, stop)
-        own = score(agents, search.metric)
-        what = f"{search.metric} {own:.4g}"
-    except StoppedEarly:
-        what = "stopped early"
+        config = with_changes(search.config, params)
+    except ConfigError:  # values that cannot be combined
+        return math.nan
+    if any(own.params == params for own in search.trials("COMPLETE", "PRUNED")):
+        return math.nan
+    try:
+        result = train_quietly(config, f"trial-{trial.number}", watches, stop)
+        own = score(result, search.metric)
+    except TrialPruned:
+        tell("stopped early")
+        raise
     except FAILURES as error:
-        if is_first(trial):
+        if is_first:
             raise
-        what = _failure(error)
-    told = search.study.tell(trial, own, TrialState.PRUNED if own is None else None)
-    say(f"  trial {trial.number}: {what}; {_text(search.changes(told))}")
-    return True
+        tell(f"failed, {type(error).__name__}: {error}".partition("\n")[0])
+        return math.nan
+    tell(f"{search.metric} {own:.4g}")
+    return own
 
 
-def _compare(search: Search) -> None:
+def _prepare_next(search: _Search) -> None:
+    """Let the next trial change a few settings of the best one, or end these trials."""
+    last = search.study.trials[-_MOST_REFUSED:]
+    if len(last) == _MOST_REFUSED and all(own.state.name == "FAIL" for own in last):
+        say("  no new combination of values was found")
+        search.study.stop()
+    elif time.monotonic() >= search.final:
+        search.study.stop()
+    else:
+        choice = random.Random(f"{search.seed} {last[-1].number}")
+        kept = choice.sample(list(search.space), max(0, len(search.space) - _CHANGED))
+        best = search.whole_trials()[0].params
+        search.study.enqueue_trial({name: best[name] for name in kept})
+
+
+def _compare(search: _Search) -> None:
     """Train the first trial and the best others with the same other seeds, in turns."""
-    first = search.first()
-    others = [trial for trial in search.done() if not is_first(trial)][:_OTHERS]
+    first = search.first_trial()
+    others = [own for own in search.whole_trials() if own.params != search.first][:_OTHERS]
     if first is None or not others:
         return
-    for number in itertools.count(1):
+    for index in itertools.count():
         for trial in (first, *others):
-            if number in search.finals(trial):
+            if len(search.finals(trial)) > index:
                 continue
-            if number > _FEWEST_SEEDS and time.monotonic() >= search.deadline:
+            if index >= _FEWEST_SEEDS and time.monotonic() >= search.deadline:
                 return
-            seed = search.config.seed + number
+            seed = search.config.seed + 1 + index
             config = with_changes(search.config, {**trial.params, "seed": seed})
             try:
-                agents = train_quietly(config, f"trial-{trial.number}-seed-{seed}")
-                own = score(agents, search.metric)
+                result = train_quietly(config, f"trial-{trial.number}-seed-{seed}")
+                own = score(result, search.metric)
                 what = f"{search.metric} {own:.4g}"
             except FAILURES as error:
-                own, what = -math.inf, _failure(error)
-            search.add_final(trial, number, own)
+                own, what = -math.inf, f"failed, {type(error).__name__}"
+            search.add_final(trial, own)
             say(f"  trial {trial.number} with seed {seed}: {what}")
 
 
-def _report(search: Search, settings: Sequence[str]) -> dict[str, Any]:
+def _report(search: _Search, folder: Path, settings: Sequence[str]) -> dict[str, Any]:
     """Print the trials, write the best settings, and return them.
 
     Args:
         search: The search.
+        folder: Its folder.
         settings: Settings of the command line that have one value.
     """
-    first = search.first()
+    first = search.first_trial()
     if first is None:
         return {}
-    kept, best, most = f"trial {first.number}", first, difference({}, {})
-    rows, compared = [], False
-    for trial in search.done():
-        finals = search.finals(trial)
-        own = difference(finals, search.finals(first))
-        is_other = not is_first(trial)
+    kept, best, most = f"trial {first.number}", first, difference([], [])
+    rows = [["trial", search.metric, "other seeds", f"difference to {kept}", "settings"]]
+    compared = False
+    for trial in search.whole_trials():
+        finals, changed = search.finals(trial), _text(search.changes(trial.params))
+        own, is_other = difference(finals, search.finals(first)), trial.number != first.number
         compared = compared or (is_other and own.seeds >= _FEWEST_SEEDS)
         if own.is_better and own.mean > most.mean:
             best, most = trial, own
-        rows.append(
-            [
-                str(trial.number),
-                f"{trial.value:.4g}",
-                " ".join(f"{score:.4g}" for score in finals.values()),
-                str(own) if is_other and own.seeds else "",
-                _text(search.changes(trial)),
-            ]
-        )
-    header = ["trial", search.metric, "other seeds", f"difference to {kept}", "settings"]
+        seeds = " ".join(f"{score:.4g}" for score in finals)
+        shown = str(own) if is_other and own.seeds else ""
+        rows.append([str(trial.number), f"{trial.value:.4g}", seeds, shown, changed])
     others = counted(len(search.trials("PRUNED")), "trial")
-    say(f"\n{trials_table(header, rows)}\nand {others} that did not train all of their steps")
-    write_trials(search.study, search.folder, search.metric)
-    path, changes = search.folder / "recipe.yaml", search.changes(best)
+    say(f"\n{aligned(rows)}\nand {others} that did not train all of their steps")
+    path, changes = folder / "recipe.yaml", search.changes(best.params)
     write_recipe(path, changes)
     if most.is_better:
         result = f"trial {best.number} is better than {kept} by {most}"
@@ -261,10 +421,6 @@ def _report(search: Search, settings: Sequence[str]) -> dict[str, Any]:
 def _text(changes: Mapping[str, Any]) -> str:
     shown = {n: f"{v:.4g}" if isinstance(v, float) else v for n, v in changes.items()}
     return " ".join(f"{name}={value}" for name, value in shown.items()) or "nothing changed"
-
-
-def _failure(error: Exception) -> str:
-    return f"failed, {type(error).__name__}: {error}".partition("\n")[0]
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -17,7 +17,7 @@ from ppo_trainer.errors import ConfigError
 if TYPE_CHECKING:
     import optuna
 
-__all__ = ["Choices", "Interval", "Space", "distribution", "nearest_value", "spaces_of"]
+__all__ = ["Choices", "Interval", "Space", "nearest_value", "spaces_of", "suggest"]
 
 _WIDE = 100.0
 """Ratio of the ends of an interval from which on it is searched on a logarithmic scale."""
@@ -86,15 +86,13 @@ def nearest_value(space: Space, value: Any) -> Any:
     return int(inside) if space.is_whole else inside
 
 
-def distribution(space: Space) -> optuna.distributions.BaseDistribution:
-    """Return a space as a distribution of Optuna."""
-    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
-
+def suggest(trial: optuna.Trial, name: str, space: Space) -> Any:
+    """Return the value of a setting that Optuna selects for a trial."""
     if not isinstance(space, Interval):
-        return CategoricalDistribution(space)
+        return trial.suggest_categorical(name, space)
     if space.is_whole:
-        return IntDistribution(int(space.low), int(space.high), step=int(space.step or 1))
-    return FloatDistribution(space.low, space.high, log=space.log, step=space.step)
+        return trial.suggest_int(name, int(space.low), int(space.high), step=int(space.step or 1))
+    return trial.suggest_float(name, space.low, space.high, log=space.log, step=space.step)
 
 
 def _space(setting: str, value: Any) -> Space:

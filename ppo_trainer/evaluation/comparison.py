@@ -28,9 +28,9 @@ from ppo_trainer.reporting.evaluation import Evaluation
 from ppo_trainer.reporting.progress import EvaluationProgress
 from ragged_net import RaggedNet
 
-__all__ = ["SCRIPTED", "evaluate", "evaluate_against", "evaluate_all"]
+__all__ = ["RANDOM", "SCRIPTED", "evaluate", "evaluate_against", "evaluate_all"]
 
-SCRIPTED, _RANDOM = "scripted player", "random play"
+SCRIPTED, RANDOM = "scripted player", "random play"
 
 
 def evaluate(
@@ -96,7 +96,7 @@ def evaluate_all(
         players[SCRIPTED] = partial(_evaluate_script, game, scripted, config, episodes, seed)
     if not only_greedy:
         chance = RandomAgent(net.obs_space, net.action_space, seed)
-        players[_RANDOM] = partial(_evaluate, _RANDOM, chance, game, config, episodes, seed)
+        players[RANDOM] = partial(_evaluate, RANDOM, chance, game, config, episodes, seed)
     results, start = [], time.monotonic()
     with (
         naming_slow_calls(config.rollout.slow_after, complain),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 import shlex
@@ -23,7 +24,7 @@ from ppo_trainer.config import with_changes
 from ppo_trainer.errors import ConfigError, NonFiniteError
 from ppo_trainer.reporting.evaluation import Evaluation
 from ppo_trainer.tuning import trainings
-from ppo_trainer.tuning.trials import difference, importances
+from ppo_trainer.tuning.report import difference
 
 pytest.importorskip("optuna")
 
@@ -35,7 +36,7 @@ Score = Callable[[Any], float]
 
 def evaluated(score: float) -> list[Evaluation]:
     metrics = {"episodic_reward": np.full(3, score), "episodic_length": np.ones(3)}
-    return [Evaluation("agent, greedy", metrics), Evaluation("random", metrics)]
+    return [Evaluation("agent, greedy", metrics), Evaluation("random play", metrics)]
 
 
 def patch_train(
@@ -51,7 +52,8 @@ def patch_train(
     def train(config: Any, callbacks: Any = None, stop: Any = None) -> Any:
         if config.run_name != "measure":
             configs.append(config)
-        return SimpleNamespace(interrupted=False, evaluations=evaluated(score(config)))
+        steps = config.total_timesteps
+        return SimpleNamespace(interrupted=False, steps=steps, evaluations=evaluated(score(config)))
 
     monkeypatch.setattr(trainings, "train", train)
     monkeypatch.setattr(tune, "SPACE", {"ppo.gae_lambda": (0.8, 0.9), "ppo.gamma": (0.9, 0.99)})
@@ -91,22 +93,33 @@ def test_a_better_trial_becomes_a_recipe_that_trains(tmp_path: Path, trained: li
     assert {1, 2} <= seeds
 
 
-def test_trials_shorter_than_a_run_are_named(
-    tmp_path: Path, trained: list[Any], monkeypatch: pytest.MonkeyPatch, capsys: Any
+@pytest.mark.parametrize(("leaves", "steps", "part"), [(399, 800, 20), (400, 1200, 29)])
+def test_trials_are_as_long_as_it_takes_to_leave_random_play(
+    tmp_path: Path,
+    trained: list[Any],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Any,
+    leaves: int,
+    steps: int,
+    part: int,
 ) -> None:
     fast = trainings.train
 
     def train(config: Any, callbacks: Any = None, stop: Any = None) -> Any:
-        if config.run_name == "measure":  # 500 steps a second
-            for steps in (0, 500):
-                callbacks(SimpleNamespace(steps=steps))
-        return fast(config, callbacks)
+        result = fast(config, callbacks)
+        if config.run_name == "measure":  # 100 frames in each update, and a second
+            result.steps = 100
+            while callbacks(None):
+                result.steps += 100
+            result.evaluations = evaluated(10 * (result.steps > leaves))[:1] + evaluated(9)[1:]
+        return result
 
     monkeypatch.setattr(trainings, "train", train)
     tune.tune(SETTINGS, 1, tmp_path)
-    # Twelve trials fit into 60 seconds. Three episodes take a second, ten take 3.33 of the 5.
+    # Twelve trainings fit into 60 seconds, half of each into 2.5: updates after 0, 1, 2 and 3.
     said = "".join(capsys.readouterr())
-    assert "trials of 833 steps (20% of total_timesteps=4,096) and 10 episodes" in said
+    assert f"trials of {steps:,} steps ({part}% of total_timesteps=4,096)" in said
+    assert {config.total_timesteps for config in trained} == {steps}
 
 
 @pytest.mark.parametrize("trial", [0, 1])
@@ -123,12 +136,14 @@ def test_a_search_goes_on_where_it_stopped(
     monkeypatch.setattr(trainings, "train", interrupted)
     with pytest.raises(KeyboardInterrupt):
         tune.tune(SETTINGS, 1, tmp_path)
-    stopped = trained[-1]
+    first = trained[0].ppo
     trained.clear()
     monkeypatch.setattr(trainings, "train", train)
     found = tune.tune(SETTINGS, 1, tmp_path)
-    # The length of a trial is known, and the trial that was stopped is trained first.
-    assert trained[0].ppo == stopped.ppo
+    # The first trial is trained again only if it was stopped.
+    of_trials = [config.ppo for config in trained if config.seed == 1]
+    assert of_trials.count(first) == (trial == 0)
+    assert len(of_trials) > 1
     # Also after an interruption the others are compared with the first trial, which is better.
     assert "ppo.gae_lambda" not in found
     assert {config.ppo.gae_lambda for config in trained if config.seed == 2} > {0.95}
@@ -142,7 +157,9 @@ def test_a_search_that_was_killed_before_its_first_trial(
     tmp_path: Path, trained: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     train = trainings.train
-    monkeypatch.setattr(trainings, "train", lambda *_, **__: SimpleNamespace(interrupted=True))
+    monkeypatch.setattr(
+        trainings, "train", lambda *_, **__: SimpleNamespace(interrupted=True, steps=1)
+    )
     with pytest.raises(KeyboardInterrupt):
         tune.tune(SETTINGS, 1, tmp_path)
     monkeypatch.setattr(trainings, "train", train)
@@ -164,23 +181,23 @@ def test_luck_with_one_seed_is_no_recipe(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_differences_are_those_of_common_seeds() -> None:
     # 3 - 1 and 7 - 3: their mean is 3, their deviation the root of 2, divided by the root of 2.
-    own = difference({1: 3.0, 2: 7.0, 3: 100.0}, {1: 1.0, 2: 3.0, 4: 0.0})
+    own = difference([3.0, 7.0, 100.0], [1.0, 3.0])
     assert (own.mean, own.error, own.seeds) == (3, pytest.approx(1), 2)
     assert own.is_better
-    assert not difference({1: 3.0}, {1: 1.0}).is_better  # one seed
-    assert not difference({1: 3.0, 2: 1.0}, {1: 1.0, 2: 3.0}).is_better
-    assert not difference({1: 9.0, 2: -math.inf}, {1: 1.0, 2: 1.0}).is_better
-    assert not difference({}, {}).is_better
+    assert not difference([3.0], [1.0]).is_better  # one seed
+    assert not difference([3.0, 1.0], [1.0, 3.0]).is_better
+    assert not difference([9.0, -math.inf], [1.0, 1.0]).is_better
+    assert not difference([], []).is_better
 
 
 def test_values_that_cannot_be_combined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trained = patch_train(monkeypatch)
     settings = [*SETTINGS, "rollout.num_envs=128", "ppo.minibatch_size=512,1024"]
-    with pytest.raises(ConfigError, match="50 combinations of values were refused") as caught:
-        tune.tune([*settings, "rollout.steps=2,3"], 1, tmp_path / "none")  # at most 384 frames
-    assert "ppo.minibatch_size is larger than a rollout" in str(caught.value.__cause__)
+    with pytest.raises(ConfigError, match="values of the first trial cannot be combined") as caught:
+        tune.tune([*settings, "rollout.steps=3,4"], 1, tmp_path / "none")  # 384 frames
+    assert "ppo.minibatch_size is larger than a rollout" in str(caught.value)
     assert not trained
-    tune.tune([*settings, "rollout.steps=2,4"], 1, tmp_path / "one")  # 512 frames
+    tune.tune([*settings, "rollout.steps=4,3"], 1, tmp_path / "one")  # 512 frames
     assert {(own.rollout.steps, own.ppo.minibatch_size) for own in trained} == {(4, 512)}
 
 
@@ -207,7 +224,10 @@ def test_a_training_that_fails(
         tune.tune(settings, 1, tmp_path / "first")
 
 
-def test_bad_trials_are_stopped_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("pressed", [False, True])
+def test_bad_trials_are_stopped_early(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any, pressed: bool
+) -> None:
     patch_train(monkeypatch)
     fast, reached = trainings.train, list[tuple[float, float]]()
 
@@ -223,17 +243,20 @@ def test_bad_trials_are_stopped_early(tmp_path: Path, monkeypatch: pytest.Monkey
                     game=SimpleNamespace(has_seats=False),
                 )
             )
-            try:
-                stop(0)
-            except Exception:
-                reached.append((config.ppo.gae_lambda, part))
-                raise
+            reached.append((config.ppo.gae_lambda, part))
+            if pressed and reached[-1] == (0.9, 1 / 2):  # Ctrl-C in the same update
+                return SimpleNamespace(interrupted=True, evaluations=[])
+            stop(0)
         return fast(config)
 
     monkeypatch.setattr(trainings, "train", train)
-    tune.tune([*SETTINGS, "ppo.gae_lambda=0.9,0.95"], 2, tmp_path)
-    assert reached == [(0.9, 1 / 2)]
-    assert "pruned,0.8,0.9" in (tmp_path / "trials.csv").read_text()
+    with pytest.raises(KeyboardInterrupt) if pressed else contextlib.nullcontext():
+        tune.tune([*SETTINGS, "ppo.gae_lambda=0.9,0.95"], 2, tmp_path)
+    every = {(0.95, part) for part in (1 / 8, 1 / 4, 1 / 2, 1)}
+    assert set(reached) == every | {(0.9, 1 / 8), (0.9, 1 / 4), (0.9, 1 / 2)}
+    stopped = "0 trials" if pressed else "1 trial"
+    assert f"and {stopped} that did not train all of their steps" in capsys.readouterr().out
+    assert (tmp_path / "recipe.yaml").exists()
 
 
 def test_a_recipe_gives_the_same_config(tmp_path: Path) -> None:
@@ -322,28 +345,5 @@ def test_only_named_spaces_are_searched(tmp_path: Path, trained: list[Any]) -> N
     assert {config.ppo.epochs for config in trained} <= {2, 3, 4}
     assert {config.ppo.gamma for config in trained} == {trained[0].ppo.gamma}
     assert found["ppo.gae_lambda"] == pytest.approx(0.9)
-    lines = (tmp_path / "trials.csv").read_text().splitlines()
-    assert lines[0] == "trial,state,episodic_reward,ppo.gae_lambda,ppo.epochs"
-    assert lines[1].startswith("0,complete,8.0,0.9,")
-    for name in ("importance.png", "parallel.png"):
-        assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
-    trained.clear()
-    tune.tune(settings, 2, tmp_path)  # goes on with it
-    assert len((tmp_path / "trials.csv").read_text().splitlines()) > len(lines)
     with pytest.raises(ConfigError, match="gama is not a setting"):
         tune.tune([*SETTINGS, "ppo.gama=interval(0,1)"], 1, tmp_path / "other")
-
-
-def test_what_matters_is_found() -> None:
-    import optuna
-
-    study = optuna.create_study(direction="maximize")
-    spaces = {name: optuna.distributions.FloatDistribution(0, 1) for name in ("matters", "not")}
-    for number in range(60):
-        drawn = {"matters": (7 * number % 60) / 60, "not": (11 * number % 60) / 60}
-        trial = optuna.trial.create_trial(
-            params=drawn, distributions=spaces, value=drawn["matters"]
-        )
-        study.add_trial(trial)
-    found = importances(study)
-    assert found["matters"] > 0.8 > 0.2 > found["not"]
