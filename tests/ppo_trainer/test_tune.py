@@ -172,7 +172,7 @@ def test_luck_with_one_seed_is_no_recipe(tmp_path: Path, monkeypatch: pytest.Mon
         if config.seed == 1:  # the seed by which trials are selected
             return 10 * (config.ppo.gae_lambda != 0.95)
         # The others win by 1 and lose by 0.8: 0.1 on average, with a standard error of 0.9.
-        return (1 if config.seed % 2 else -0.8) * (config.ppo.gae_lambda != 0.95)
+        return (-0.8 if config.seed % 2 else 1) * (config.ppo.gae_lambda != 0.95)
 
     patch_train(monkeypatch, score)
     assert tune.tune(SETTINGS, 1, tmp_path) == {}
@@ -256,6 +256,31 @@ def test_bad_trials_are_stopped_early(
     assert set(reached) == every | {(0.9, 1 / 8), (0.9, 1 / 4), (0.9, 1 / 2)}
     stopped = "0 trials" if pressed else "1 trial"
     assert f"and {stopped} that did not train all of their steps" in capsys.readouterr().out
+    assert (tmp_path / "recipe.yaml").exists()
+
+
+def test_the_first_trial_is_not_stopped_early(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained = patch_train(monkeypatch)
+    fast = trainings.train
+
+    def train(config: Any, callbacks: Any = None, stop: Any = None) -> Any:
+        if config.run_name == "trial-1" or (config.run_name == "trial-0" and stop):
+            # Before an interruption it was better by luck.
+            session = SimpleNamespace(steps=2048, game=SimpleNamespace(has_seats=False))
+            session.means = {"episodic_reward": 1.0 if config.run_name == "trial-0" else 0.5}
+            callbacks(session)
+            if config.run_name == "trial-0":
+                return SimpleNamespace(interrupted=True)
+            stop(0)
+        return fast(config, callbacks)
+
+    monkeypatch.setattr(trainings, "train", train)
+    with pytest.raises(KeyboardInterrupt):
+        tune.tune(SETTINGS, 1, tmp_path)
+    tune.tune(SETTINGS, 1, tmp_path)
+    assert trained[0].run_name == "trial-1"
     assert (tmp_path / "recipe.yaml").exists()
 
 
