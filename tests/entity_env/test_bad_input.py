@@ -375,7 +375,7 @@ def test_random_damage_to_one_row_is_read_as_if_each_row_were_read_alone(damage,
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         fast = outcome_of(lambda: reader.read(damaged_batch(damage, bad_row), str))
-        slow = outcome_of(lambda: reader._read_each(damaged_batch(damage, bad_row), str))
+        slow = outcome_of(lambda: reader.read_each(damaged_batch(damage, bad_row), str))
     if isinstance(slow, tuple):
         # Objects without a text of their own are written with their place in memory.
         assert isinstance(fast, tuple)

@@ -39,7 +39,7 @@ def where(row):
 def both(observations, obs_space=OBS_SPACE, action_space=ACTION_SPACE):
     """The rows read at once, and one by one."""
     reader = RowReader(obs_space, action_space)
-    return reader._read(observations), reader._read_each(observations, where)
+    return reader._read(observations), reader.read_each(observations, where)
 
 
 def assert_same_rows(fast, slow):
@@ -67,7 +67,7 @@ def test_the_outcome_alone_is_that_of_all(seed):
     observations = [random_observation(rng, ends=0.8) for _ in range(4)]
     reader = RowReader(OBS_SPACE, ACTION_SPACE)
     outcome = reader.outcome(observations, where)
-    slow = reader._read_each(observations, where).outcome
+    slow = reader.read_each(observations, where).outcome
     assert outcome.results() == slow.results()
     assert outcome.done.tolist() == slow.done.tolist()
     assert outcome.truncated.tolist() == slow.truncated.tolist()

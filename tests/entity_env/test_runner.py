@@ -521,7 +521,7 @@ def test_an_agent_plays_where_it_does_not_know_everything(typed, capsys, sure):
     play_in_terminal(lambda: env, "runs/sure", seed=0, episodes=1)
     out = capsys.readouterr().out
     assert "Replay, seed 0" in out
-    assert "time 7, season 2\n  #  Dog    x  y\n" in out
+    assert "time 7, season 2\n  #  Dog     x  y\n" in out
     assert "Owl" not in out
     assert env.received[0]["Chase"].actees == [("Cat", 1)]
 

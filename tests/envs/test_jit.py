@@ -116,7 +116,7 @@ class RecordedError(Exception):
 def compiled_for(monkeypatch, name, **settings):
     """Return the text and the types of arguments that a kernel is compiled for."""
 
-    def kernel_of(game):
+    def kernel_of(game, in_python=False):
         def record(*arguments):
             raise RecordedError(
                 kernel_text(game),

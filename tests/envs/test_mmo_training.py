@@ -119,14 +119,14 @@ def test_each_policy_plays_its_own_seats(tmp_path, monkeypatch):
     assert [len(own.nets) for own in (loaded, load_policy(f"{run}:0"))] == [4, 1]
     assert len(load_policy(run / "policy_1").nets) == 1
     # Who is asked plays for seats 0 to 5 of two worlds: 4 and 5 belong to policies 0 and 1.
-    asked, output = {}, NetworkAgent.output
+    asked, output = {}, NetworkAgent._output
 
-    def noting(self, obs, *rest):
-        number = next(i for i, net in enumerate(loaded.nets) if same(net, self.net))
-        asked.setdefault(number, set()).update(obs.rows.tolist())
-        return output(self, obs, *rest)
+    def noting(self, number, obs):
+        policy = next(i for i, net in enumerate(loaded.nets) if same(net, self.nets[number]))
+        asked.setdefault(policy, set()).update(obs.rows.tolist())
+        return output(self, number, obs)
 
-    monkeypatch.setattr(NetworkAgent, "output", noting)
+    monkeypatch.setattr(NetworkAgent, "_output", noting)
     evaluate_run(run, episodes=20)
     assert asked == {0: {0, 4, 6, 10}, 1: {1, 5, 7, 11}, 2: {2, 8}, 3: {3, 9}}
     asked.clear()
@@ -143,7 +143,7 @@ def test_each_policy_plays_its_own_seats(tmp_path, monkeypatch):
     assert all(rows <= own[number] for number, rows in asked.items())
     agents, game = load_agent(run), Mmo(**SMALL_WORLD)
     seated = at_each_seat(agents, game, (game.obs_space(), game.action_space()), seed=0)
-    nets = [own.loaded.net for own in seated]
+    nets = [agent.net for agent in seated]
     assert all(same(net, loaded.nets[i % 4]) for i, net in enumerate(nets))
 
 

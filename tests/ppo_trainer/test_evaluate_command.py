@@ -161,7 +161,7 @@ def test_what_is_no_setting_is_explained(run, word, message):
         (["--scripted", "x"], "not a dotted path"),
         (["--scripted", ""], "not a dotted path"),
         (["--scripted", f"{__name__}.gets_lost"], "failed in its first step: KeyError: 'north'"),
-        (["--scripted", f"{__name__}.says_nothing"], "which is not a dict of actions"),
+        (["--scripted", f"{__name__}.says_nothing"], "did not return actions"),
         (["--scripted", f"{__name__}.go_lef"], "did you mean 'go_left'"),
         (["--scripted", f"{__name__}.Talking"], "is not a scripted player"),
         (["--seed", "-1"], "seed is out of range"),

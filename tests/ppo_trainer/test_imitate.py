@@ -234,7 +234,7 @@ def test_passes_are_shuffled_and_the_best_one_is_kept(recorded, tmp_path, monkey
         ),
     )
     monkeypatch.setattr(
-        "ppo_trainer.training.telling.RunProgress",
+        "ppo_trainer.training.output.RunProgress",
         lambda done, total, *rest: totals.append(total) or RunProgress(done, total, *rest),
     )
 

@@ -272,7 +272,7 @@ def test_worker_processes_are_not_used_for_native_rows_and_that_is_said(tmp_path
 def test_a_run_of_the_readable_game_does_not_go_on_in_native_rows(tmp_path):
     off = EvalConfig(episodes=0)
     done = train(minesweeper("minesweeper_python", run_dir=str(tmp_path), eval=off))
-    with pytest.raises(errors.StateError, match="minesweeper_python"):
+    with pytest.raises(errors.StateError, match=r"minesweeper\.MineSweeper"):
         resume(done.run, env=MineSweeperVec, total_timesteps=2 * done.steps)
 
 

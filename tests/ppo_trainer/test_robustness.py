@@ -621,7 +621,7 @@ def test_what_next_of_a_class_without_a_path_is_python(
         exec(code.replace("...", "env"), {name: env, "env": env})
     assert "episode 1, step 1" in capsys.readouterr().out
     assert (tmp_path / "game.gif").is_file()
-    assert (tmp_path / "games.episodes").is_file()
+    assert (tmp_path / "games.episodes").is_dir()
     assert [record["steps"] for record in metrics(done.run)] == [24, 48]
 
 
