@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-REQUIREMENTS = ["numpy>=2", "pytest", "hypothesis", "cloudpickle", "pillow"]
+REQUIREMENTS = ["numpy>=2", "pytest", "hypothesis", "cloudpickle", "pillow", "pyarrow"]
 # Between the oldest and the newest Python, which pass all of them, a part is enough: no code asks
 # for the version, and what depends on it are the stand-in for ragged-buffer and processes.
 VERSIONS = {"3.12": ["test_ragged*.py", "test_workers.py"], "3.13": ["test_*.py"]}

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from queue import Empty, Queue
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 from entity_env.workers.interpreter import python_path
@@ -46,8 +46,9 @@ def open_ray(scale: ScaleConfig, processes: int, address: str | None = None) -> 
         ) from error
     cluster: Any = ray
     begun = not cluster.is_initialized()
+    ended = Event()
     if begun:
-        _begin(cluster, address or scale.address)
+        _begin(cluster, address or scale.address, ended)
     try:
         there = cluster.cluster_resources().get("CPU", 0.0)
         if processes * scale.cpus > there:
@@ -61,13 +62,15 @@ def open_ray(scale: ScaleConfig, processes: int, address: str | None = None) -> 
     finally:
         if begun:
             cluster.shutdown()
+        ended.set()
 
 
-def _begin(ray: Any, address: str | None) -> None:
+def _begin(ray: Any, address: str | None, finished: Event) -> None:
     """Join the cluster at ``address``, or start one on this machine.
 
     Ray tries for minutes, and its own handler of SIGTERM would end a run without saving. In a
-    thread it installs none, and a signal ends the wait.
+    thread it installs none, and a signal ends the wait. The thread lives until ``finished`` is set,
+    because Linux kills the processes that Ray starts when the thread that started them ends.
 
     Raises:
         ConfigError: There is no cluster, or it does not answer in time.
@@ -90,6 +93,7 @@ def _begin(ray: Any, address: str | None) -> None:
             ended.put(error)
         else:
             ended.put(None)
+            finished.wait()
 
     Thread(target=begin, daemon=True).start()
     since, patience = time.monotonic(), _SECONDS

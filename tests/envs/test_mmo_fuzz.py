@@ -69,6 +69,7 @@ def test_random_actions_break_no_rule():
 
 
 @pytest.mark.platforms
+@pytest.mark.compiled
 @pytest.mark.parametrize("settings", [{}, {"wilderness": True, "random_order": True}])
 def test_100_000_random_actions_break_no_rule(settings):
     tiles = np.pad(np.random.default_rng(0).choice([1, 2, 4, 4, 5], (30, 30)), 9)
