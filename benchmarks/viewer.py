@@ -129,7 +129,7 @@ def opening(folder: Path) -> None:
             obs = env.act(policy(obs))
     print(f"an episode of {STEPS:,} steps, {path.stat().st_size / 1e6:.0f} MB")
     begin = time.perf_counter()
-    source = RecordedSource.open(path)
+    source = RecordedSource(path)
     source.frame(0, 0, 0)
     print(f"  first frame {time.perf_counter() - begin:5.2f} s after it was opened")
     while source.episode(0)["is_growing"]:

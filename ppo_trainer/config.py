@@ -414,9 +414,8 @@ class TrainConfig:
             ``vtrace`` to the second.
         shown_metrics: Metrics of the environment that the screen, ``curve.png`` and tables show;
             null shows all of them except those with a suffix such as ``energy.max``.
-        viewer: Print the address of a page for the browser that shows the curves of the run, and
-            games of its newest network, while it trains. Games on an open page take time from the
-            training.
+        viewer: Print the address of a page for the browser that shows games of the newest network
+            while it trains. Games on an open page take time from the training.
         find_positions: Let a new run set ``net.relative_position``, if it is null: for the
             positions that the space declares, or else for features named x and y (and z), or row
             and column, which stay features, too. ``unit`` and ``extent`` fit the first observations

@@ -39,7 +39,6 @@ def choices_of(
     obs_space: ObsSpace,
     action_space: Mapping[ActionName, ActionSpace],
     indices: Mapping[ActionName, npt.NDArray[Any]],
-    actors: Mapping[ActionName, npt.NDArray[Any]] | None = None,
 ) -> list[Chosen]:
     """Return the choices of the actors of a frame, in the order of the action space.
 
@@ -48,16 +47,15 @@ def choices_of(
         obs_space: Its space.
         action_space: The action space.
         indices: For each action one number for each actor: the index of the choice, or for a
-            select-entity action the index of the entity, (A,); or the numbers (A, K).
-        actors: The entity indices of the actors of each action; None for those of the frame.
+            select-entity action the index of the entity, (A,); or the numbers (A, K). Actions
+            without choices are left out.
     """
-    if actors is None:
-        actors = {name: own.actors for name, own in frame.actions.items()}
     every, name_of = [], functools.partial(name_in_frame, frame, obs_space)
     for name, space in action_space.items():
-        if name not in actors:
+        if name not in frame.actions or name not in indices:
             continue
-        for actor, index in zip(actors[name].tolist(), indices[name].tolist(), strict=True):
+        actors = frame.actions[name].actors.tolist()
+        for actor, index in zip(actors, indices[name].tolist(), strict=True):
             every.append(Chosen(name, actor, *kind_of(space).describe(space, index, name_of)))
     return every
 

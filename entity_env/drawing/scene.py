@@ -186,7 +186,6 @@ class Scene:
         width: The width.
         height: The height.
         shapes: The shapes, those behind first.
-        behind: The number of shapes at the beginning that are the ground and cells of a board.
         legend: The meanings of the shapes.
         lists: The entities without places.
     """
@@ -194,7 +193,6 @@ class Scene:
     width: float
     height: float
     shapes: Sequence[Marks | Arrows | Words] = ()
-    behind: int = 0
     legend: Sequence[Sign] = ()
     lists: Sequence[EntityList] = ()
 
@@ -203,7 +201,6 @@ class Scene:
         return {
             "width": self.width,
             "height": self.height,
-            "behind": self.behind,
             "shapes": [shape_json(shape) for shape in self.shapes],
             "legend": [sign_json(sign) for sign in self.legend],
             "lists": [

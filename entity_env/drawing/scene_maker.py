@@ -18,7 +18,7 @@ from entity_env.drawing.labels import check_labels, label_texts
 from entity_env.drawing.legend import legend_of
 from entity_env.drawing.looks import find_looks
 from entity_env.drawing.plane import Extent, Spread, check_bounds
-from entity_env.drawing.scene import INK, Arrows, Color, EntityList, Marks, Scene, Sign, Words, rgb
+from entity_env.drawing.scene import INK, Arrows, Color, EntityList, Marks, Scene, Sign, Words
 from entity_env.drawing.table_text import entity_blocks
 from entity_env.environment import YAxis
 from entity_env.hints import ViewerHints
@@ -34,8 +34,6 @@ _MOST_NEAR, _MOST_LETTERS, _MOST_SELECTIONS = 300, 600, 2000
 of arrows."""
 _MOST_LISTED, _MOST_CARDS, _MOST_PAIRS = 100, 24, 5
 """Largest numbers of entities in a list, of cards, and of features of a card."""
-_HEAT_CELLS, _HEAT_LEVELS = 36, 10
-"""Numbers of cells along a plane without cells of its own, and of different colours."""
 _NO_HINTS = ViewerHints()
 
 
@@ -132,7 +130,6 @@ class SceneMaker:
         shapes: list[Marks | Arrows | Words] = [*ground.shapes()]
         for group in groups:
             shapes += draw_cells(group, ground)
-        behind = len(shapes)
         arrows = list(_draw_selections(chosen, places, unit))
         shapes += arrows
         has_letters = len(frame.ids) <= _MOST_LETTERS
@@ -147,45 +144,7 @@ class SceneMaker:
         if words or labels:
             taken = np.concatenate([places.areas(), _covered(arrows, unit)], axis=1)
             shapes += write_beside(places.dots, words, labels, ground.size, unit, taken)
-        return Scene(*ground.size, shapes, behind, legend, lists)
-
-    def places(self, frame: Frame) -> Iterator[tuple[npt.NDArray[Any], npt.NDArray[Any]]]:
-        """Yield the entity indices and the places in the plane of each type: (n,) and (n, 2)."""
-        first = 0
-        for name, look in self.looks.items():
-            rows = frame.features[name]
-            if look.x is not None and look.y is not None:
-                yield first + np.arange(len(rows)), np.column_stack([look.x(rows), look.y(rows)])
-            first += len(rows)
-
-    def heat(self, points: npt.NDArray[np.float64], is_value: bool) -> Iterator[Marks]:
-        """Yield the cells of points, coloured by their number or by their mean value.
-
-        Args:
-            points: x, y, and a value that may be NaN. Shape: (N, 3).
-            is_value: True for colours by value, False by number.
-        """
-        points = points[~np.isnan(points[:, 2])] if is_value else points
-        if not len(points):
-            return
-        ground = self._ground()
-        side = 1.0 if ground.is_board else ground.side / _HEAT_CELLS
-        cells, place, counts = np.unique(
-            np.round(points[:, :2] / side), axis=0, return_inverse=True, return_counts=True
-        )
-        amounts = counts.astype(np.float64)
-        if is_value:
-            amounts = np.bincount(place.ravel(), points[:, 2]) / counts
-        least = amounts.min() if is_value else 0.0
-        parts = (amounts - least) / ((amounts.max() - least) or 1.0)
-        levels = np.minimum((parts * _HEAT_LEVELS).astype(int), _HEAT_LEVELS - 1)
-        for level in np.unique(levels).tolist():
-            x, y = cells[levels == level].T * side
-            part = (level + 0.5) / _HEAT_LEVELS
-            color = _between("#d0413a", "#1d9a6c", part) if is_value else "#e0701b"
-            half = np.full(len(x), side / 2)
-            alpha = 0.4 if is_value else 0.08 + 0.55 * part
-            yield Marks("box", ground.x(x), ground.y(y), half, half, color, alpha=alpha)
+        return Scene(*ground.size, shapes, legend, lists)
 
     def _lists(self, frame: Frame) -> list[EntityList]:
         """Return the types without places."""
@@ -253,12 +212,6 @@ class SceneMaker:
             group.x, group.y, group.shown = x, y, shown
             group.size = group.size * (size / radius)
         return groups, spread.crowds
-
-
-def _between(low: Color, high: Color, part: float) -> Color:
-    """Return a mixture of two colours."""
-    red, green, blue = np.rint(np.array(rgb(low)) * (1 - part) + np.array(rgb(high)) * part)
-    return int(red), int(green), int(blue)
 
 
 class _Places:

@@ -42,11 +42,18 @@ class AnswerForm:
         kind = RaggedBufferF32 if self.is_real else RaggedBufferI64
         return kind.from_flattened(flat, lengths)
 
+    def answers(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return choices of any numeric type, (A * width,) or (A, width), as in ``Decision``.
+
+        Their shape is (A,) if each is one integer, else (A, width).
+        """
+        shape = (-1, self.width) if self.is_real or self.width != 1 else (-1,)
+        return values.reshape(shape).astype(self.dtype, copy=False)
+
 
 def flat_answers(buffer: ActionBuffer, form: AnswerForm) -> npt.NDArray[Any]:
     """Return the choices (A,) if each is one integer, else (A, width)."""
-    values: npt.NDArray[Any] = buffer.as_array()
-    return values if form.is_real or form.width != 1 else values[:, 0]
+    return form.answers(buffer.as_array())
 
 
 def answers_of_frames(

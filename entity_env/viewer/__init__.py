@@ -6,8 +6,8 @@ python -m entity_env.viewer runs/minesweeper
 
 It needs no other packages, and loads nothing from the internet: Python's HTTP server serves a page
 to this computer only, under an address that cannot be guessed. ``frames.py`` converts frames to
-JSON; ``recorded.py``, ``replayed.py`` and ``live.py`` are the sources of frames; ``server.py``
-serves them, and ``pages/`` draws them.
+JSON; ``recorded.py``, ``replayed.py`` and ``live.py`` are sources of episodes; ``server.py`` serves
+them, and ``pages/`` draws them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Conversion of frames to JSON with arrays, and back."""
+"""Conversion of frames to JSON with arrays."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import numpy as np
 from entity_env.agent import Decision
 from entity_env.batching.frame import Frame
 from entity_env.batching.vec_obs import VecObs
-from entity_env.drawing.chosen import Chosen, choices_of
 from entity_env.drawing.scene import Sign, sign_json
 from entity_env.drawing.scene_maker import SceneMaker
 from entity_env.drawing.table_text import id_text
@@ -21,14 +20,13 @@ from entity_env.spaces import (
     ActionName,
     ActionSpace,
     Discrete,
-    EntityName,
     Feature,
     Flags,
     ObsSpace,
     feature_name,
 )
 
-__all__ = ["frame_json", "frame_of", "number", "one_frame", "read_frame", "spaces_json"]
+__all__ = ["frame_json", "frame_of", "number", "one_frame", "spaces_json"]
 
 
 def number(value: float | None) -> float | None:
@@ -56,27 +54,6 @@ def spaces_json(
         "globals": [_feature_json(feature) for feature in obs_space.global_features],
         "actions": {name: _action_json(space) for name, space in action_space.items()},
     }
-
-
-def read_frame(
-    given: Mapping[str, Any], obs_space: ObsSpace, action_space: Mapping[ActionName, ActionSpace]
-) -> tuple[Frame, list[Chosen]]:
-    """Return a frame of ``frame_json`` without its masks, and the choices in it."""
-    features: dict[EntityName, Any] = {}
-    visible, ids = {}, list[Any]()
-    for name, entity in obs_space.entities.items():
-        own = given["entities"].get(name, {})
-        features[name] = rows = own.get("features", np.zeros((0, len(entity.names))))
-        ids += own.get("ids", [None] * len(rows))
-        if "visible" in own:
-            visible[name] = own["visible"].astype(np.bool_)
-    chosen, actors = {}, {}
-    for name, own in given["actions"].items():
-        if "chosen" in own:
-            actors[name], chosen[name] = own["actors"], own["chosen"]
-    numbers = np.array([math.nan if v is None else v for v in given["globals"]])
-    frame = Frame(features, numbers, visible, ids, {}, 0.0, False, False, {})
-    return frame, choices_of(frame, obs_space, action_space, chosen, actors)
 
 
 def frame_json(frame: Frame, decision: Decision | None = None) -> dict[str, Any]:
@@ -109,10 +86,6 @@ def frame_json(frame: Frame, decision: Decision | None = None) -> dict[str, Any]
         "globals": [number(value) for value in frame.global_features.tolist()],
         "actions": actions,
         "value": None if decision is None else number(decision.value),
-        "reward": number(frame.reward),
-        "ends": bool(frame.done),
-        "truncated": bool(frame.truncated),
-        "metrics": {name: number(value) for name, value in frame.metrics.items()},
     }
 
 

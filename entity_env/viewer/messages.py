@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["from_message", "to_message"]
+__all__ = ["to_message"]
 
 _KINDS = {"f": np.float32, "b": np.uint8, "u": np.uint8}
 """The types for sending real numbers, booleans and pictures; others are sent as int32."""
@@ -44,16 +44,3 @@ def to_message(answer: Any) -> bytes:
     text = json.dumps(answer, default=place, allow_nan=False, separators=(",", ":")).encode()
     text += b" " * (-len(text) % _ALIGNED)
     return b"".join([len(text).to_bytes(_ALIGNED, "little"), text, *parts])
-
-
-def from_message(message: bytes) -> Any:
-    """Return the answer that ``to_message`` was given; its arrays have the types that are sent."""
-    first = _ALIGNED + int.from_bytes(message[:_ALIGNED], "little")
-
-    def find(own: dict[str, Any]) -> Any:
-        if not isinstance(own.get("$array"), str):
-            return own
-        count, start = int(np.prod(own["shape"])), first + own["at"]
-        return np.frombuffer(message, f"<{own['$array']}", count, start).reshape(own["shape"])
-
-    return json.loads(message[_ALIGNED:first], object_hook=find)

@@ -3,33 +3,30 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from entity_env.agent import Decision
+from entity_env.batching.frame import Frame
 from entity_env.environment import hints_of, y_axis_of
 from entity_env.kinds.answers import AnswerForm
-from entity_env.recording import RecordedBatch, Replay
-from entity_env.recording.decision_log import DecisionLog
-from entity_env.recording.records import Outcomes, select_frames
-from entity_env.recording.replays import RowChoices
+from entity_env.recording.records import per_frame
+from entity_env.recording.replays import Moment, Replay, RowChoices
 from entity_env.registry import alone, resolve, seated
 from entity_env.rows.vec_env import VecEnv
 from entity_env.seats.table_rows import TableRows
 from entity_env.spaces import ActionName
-from entity_env.viewer.live import LiveSource
-from entity_env.viewer.recorded import RecordedSource
-from entity_env.viewer.source import Source
+from entity_env.viewer.frames import frame_of
+from entity_env.viewer.live import TableSource
+from entity_env.viewer.source import Episode, Line, Source
 from entity_env.workers.obs_format import ObsFormat
 
-__all__ = ["PlayedFrames", "ReplayedSource", "open_replay"]
+__all__ = ["open_replay"]
 
-_TOGETHER = 64
-"""Number of steps whose frames are stored together."""
+_WHO = "those who played"
 
 
 def open_replay(path: str, *, trust: bool = False) -> Source:
@@ -45,107 +42,97 @@ def open_replay(path: str, *, trust: bool = False) -> Source:
     replay = Replay.read(path)
     rows, title = replay.make_rows(trust=trust), Path(path).name
     if isinstance(rows, TableRows):
-        return ReplayedSource(replay, rows, title)
-    factory: Any = resolve(replay.env)
-    make: Any = seated(factory)
-    game: Any = (make or alone(factory))(**replay.settings)
-    seats = [] if make is None else [str(seat) for seat in game.seats()]
-    return RecordedSource(
-        PlayedFrames(replay, rows),
-        title,
-        "replay",
-        y_axis=y_axis_of(game),
-        hints=hints_of(game),
-        seats=seats,
-    )
+        return _ReplayedTable(replay, rows, title)
+    return _ReplayedRows(replay, rows, title)
 
 
-class ReplayedSource(LiveSource):
-    """Games that were played at the terminal, and are played again when the source is opened.
-
-    Args:
-        replay: The replay.
-        table: The game.
-        title: Title of the page.
-    """
-
-    is_live = False
+class _ReplayedTable(TableSource):
+    """Games that were played at the terminal."""
 
     def __init__(self, replay: Replay, table: TableRows, title: str) -> None:
-        self._left = iter([*(step.choices for step in replay.steps), {}])
-        self._moments = replay.play_in(table)
-        super().__init__(table, title, [], who="those who played")
-        was_over = table.is_over
-        for _ in self._moments:
-            if was_over:
-                self._begin()
-            else:
-                self._note()
-            was_over = table.is_over
+        self._replay = replay
+        about = {"kind": "replay", "title": title}
+        super().__init__(table, about, feed=replay.play_in(table))
 
-    def about(self) -> dict[str, Any]:
-        """Return the game, its spaces and its seats."""
-        return {**super().about(), "kind": "replay"}
-
-    def restart(self) -> dict[str, Any]:
-        """Begin the first game."""
-        next(self._moments)
-        self._begin()
-        return self.episode(-1)
-
-    def _decide(self) -> dict[int, Decision]:
-        """Return the recorded decisions."""
-        choices = next(self._left)
-        return {row: Decision(_arrays(own, self._forms)) for row, own in choices.items()}
+    def _add(self, item: Moment) -> None:
+        if not self._episodes or self._episodes[-1].done:
+            self._begin(_WHO)
+        choices = _choices(self._replay, item)
+        self._note({seat: _decision(own, self._forms) for seat, own in choices.items()})
 
 
-class PlayedFrames:
-    """The frames of a replay, stored while they are played.
+class _ReplayedRows(Source):
+    """Games of rows, each with its seats; a game is over when all of them are."""
 
-    Args:
-        replay: The replay.
-        rows: Its rows.
-    """
+    def __init__(self, replay: Replay, rows: VecEnv, title: str) -> None:
+        factory: Any = resolve(replay.env)
+        make: Any = seated(factory)
+        game: Any = (make or alone(factory))(**replay.settings)
+        seats = [] if make is None else [str(seat) for seat in game.seats()]
+        self._replay, self._rows, self._seats = replay, rows, max(len(seats), 1)
+        self._format = ObsFormat(rows.obs_space(), rows.action_space())
+        self._moments: list[tuple[bytes, Mapping[int, RowChoices]]] = []
+        self._games: dict[int, Episode] = {}  # that are not over, by their numbers
+        self._waiting = np.zeros(len(rows))  # the rewards since the last frame of each row
+        super().__init__(
+            {"kind": "replay", "title": title, "seats": seats},
+            rows.obs_space(),
+            rows.action_space(),
+            y_axis_of(game),
+            hints_of(game),
+            replay.play_in(rows),
+        )
 
-    def __init__(self, replay: Replay, rows: VecEnv) -> None:
-        self.obs_space, self.action_space = rows.obs_space(), rows.action_space()
-        self._format = ObsFormat(self.obs_space, self.action_space)
-        self._replay, self._rows = replay, rows
-        self._kept: list[tuple[bytes, RecordedBatch]] = []  # packed frames, and their choices
+    def close(self) -> None:
+        """Close the rows."""
+        self._rows.close()
 
-    def frames(self, number: int) -> RecordedBatch:
-        """Return the frames of a part that has been played already."""
-        packed, batch = self._kept[number]
-        return replace(batch, obs=self._format.join([(zlib.decompress(packed), 0)]))
+    def _add(self, item: Moment) -> None:
+        obs = item.obs
+        for game in self._games.values():
+            game.length += 1
+        self._waiting += obs.reward
+        for row in np.flatnonzero(obs.done).tolist():
+            self._end(row, {name: float(own[row]) for name, own in obs.metrics.items()})
+        packed = zlib.compress(self._format.pack(per_frame(obs)), 1)
+        self._moments.append((packed, _choices(self._replay, item)))
+        for place, row in enumerate(obs.rows.tolist()):
+            number, seat = divmod(row, self._seats)
+            if number not in self._games:
+                self._games[number] = Episode([Line() for _ in range(self._seats)], _WHO, length=1)
+                self._episodes.append(self._games[number])
+            game = self._games[number]
+            line, reward = game.lines[seat], float(self._waiting[row])
+            line.add(game.length - 1, (len(self._moments) - 1, place, row), reward)
+            self._waiting[row] = 0.0
 
-    def outcomes(self) -> Iterator[Outcomes]:
-        """Play, and yield the outcomes of the decisions."""
-        log = DecisionLog(self.obs_space, self.action_space)
-        with self._rows as rows:
-            for moment in self._replay.play_in(rows):
-                if moment.step < 0:
-                    log.begin(moment.obs, after_reset=self._replay.state is None)
-                    continue
-                choices = {n: own.as_array().flatten() for n, own in moment.actions.items()}
-                log.add({"choices": choices}, moment.obs)
-                if (moment.step + 1) % _TOGETHER == 0:
-                    yield from self._keep(log, is_end=False)
-        yield from self._keep(log, is_end=True)
+    def _end(self, row: int, metrics: Mapping[str, float]) -> None:
+        """End the episode of a row, and its game if it was the last one."""
+        number, seat = divmod(row, self._seats)
+        game, reward = self._games.get(number), float(self._waiting[row])
+        self._waiting[row] = 0.0
+        if game is None or not game.lines[seat].steps:
+            return
+        game.lines[seat].end(game.length - 1, reward)
+        if seat == 0:
+            game.metrics = {name: value for name, value in metrics.items() if value == value}
+        if not any(line.acts[-1] for line in game.lines if line.acts):
+            game.done = True
+            del self._games[number]
 
-    def _keep(self, log: DecisionLog, *, is_end: bool) -> Iterator[Outcomes]:
-        taken = log.take(is_end=is_end)
-        if taken is not None:
-            batch, outcomes = taken
-            packed = zlib.compress(self._format.pack(batch.obs), 1)
-            nothing = select_frames(batch.obs, np.zeros(0, np.int64))
-            self._kept.append((packed, replace(batch, obs=nothing)))
-            yield outcomes
+    def _load(self, stored: Any) -> tuple[Frame, Decision | None]:
+        moment, place, row = stored
+        packed, choices = self._moments[moment]
+        frame = frame_of(self._format.join([(zlib.decompress(packed), 0)]), place)
+        return frame, _decision(choices[row], self._forms) if row in choices else None
 
 
-def _arrays(choices: RowChoices, forms: Mapping[ActionName, AnswerForm]) -> dict[str, Any]:
-    """Return the choices of a row in the format of ``Decision``."""
-    chosen = {}
-    for name, form in forms.items():
-        values = np.array(choices.get(name, []), form.dtype).reshape(-1, form.width)
-        chosen[name] = values if form.is_real or form.width != 1 else values[:, 0]
-    return chosen
+def _choices(replay: Replay, moment: Moment) -> Mapping[int, RowChoices]:
+    """Return the choices in the frames of a moment, which are those of the next step."""
+    following = moment.step + 1
+    return replay.steps[following].choices if following < len(replay.steps) else {}
+
+
+def _decision(choices: RowChoices, forms: Mapping[ActionName, AnswerForm]) -> Decision:
+    """Return the choices of a row as a decision."""
+    return Decision({n: form.answers(np.array(choices.get(n, []))) for n, form in forms.items()})

@@ -150,9 +150,15 @@ def _seat(source: Source, given: Mapping[str, Any]) -> int:
     return seat
 
 
+def _view(source: Source, given: Mapping[str, Any]) -> tuple[int, float, str | None]:
+    """Return the seat, the magnification, and the overlay of a picture or None for none."""
+    layer = str(given.get("layer", "")) if given.get("picture") else None
+    return _seat(source, given), _zoom(given), layer
+
+
 def _advance(source: Source, given: Mapping[str, Any]) -> dict[str, Any]:
     """Play a step, and return beside the episode the frame that a seat sees then."""
-    seat, zoom, chosen = _seat(source, given), _zoom(given), given.get("chosen", {})
+    view, chosen = _view(source, given), given.get("chosen", {})
     if not isinstance(chosen, Mapping):
         raise SettingError(
             "the choices are not valid",
@@ -160,26 +166,16 @@ def _advance(source: Source, given: Mapping[str, Any]) -> dict[str, Any]:
             received=shorten(chosen),
         )
     episode = source.advance(chosen)
-    frame = source.drawn_frame(episode["number"], episode["length"] - 1, seat, zoom)
+    frame = source.frame(episode["number"], episode["length"] - 1, *view)
     return {**episode, "frame": frame}
 
 
 _READS: dict[str, Callable[[Source, Mapping[str, Any]], Any]] = {
     "about": lambda source, given: source.about(),
     "episode": lambda source, given: source.episode(_whole(given, "episode")),
-    "frame": lambda source, given: source.drawn_frame(
-        _whole(given, "episode"), _whole(given, "step"), _seat(source, given), _zoom(given)
+    "frame": lambda source, given: source.frame(
+        _whole(given, "episode"), _whole(given, "step"), *_view(source, given)
     ),
-    "picture": lambda source, given: source.picture(
-        _whole(given, "episode"),
-        _whole(given, "step"),
-        str(given.get("layer", "")),
-        _seat(source, given),
-    ),
-    "visits": lambda source, given: source.visits(
-        _whole(given, "episode"), _seat(source, given), str(given.get("kind", "visits"))
-    ),
-    "training": lambda source, given: source.training(),
     "curve": lambda source, given: source.curve(_whole(given, "episode"), _seat(source, given)),
 }
 _CHANGES: dict[str, Callable[[Source, Mapping[str, Any]], Any]] = {

@@ -1,38 +1,106 @@
-"""Interface of the sources of episodes for the viewer."""
+"""Sources of the viewer: episodes with the frames of their seats."""
 
 from __future__ import annotations
 
+import bisect
+import threading
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.drawing.scene import shape_json
+from entity_env.agent import Decision
+from entity_env.batching.frame import Frame
+from entity_env.drawing.chosen import choices_of
 from entity_env.drawing.scene_maker import SceneMaker
 from entity_env.environment import YAxis
-from entity_env.errors import SettingError
+from entity_env.errors import EntityEnvError, SettingError
 from entity_env.hints import ViewerHints
+from entity_env.kinds.table import answer_forms
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
-from entity_env.viewer.frames import read_frame
+from entity_env.viewer.frames import frame_json, number, spaces_json
 
-__all__ = ["Source", "curve_json"]
+__all__ = ["Episode", "Line", "Source"]
 
-_MOST_MOMENTS, _MOST_OF_A_TYPE = 150, 200
-"""Largest numbers of frames, and of entities of a type, for the places visited in an episode."""
 _MOST_POINTS = 1500
 """Largest number of points of a curve, about the width of a screen in pixels."""
 
 
-class Source(ABC):
-    """A source of episodes; its methods are called one at a time.
+@dataclass
+class Line:
+    """The frames of one seat in an episode.
 
     Args:
+        steps: The step of each frame.
+        stored: What ``Source._load`` needs to return the frame; None if it was dropped.
+        acts: False for frames that are shown again after the last decision.
+        rewards: The reward before each frame.
+        values: The value of each frame, if it is known.
+        totals: The return until each frame.
+    """
+
+    steps: list[int] = field(default_factory=list)
+    stored: list[Any] = field(default_factory=list)
+    acts: list[bool] = field(default_factory=list)
+    rewards: list[float] = field(default_factory=list)
+    values: list[float | None] = field(default_factory=list)
+    totals: list[float] = field(default_factory=list)
+
+    def add(
+        self, step: int, stored: Any, reward: float, value: float | None = None, acts: bool = True
+    ) -> None:
+        """Add a frame."""
+        self.steps.append(step)
+        self.stored.append(stored)
+        self.acts.append(acts)
+        self.rewards.append(reward)
+        self.values.append(value)
+        self.totals.append(reward + (self.totals[-1] if self.totals else 0.0))
+
+    def end(self, step: int, reward: float) -> None:
+        """Add the last frame again, without its choices, for a reward after it."""
+        self.add(step, self.stored[-1], reward, acts=False)
+
+
+@dataclass
+class Episode:
+    """An episode: the frames of each seat, the number of steps, and its end.
+
+    Args:
+        lines: The frames of each seat.
+        who: Names of the agents, or the row.
+        length: The number of steps so far.
+        done: True if the episode is over.
+        truncated: True if a limit ended it.
+        metrics: Its metrics at the end.
+        reward: The reward after the last frame of a recording.
+    """
+
+    lines: Sequence[Line]
+    who: str = ""
+    length: int = 0
+    done: bool = False
+    truncated: bool = False
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    reward: float = 0.0
+
+
+class Source(ABC):
+    """Episodes that are found one after the other; its methods are called one at a time.
+
+    A thread reads the items of ``feed``, while the first episodes can be viewed already.
+
+    Args:
+        about: The constant parts of the page: ``kind``, ``title``, ``seats`` and others.
         obs_space: The observation space.
         action_space: The action space.
         y_axis: Direction of greater y.
         hints: Hints for drawing the game.
+        feed: The items from which ``_add`` makes episodes; None without any.
+        notice: Message about damage.
 
     Attributes:
         is_live: True if the source plays games, and ``advance`` makes the next frame.
@@ -42,81 +110,118 @@ class Source(ABC):
 
     def __init__(
         self,
+        about: Mapping[str, Any],
         obs_space: ObsSpace,
         action_space: Mapping[ActionName, ActionSpace],
         y_axis: YAxis,
         hints: ViewerHints,
+        feed: Iterable[Any] | None = None,
+        notice: str = "",
     ) -> None:
-        self._obs_space, self._action_space = obs_space, action_space
+        self._spaces = obs_space, action_space
+        self._forms = answer_forms(action_space)
         self.scenes = SceneMaker(obs_space, y_axis, hints)
+        self._about = {"people": [], **about, **spaces_json(*self._spaces, self.scenes)}
+        self._notice = notice
+        # In the order in which they begin, so that their numbers do not change during reading.
+        self._episodes: list[Episode] = []
+        self._dropped = 0
+        self._changed = threading.Condition()
+        self._is_read = feed is None
+        if feed is not None:
+            threading.Thread(target=self._read, args=(feed,), daemon=True).start()
 
     @abstractmethod
+    def _load(self, stored: Any) -> tuple[Frame, Decision | None]:
+        """Return a stored frame, and the decision in it."""
+
+    def _add(self, item: Any) -> None:
+        """Add what an item of the feed has to the episodes."""
+        raise NotImplementedError
+
     def about(self) -> dict[str, Any]:
-        """Return the constant parts: the title, the spaces, the seats."""
+        """Return the constant parts: the title, the spaces, the seats; a message about damage."""
+        return {**self._about, "notice": self._notice}
 
-    @abstractmethod
     def episode(self, number: int) -> dict[str, Any]:
-        """Return the length of an episode, and the number of episodes.
+        """Return the length of an episode, and the number of episodes found so far.
 
         Args:
             number: The number of the episode, from 0; -1 is the newest one.
         """
+        with self._changed:
+            number, episode = self._find(number)
+            return {
+                "number": number,
+                "count": self._dropped + len(self._episodes),
+                "is_growing": not self._is_read,
+                "notice": self._notice,
+                "who": episode.who,
+                "length": episode.length,
+                "done": episode.done,
+                "truncated": episode.truncated,
+                "metrics": _numbers(episode.metrics),
+            }
 
-    @abstractmethod
-    def frame(self, episode: int, step: int, seat: int) -> dict[str, Any]:
-        """Return the frame of a step.
+    def frame(
+        self, episode: int, step: int, seat: int, zoom: float = 1.0, layer: str | None = None
+    ) -> dict[str, Any]:
+        """Return the frame of a seat at a step, or its last frame before it, with its scene.
 
         Args:
             episode: The number of the episode.
             step: The number of the step, from 0; larger numbers mean the last step.
             seat: The number of the seat whose view is shown.
+            zoom: The magnification of the scene.
+            layer: The overlay of the game's own picture of the step, or an empty string; None for
+                no picture.
         """
+        with self._changed:
+            _, game = self._find(episode)
+            step, line = max(0, min(step, game.length - 1)), game.lines[seat]
+            place = bisect.bisect_right(line.steps, step) - 1
+        frame, decision, reward, total = self._nothing(), None, 0.0, 0.0
+        if place >= 0:
+            if line.stored[place] is None:
+                raise SettingError(f"step {step} is no longer stored; only later steps are")
+            frame, decision = self._load(line.stored[place])
+            reward, total = line.rewards[place], line.totals[place]
+        if place < 0 or not line.acts[place] or line.steps[place] < step:
+            frame, decision = replace(frame, actions={}), None
+        chosen = {} if decision is None else decision.chosen
+        scene = self.scenes.scene(frame, choices_of(frame, *self._spaces, chosen), zoom)
+        return {
+            **frame_json(frame, decision),
+            "step": step,
+            "reward": number(reward),
+            "total": number(total),
+            "metrics": _numbers(frame.metrics),
+            "scene": scene.to_json(),
+        }
 
-    @abstractmethod
     def curve(self, episode: int, seat: int) -> dict[str, Any]:
-        """Return reward, return so far and value along an episode."""
+        """Return reward, return and value along an episode, at fewer points if it is long.
 
-    def drawn_frame(self, episode: int, step: int, seat: int, zoom: float = 1.0) -> dict[str, Any]:
-        """Return the frame of a step with its scene, to be magnified by ``zoom``."""
-        given = self.frame(episode, step, seat)
-        own = read_frame(given, self._obs_space, self._action_space)
-        return {**given, "scene": self.scenes.scene(*own, zoom).to_json()}
-
-    def visits(self, episode: int, seat: int, kind: str = "visits") -> dict[str, Any]:
-        """Return the cells that the actors visited in an episode, as shapes of a scene.
-
-        Long episodes are sampled at even intervals. If no actor has a place, the cells are those of
-        all entities.
-
-        Args:
-            episode: The number of the episode.
-            seat: The seat whose view is shown.
-            kind: ``visits`` for colours by the number of visits, ``value`` for colours by the mean
-                value of the frames with an actor in the cell.
+        While a seat waits, its last return and value are repeated.
         """
-        length = self.episode(episode)["length"]
-        points, every = list[npt.NDArray[Any]](), list[npt.NDArray[Any]]()
-        for step in np.unique(np.linspace(0, max(length - 1, 0), _MOST_MOMENTS).astype(int)):
-            try:
-                given = self.frame(episode, int(step), seat)
-            except SettingError:  # no longer stored
-                continue
-            frame, _ = read_frame(given, self._obs_space, self._action_space)
-            value = given.get("value")
-            acting = [own["actors"] for own in given["actions"].values()]
-            actors = np.unique(np.concatenate([np.zeros(0, int), *acting]))
-            for index, places in self.scenes.places(frame):
-                own = np.column_stack([places, np.full(len(places), value, np.float64)])
-                every.append(own[:_MOST_OF_A_TYPE])
-                points.append(own[np.isin(index, actors)])
-        found = np.concatenate([np.zeros((0, 3)), *points])
-        if not len(found):
-            found = np.concatenate([np.zeros((0, 3)), *every])
-        return {"shapes": [shape_json(own) for own in self.scenes.heat(found, kind == "value")]}
-
-    def picture(self, episode: int, step: int, layer: str = "", seat: int = 0) -> dict[str, Any]:
-        """Return the game's own ``picture`` of a step, or None. Shape: (H, W, 3), bytes."""
-        return {"picture": None}
+        with self._changed:
+            _, game = self._find(episode)
+            length, line = game.length, game.lines[seat]
+        reward = np.zeros(length)
+        reward[line.steps] = line.rewards
+        last = np.searchsorted(line.steps, np.arange(length), "right") - 1
+        total = np.array([*line.totals, 0.0])[last]
+        value = np.array([*self._values(line), np.nan], np.float64)[last]
+        points = np.unique(
+            np.linspace(0, max(length - 1, 0), min(length, _MOST_POINTS)).astype(int)
+        )
+        return {
+            "length": length,
+            "steps": points,
+            "reward": _largest(reward, points),
+            "total": total[points],
+            "value": value[points] if np.isfinite(value[points]).any() else None,
+        }
 
     def advance(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
         """Play one step of the newest episode; at its end, begin another one.
@@ -131,34 +236,54 @@ class Source(ABC):
         """Begin another episode."""
         raise NotImplementedError
 
-    def training(self) -> dict[str, Any]:
-        """Return the curves of a training: ``steps``, and the values of each metric by its name."""
-        return {"steps": np.zeros(0), "metrics": {}}
-
     def close(self) -> None:  # noqa: B027  (most sources hold nothing)
         """Release the resources of the source."""
 
+    def _values(self, line: Line) -> Sequence[float | None]:
+        """Return the value of each frame."""
+        return line.values
 
-def curve_json(
-    reward: npt.NDArray[Any], total: npt.NDArray[Any], value: Sequence[float | None]
-) -> dict[str, Any]:
-    """Return the curves of an episode, with fewer points if it has many steps.
+    def _read(self, feed: Iterable[Any]) -> None:
+        """Add all items of the feed."""
+        try:
+            for item in feed:
+                with self._changed:
+                    self._add(item)
+                    self._changed.notify_all()
+        except EntityEnvError as error:
+            self._notice = f"{self._notice}; {error}".removeprefix("; ")
+        with self._changed:
+            self._is_read = True
+            self._changed.notify_all()
 
-    Args:
-        reward: The reward before each frame. Shape: (L,).
-        total: The return until each frame. Shape: (L,).
-        value: The value of each frame, NaN or None if it is not known. Shape: (L,).
-    """
-    length = len(reward)
-    places = np.unique(np.linspace(0, max(length - 1, 0), min(length, _MOST_POINTS)).astype(int))
-    known = np.array([np.nan if own is None else own for own in value], np.float64)
-    return {
-        "length": length,
-        "steps": places,
-        "reward": _largest(np.asarray(reward, np.float64), places),
-        "total": np.asarray(total, np.float64)[places],
-        "value": known[places] if np.isfinite(known).any() else None,
-    }
+    def _find(self, number: int) -> tuple[int, Episode]:
+        """Return an episode and its number; wait for it while the feed is read."""
+        while True:
+            count = self._dropped + len(self._episodes)
+            place = number + count if number < 0 else number
+            if self._dropped <= place < count:
+                return place, self._episodes[place - self._dropped]
+            if self._is_read:
+                raise SettingError(
+                    "the episode does not exist",
+                    expected=f"{self._dropped} to {count - 1}",
+                    received=number,
+                )
+            self._changed.wait(1.0)
+
+    def _nothing(self) -> Frame:
+        """Return a frame without entities, that of a seat before its first turn."""
+        obs_space = self._spaces[0]
+        features = {
+            name: np.zeros((0, len(entity.names)), np.float32)
+            for name, entity in obs_space.entities.items()
+        }
+        unknown = np.full(len(obs_space.global_names), np.nan, np.float32)
+        return Frame(features, unknown, {}, [], {}, 0.0, False, False, {})
+
+
+def _numbers(metrics: Mapping[str, float]) -> dict[str, float | None]:
+    return {name: number(value) for name, value in metrics.items()}
 
 
 def _largest(values: npt.NDArray[np.float64], places: npt.NDArray[Any]) -> npt.NDArray[np.float64]:

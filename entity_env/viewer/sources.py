@@ -21,7 +21,6 @@ from entity_env.recording.parts import is_recording
 from entity_env.registry import is_registered
 from entity_env.seats.table_rows import TableRows
 from entity_env.viewer.live import LiveSource
-from entity_env.viewer.metrics import MetricsFile
 from entity_env.viewer.recorded import RecordedSource
 from entity_env.viewer.replayed import open_replay
 from entity_env.viewer.source import Source
@@ -78,7 +77,7 @@ def _recording_source(path: str, y_axis: YAxis | None, agent: NamedAgent, trust:
             f"{shorten(agent)} cannot be used for a recording",
             expected="a run folder, whose network computes the value of each frame",
         )
-    return RecordedSource.open(path, y_axis or "up", judge)
+    return RecordedSource(path, y_axis or "up", judge)
 
 
 def run_source(
@@ -122,18 +121,7 @@ def run_source(
 
     make = functools.partial(newest.make_game, trust) if make_game is None else make_game
     game = call_environment("its constructor", make)
-    folder = Path(what.rpartition(":")[0]) if ":" in Path(what).name else Path(what)
-    metrics = MetricsFile(folder / "metrics.jsonl")
-    return live_source(
-        game,
-        what,
-        agent=newest,
-        people=people,
-        seed=seed,
-        trust=trust,
-        renew=renew,
-        metrics=metrics,
-    )
+    return live_source(game, what, agent=newest, people=people, seed=seed, trust=trust, renew=renew)
 
 
 def live_source(
@@ -145,7 +133,6 @@ def live_source(
     seed: int | None = None,
     trust: bool = False,
     renew: Callable[[], Proposer | None] = lambda: None,
-    metrics: MetricsFile | None = None,
 ) -> LiveSource:
     """Return a game that is played while it is looked at; see ``open_source``.
 
@@ -157,7 +144,6 @@ def live_source(
         seed: See ``open_source``.
         trust: See ``open_source``.
         renew: Called before each episode but the first; returns a newer agent, or None.
-        metrics: The metrics of the training of the agent.
     """
     seed = secrets.randbelow(10**6) if seed is None else check_seed(seed)
     spaces = (
@@ -181,4 +167,4 @@ def live_source(
     playing = [] if people is None else named_seats(table.names, people)
     agents, who = at_seats(made)
     full = f"{title}, seed {seed}"
-    return LiveSource(table, full, agents, playing, who, renewed, metrics)
+    return LiveSource(table, full, agents, playing, who, renewed)

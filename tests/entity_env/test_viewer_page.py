@@ -103,19 +103,19 @@ def test_a_recording_is_sought_and_names_stay_text(show, tmp_path):
             obs = env.act(policy(obs))
     page = show(open_source(str(path)))
     assert page.text("#title") == "<i>walk<i>.episodes"
-    for step in (7, 3, 10):
+    for step in (7, 3, 99):
         page.run("viewer.show(arguments[0])", step)
-        last = min(step, 9)
-        page.wait(f"document.body.dataset.step === '{last}'")
-        assert page.run("return document.querySelector('#plane').dataset.step") == str(last)
-        assert f"step {last} of 9" in page.text("footer")
-        # The global feature says which step it is, whatever the page thinks.
-        assert page.run("return viewer.state.frame.given.globals[0]") == last
-        assert f"step\n{last}" in page.text("#panel")
+        step = min(step, 10)
+        page.wait(f"document.body.dataset.step === '{step}'")
+        assert page.run("return document.querySelector('#plane').dataset.step") == str(step)
+        assert f"step {step} of 10" in page.text("footer")
+        # The global feature says which step it is; after the last decision it is shown again.
+        assert page.run("return viewer.state.frame.given.globals[0]") == min(step, 9)
+        assert f"step\n{min(step, 9)}" in page.text("#panel")
     assert "The end" in page.text("#over")
-    # A click in the timeline shows the step there: the middle of 0 to 9.
+    # A click in the timeline shows the step there: the middle of 0 to 10.
     page.find("#timeline").click()
-    page.wait("['4', '5'].includes(document.body.dataset.step)")
+    page.wait("['4', '5', '6'].includes(document.body.dataset.step)")
     page.find("#next").click()
     page.wait("viewer.state.episode.number === 1 && document.body.dataset.step === '0'")
     assert "of 4" in page.text("#episodes")

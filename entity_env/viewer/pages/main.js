@@ -3,7 +3,6 @@
 import { ask, Frame, short, tell } from "./api.js";
 import { Cards } from "./cards.js";
 import { Chooser } from "./choose.js";
-import { Curves, showViews } from "./curves.js";
 import { $, make, pair } from "./dom.js";
 import { describe, showEntity, showNumbers, showPanel } from "./panel.js";
 import { Stage } from "./stage.js";
@@ -53,8 +52,7 @@ async function guarded(work) {
 function fetchFrame(episode, step, seat) {
   const key = `${episode} ${step} ${seat}`;
   if (!kept.has(key)) {
-    const zoom = sceneZoom;
-    const asked = ask("frame", { episode, step, seat, zoom }).then((given) => new Frame(given, about));
+    const asked = ask("frame", { episode, step, seat, ...view() }).then((given) => new Frame(given, about));
     asked.catch(() => kept.delete(key));
     keep(key, asked);
   }
@@ -67,6 +65,12 @@ function keep(key, frame) {
 }
 
 let sceneZoom = 1; // the zoom that scenes are made for
+
+/** How frames are looked at: magnified, and with the game's own picture. */
+function view() {
+  const picture = document.body.dataset.view === "picture" ? { picture: 1, layer: $("layer").value } : {};
+  return { zoom: sceneZoom, ...picture };
+}
 
 /** Drop scenes of another scale than that of a frame: the plane has grown, or was zoomed. */
 function forgetOtherScales(frame) {
@@ -85,8 +89,7 @@ function zoomSoon() {
   zoomTimer = setTimeout(async () => {
     if (sceneZoom === stage.zoom) return;
     sceneZoom = stage.zoom;
-    kept.clear();
-    await show(state.step);
+    await lookAgain();
   }, 150);
 }
 
@@ -133,7 +136,7 @@ function redraw() {
   $("where").replaceChildren("step ", make("b", String(state.step)), ` of ${length - 1}`);
   document.body.dataset.step = frame.step;
   showEnd(frame);
-  showPicture();
+  showPicture(frame);
 }
 
 function showEnd(frame) {
@@ -154,39 +157,32 @@ function showEnd(frame) {
   $("over").replaceChildren(...parts);
 }
 
-/** The game's own picture of the step, where that is looked at. */
-async function showPicture() {
-  if (document.body.dataset.view !== "picture") return;
-  const { step, seat, episode: { number } } = state;
-  const layer = $("layer").value;
-  const given = await guarded(() => ask("picture", { episode: number, step, layer, seat }));
-  if (!given || step !== state.step || number !== state.episode.number || layer !== $("layer").value) return;
+/** The game's own picture, which only the newest step has. */
+function showPicture(frame) {
+  const { picture } = frame.given;
   const canvas = $("picture");
-  canvas.hidden = !given.picture;
+  canvas.hidden = !picture;
   $("unseen").hidden = !canvas.hidden;
-  if (canvas.hidden) return;
-  const [height, width] = given.picture.shape;
+  if (!picture) return;
+  const [height, width] = picture.shape;
   const image = new ImageData(width, height);
-  for (let i = 0, j = 0; i < image.data.length; i++) image.data[i] = i % 4 === 3 ? 255 : given.picture[j++];
+  for (let i = 0, j = 0; i < image.data.length; i++) image.data[i] = i % 4 === 3 ? 255 : picture[j++];
   [canvas.width, canvas.height] = [width, height];
   canvas.getContext("2d").putImageData(image, 0, 0);
-  Object.assign(canvas.dataset, { step, layer });
+  Object.assign(canvas.dataset, { step: frame.step, layer: $("layer").value });
 }
 $("layer").append(...(about.layers ?? []).map((name) => new Option(name)));
 $("layer").hidden = !about.layers?.length;
-$("layer").addEventListener("change", showPicture);
 
-async function showOverlay() {
-  const kind = $("overlay").value;
-  const given = kind && (await guarded(() => ask("visits", { episode: state.episode.number, seat: state.seat, kind })));
-  stage.overlay = given ? given.shapes : [];
-  stage.draw();
+/** Ask for the frame again, because it is looked at in another way. */
+function lookAgain() {
+  kept.clear();
+  return show(state.step);
 }
-$("overlay").addEventListener("change", showOverlay);
+$("layer").addEventListener("change", lookAgain);
 
 async function showCurve() {
   const number = state.episode.number;
-  if ($("overlay").value) showOverlay();
   const given = await guarded(() => ask("curve", { episode: number, seat: state.seat }));
   if (given && number === state.episode.number) timeline.setCurve(given);
 }
@@ -328,7 +324,7 @@ let coming = null; // the step that is played already, while the one before it i
 function playStep() {
   const { chosen, seat } = state;
   state.chosen = {};
-  const played = tell("advance", { chosen, seat, zoom: sceneZoom }).then((episode) => {
+  const played = tell("advance", { chosen, seat, ...view() }).then((episode) => {
     keep(`${episode.number} ${episode.length - 1} ${seat}`, new Frame(episode.frame, about));
     return episode;
   });
@@ -495,20 +491,20 @@ document.title = about.title;
 $("title").textContent = about.title;
 if (!isLive) $("kind").textContent = about.kind;
 showSeats();
-const curves = about.has_curves ? new Curves($("training")) : null;
-const views = ["game", about.has_pictures && "picture", about.has_curves && "training"];
-showViews(views.filter(Boolean), (name) => {
-  document.body.dataset.view = name;
-  $("training").hidden = name !== "training";
-  document.querySelector("main").hidden = name === "training";
-  if (name === "training") {
-    pause();
-    curves.start();
-  } else {
-    curves?.stop();
-    redraw();
-  }
-});
+if (about.has_pictures) {
+  const tabs = ["game", "picture"].map((name, i) => {
+    const tab = make("button", name);
+    tab.setAttribute("role", "tab");
+    tab.setAttribute("aria-selected", i === 0);
+    tab.addEventListener("click", () => {
+      for (const other of tabs) other.setAttribute("aria-selected", other === tab);
+      document.body.dataset.view = name;
+      lookAgain();
+    });
+    return tab;
+  });
+  $("views").replaceChildren(...tabs);
+}
 notice(about.notice);
 await open(isLive ? -1 : 0);
 if (hasPeople) play();

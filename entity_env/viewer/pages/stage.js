@@ -18,7 +18,6 @@ export class Stage {
     this.selected = null;
     this.actor = null; // of the question that a person answers
     this.choices = null; // entities that can be chosen
-    this.overlay = []; // shapes between the ground and the entities
     this.spots = new Map(); // where entities are in the scene
     new ResizeObserver(() => this.draw()).observe(canvas);
   }
@@ -65,10 +64,7 @@ export class Stage {
     if (!ready) return;
     const c = ready.context;
     this.size = [ready.width, ready.height];
-    const { shapes, behind } = this.scene;
-    paint(c, shapes.slice(0, behind), this.view);
-    paint(c, this.overlay, this.view);
-    paint(c, shapes.slice(behind), this.view);
+    paint(c, this.scene.shapes, this.view);
     for (const index of this.choices ?? []) this.mark(c, index, "accent", 1.8, [4, 3], 2);
     if (this.actor !== null) this.mark(c, this.actor, "accent", 3, [], 4);
     if (this.selected !== null) this.mark(c, this.selected, "ink", 2, [], 3);
