@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.arguments import quick_arguments
-from entity_env.errors import ActionShapeError
+from entity_env.errors import ActionError
 from entity_env.observation import EntityID
 
 __all__ = [
@@ -78,7 +78,7 @@ class _Chosen:
     __hash__ = None  # type: ignore[assignment]
 
 
-@quick_arguments(ActionShapeError)
+@quick_arguments(ActionError)
 @dataclass(slots=True, eq=False)
 class CategoricalAction(_Chosen):
     """The choices of several actors.
@@ -101,7 +101,7 @@ class CategoricalAction(_Chosen):
         return [self.index_to_label[index] for index in self.indices]
 
 
-@quick_arguments(ActionShapeError)
+@quick_arguments(ActionError)
 @dataclass(slots=True, eq=False)
 class SelectEntityAction(_Chosen):
     """The entities that several actors selected.
@@ -118,7 +118,7 @@ class SelectEntityAction(_Chosen):
     probs: npt.NDArray[np.float32] | None = None
 
 
-@quick_arguments(ActionShapeError)
+@quick_arguments(ActionError)
 @dataclass(slots=True, eq=False)
 class SelectEntitiesAction(_Chosen):
     """The sets of entities that several actors selected.
@@ -138,7 +138,7 @@ class SelectEntitiesAction(_Chosen):
     _same: ClassVar = {**_Chosen._same, "actees": _same_sets}  # in any order
 
 
-@quick_arguments(ActionShapeError)
+@quick_arguments(ActionError)
 @dataclass(slots=True, eq=False)
 class GlobalCategoricalAction(_Chosen):
     """The choice of the player as a whole: its index, its label and, if known, (C,) probs."""
@@ -148,7 +148,7 @@ class GlobalCategoricalAction(_Chosen):
     probs: npt.NDArray[np.float32] | None = None
 
 
-@quick_arguments(ActionShapeError)
+@quick_arguments(ActionError)
 @dataclass(slots=True, eq=False)
 class ContinuousAction(_Chosen):
     """The numbers that several actors set.
@@ -167,7 +167,7 @@ class ContinuousAction(_Chosen):
     std: npt.NDArray[np.float32] | None = None
 
 
-@quick_arguments(ActionShapeError)
+@quick_arguments(ActionError)
 @dataclass(slots=True, eq=False)
 class GlobalContinuousAction(_Chosen):
     """The numbers (K,) that the player sets and, if known, their ``mean`` and ``std`` (K,)."""

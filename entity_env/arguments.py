@@ -1,4 +1,4 @@
-"""Checks of arguments: unknown names, and numbers out of range.
+"""Checks of arguments and settings: unknown names, and values out of range.
 
 The TypeError that Python raises for a wrong name does not list the valid names.
 """
@@ -10,19 +10,31 @@ import functools
 import operator
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from inspect import signature
 from numbers import Real
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
-from entity_env.errors import EntityEnvError, SettingError, shorten
+from entity_env.errors import EntityEnvError, SettingError, nearest, shorten
 from entity_env.habits import argument_hint
 
 __all__ = [
+    "ABOVE_0",
+    "FRACTION",
+    "LARGEST",
+    "Check",
+    "Range",
+    "at_least",
+    "check_fields",
+    "check_flag",
     "check_number",
+    "check_span",
     "check_whole",
+    "checked",
     "named_arguments",
     "named_settings",
+    "one_of",
+    "or_none",
     "quick_arguments",
     "unknown_argument",
     "whole",
@@ -113,9 +125,17 @@ def check_whole(
     most: int | None = None,
     error: type[EntityEnvError] = SettingError,
     hint: str | None = None,
-    about: str = "",
 ) -> int:
-    """Return ``value`` as an int if it is an integer in this range, or raise ``error``."""
+    """Return ``value`` as an int if it is an integer in this range, or raise ``error``.
+
+    Args:
+        what: The name of the argument, or words for it.
+        value: The value to check; integers of NumPy and torch are integers.
+        least: The smallest valid value.
+        most: The largest valid value; None for no limit.
+        error: The class of the error.
+        hint: A hint on how to correct the mistake.
+    """
     number = whole(value)
     if number is None or number < least or (most is not None and number > most):
         raise error(
@@ -123,7 +143,7 @@ def check_whole(
             expected=f"a whole number >= {least}" + ("" if most is None else f" and <= {most}"),
             received=shorten(value),
             hint=hint,
-            about=about,
+            about=what if what.isidentifier() else "",
         )
     return number
 
@@ -137,24 +157,134 @@ def whole(value: Any) -> int | None:
 
 
 def check_number(
-    what: str,
-    value: Any,
-    least: float = -sys.float_info.max,
-    most: float = sys.float_info.max,
-    error: type[EntityEnvError] = SettingError,
-    about: str = "",
+    what: str, value: Any, least: float = -sys.float_info.max, most: float = sys.float_info.max
 ) -> float:
-    """Return ``value`` as a float if it is a finite number in this range, or raise ``error``."""
+    """Return ``value`` as a float if it is a finite number in this range, else SettingError."""
     is_number = isinstance(value, Real) and not isinstance(value, bool)
     if not is_number or not least <= value <= most:
         is_bounded = most < sys.float_info.max
-        raise error(
+        raise SettingError(
             f"invalid {what}",
             expected=f"a number from {least:g} to {most:g}" if is_bounded else "a finite number",
             received=shorten(value),
-            about=about,
+            about=what if what.isidentifier() else "",
         )
     return float(value)
+
+
+def check_flag(what: str, value: Any) -> bool:
+    """Return ``value`` as a bool if it is one, also of NumPy, else SettingError."""
+    if type(value).__name__ not in ("bool", "bool_"):
+        raise SettingError(
+            f"invalid {what}", expected="True or False", received=shorten(value), about=what
+        )
+    return bool(value)
+
+
+def check_span(what: str, value: Any, least: int, most: int | None = None) -> tuple[int, int]:
+    """Return a whole number in this range, or a pair of them, as a pair; else SettingError."""
+    pair = list(value) if hasattr(value, "__iter__") and not isinstance(value, str) else [value] * 2
+    numbers = [number for number in map(whole, pair) if number is not None]
+    low, high = numbers if len(numbers) == len(pair) == 2 else (1, 0)
+    if not least <= low <= high or (most is not None and high > most):
+        most_text = "" if most is None else f" and <= {most}"
+        raise SettingError(
+            f"invalid {what}",
+            expected=f"a whole number >= {least}{most_text}, or a pair of them, the smaller one "
+            "first",
+            received=shorten(value),
+            about=what,
+        )
+    return low, high
+
+
+Check: TypeAlias = Callable[[str, Any], Any]
+"""A function of a setting's name and value that returns the value or raises SettingError."""
+
+
+@dataclass(frozen=True)
+class Range:
+    """The check of a number from ``least`` to ``most``, which ``expected`` describes."""
+
+    least: float
+    most: float
+    expected: str
+
+    def __call__(self, where: str, value: Any) -> Any:
+        """Return ``value`` if it is in the range."""
+        is_number = isinstance(value, Real) and not isinstance(value, bool)
+        if not is_number or not self.least <= value <= self.most:  # False for NaN, too
+            size = abs(value) if is_number else 1.0
+            is_float32 = not size > LARGEST and not 0 < size < SMALLEST
+            raise SettingError(
+                f"{where} is out of range",
+                expected=self.expected + ("" if is_float32 else ", finite in float32"),
+                received=shorten(value),
+            )
+        return value
+
+
+LARGEST, SMALLEST = 2.0**127, 2.0**-149
+"""Powers of two that are finite and above 0 in float32."""
+ABOVE_0 = Range(SMALLEST, LARGEST, "a number > 0")
+FRACTION = Range(0, 1, "from 0 to 1")
+
+
+def at_least(least: float) -> Range:
+    """Return the check of a number that is at least ``least``."""
+    return Range(least, LARGEST, f">= {least}")
+
+
+def one_of(*options: str) -> Check:
+    """Return the check of a name among ``options``."""
+
+    def check(where: str, value: Any) -> Any:
+        if not isinstance(value, str) or value not in options:
+            raise SettingError(
+                f"{where} does not exist",
+                received=shorten(value),
+                options=options,
+                hint=nearest(value, options),
+            )
+        return value
+
+    return check
+
+
+def or_none(check: Check) -> Check:
+    """Return the check of a value that may be None."""
+    return lambda where, value: None if value is None else check(where, value)
+
+
+def checked(check: Check, default: Any = MISSING) -> Any:
+    """Return the field of a setting with a check."""
+    return field(default=default, metadata={"check": check})
+
+
+def check_fields(config: Any, path: str = "") -> None:
+    """Check the fields of a dataclass, and those of dataclasses in it.
+
+    Each value is replaced by that which its check returns. The dotted name of the field begins
+    the error.
+
+    Args:
+        config: The dataclass; it may be frozen.
+        path: The beginning of the names in errors, such as ``ppo.``.
+    """
+    for part in fields(config):
+        value, where = getattr(config, part.name), path + part.name
+        if is_dataclass(value):
+            check_fields(value, f"{where}.")
+        elif "check" in part.metadata:
+            try:
+                checked_value = part.metadata["check"](where, value)
+            except EntityEnvError as error:
+                error.about = part.name
+                if not path:
+                    error.where = type(config).__name__
+                raise
+            if checked_value is not value:
+                object.__setattr__(config, part.name, checked_value)
 
 
 def quick_arguments(error: type[EntityEnvError], *apart: tuple[str, str]) -> Callable[[C], C]:

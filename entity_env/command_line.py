@@ -53,9 +53,7 @@ def environment_parser(program: str, description: str) -> argparse.ArgumentParse
     return parser
 
 
-def run_program(
-    program: Callable[[], None], mistakes: tuple[type[Exception], ...] = (EntityEnvError,)
-) -> int:
+def run_program(program: Callable[[], None]) -> int:
     """Run a command and return its exit status; print a mistake of the user on stderr.
 
     The status is 0, 1 after a mistake or if nobody reads the output, or ``INTERRUPTED``. Status 2
@@ -63,12 +61,11 @@ def run_program(
 
     Args:
         program: The command.
-        mistakes: Classes of the errors about mistakes of the user.
     """
     _open_standard_streams()
     try:
         program()
-    except mistakes as error:
+    except EntityEnvError as error:
         _complain(f"{type(error).__name__}: {error}")
         return 1
     except KeyboardInterrupt:

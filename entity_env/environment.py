@@ -18,7 +18,6 @@ from entity_env.errors import (
     EntityEnvError,
     EnvironmentFailedError,
     ObservationError,
-    SeedError,
     SettingError,
     StateError,
     shorten,
@@ -247,5 +246,5 @@ _NO_IDS = (
 
 
 def check_seed(seed: object) -> int:
-    """Return ``seed`` as an int if it is a whole number of at least 0, else raise SeedError."""
-    return check_whole("seed", seed, 0, error=SeedError)
+    """Return ``seed`` as an int if it is a whole number of at least 0, else raise SettingError."""
+    return check_whole("seed", seed, 0, error=SettingError)

@@ -1,4 +1,4 @@
-"""Exception classes, one for each kind of mistake, and the format of their messages.
+"""Exception classes of all packages, one for each mistake that a program may catch apart.
 
 A message names the mistake, the expected and the received value, and the valid options. The code
 that finds a mistake rarely knows the environment and the step; its callers add this place with
@@ -14,44 +14,36 @@ from typing import Any, TypeVar
 __all__ = [
     "DAMAGES",
     "FAILURES",
-    "ActionIndexError",
-    "ActionMaskError",
-    "ActionShapeError",
-    "ActorError",
+    "ActionError",
+    "AdoptionError",
+    "BatchError",
+    "CallbackError",
     "CapacityError",
+    "CheckpointError",
     "ClosedError",
-    "DeterminismError",
-    "DuplicateIdError",
-    "EmptyMaskError",
+    "DeviceError",
+    "DivergedError",
+    "DtypeError",
     "EntityEnvError",
     "EnvironmentFailedError",
-    "FeatureShapeError",
-    "FeatureTypeError",
-    "FeatureValueError",
-    "IdError",
-    "MaskShapeError",
-    "MaskTypeError",
-    "MaskedActionError",
-    "MetricError",
+    "ExportError",
+    "FeatureError",
+    "GradientError",
+    "LearnerLostError",
+    "MaskError",
     "MissingPackageError",
+    "NonFiniteError",
     "NotReadyError",
-    "NumEnvsError",
     "ObservationError",
     "RecordingError",
     "ResetNeededError",
-    "RewardError",
-    "RowsError",
+    "RunFolderError",
     "SeatError",
-    "SeedError",
     "SettingError",
     "SpaceError",
     "StateError",
-    "TimeoutValueError",
-    "UnhashableIdError",
-    "UnknownActionError",
-    "UnknownEntityTypeError",
     "UnknownEnvironmentError",
-    "VisibilityError",
+    "UntrustedRunError",
     "WorkerDiedError",
     "check_known",
     "counted",
@@ -62,7 +54,7 @@ __all__ = [
 
 
 class EntityEnvError(ValueError):
-    """Base of all errors that this package raises for mistakes of users.
+    """Base of all errors that these packages raise for mistakes of users.
 
     Args:
         what: The mistake, with the name of the entity type, feature or action.
@@ -136,157 +128,125 @@ class SpaceError(EntityEnvError):
 
 
 class ObservationError(EntityEnvError):
-    """An observation that is not an ``Observation``, or whose parts have the wrong type."""
+    """An observation that does not fit its space, or has a wrong type, id, reward or metric."""
 
 
-class UnknownEntityTypeError(EntityEnvError):
-    """An entity type that the observation space does not declare."""
+class FeatureError(ObservationError):
+    """Features of the wrong shape or type, not finite, or outside of their range."""
 
 
-class FeatureShapeError(EntityEnvError):
-    """Feature rows of the wrong width, ragged rows, or the wrong number of dimensions."""
-
-
-class FeatureTypeError(EntityEnvError):
-    """Features that are not real numbers."""
-
-
-class FeatureValueError(EntityEnvError):
-    """A feature that is NaN, infinite, or outside the range of a discrete feature."""
-
-
-class VisibilityError(EntityEnvError):
-    """A visibility mask of the wrong shape or type, or an actor hidden from its own policy."""
-
-
-class IdError(EntityEnvError):
-    """Too many, too few or missing entity ids."""
-
-
-class DuplicateIdError(IdError):
-    """One id for two entities of a frame."""
-
-
-class UnhashableIdError(IdError):
-    """An id that cannot be a dictionary key."""
-
-
-class UnknownActionError(EntityEnvError):
-    """An action that the action space does not declare, or that an ``act`` call leaves out."""
-
-
-class ActionMaskError(EntityEnvError):
-    """An action mask of the wrong class for its action space, or one that contradicts itself."""
-
-
-class ActorError(EntityEnvError):
-    """An actor or actee that is not in the frame."""
-
-
-class MaskShapeError(EntityEnvError):
-    """A mask whose shape does not match its actors and choices."""
-
-
-class MaskTypeError(EntityEnvError):
-    """A mask whose values are not booleans."""
-
-
-class EmptyMaskError(EntityEnvError):
-    """A mask that leaves an actor without any choice."""
-
-
-class RewardError(EntityEnvError):
-    """A reward that is not one finite number."""
-
-
-class MetricError(EntityEnvError):
-    """A metric that is not one finite number."""
-
-
-class ActionShapeError(EntityEnvError):
-    """Actions whose number of frames or actors differs from the observation they answer."""
-
-
-class ActionIndexError(EntityEnvError):
-    """A choice or an entity index that does not exist."""
-
-
-class MaskedActionError(EntityEnvError):
-    """A choice that the observation's mask forbids."""
+class MaskError(ObservationError):
+    """An action mask of the wrong class, shape or type, without a choice, or for unknown actors."""
 
 
 class SeatError(EntityEnvError):
     """A contradiction about the seats of a game of several players."""
 
 
-class SeedError(EntityEnvError):
-    """A seed that is not an integer of at least 0."""
-
-
-class NumEnvsError(EntityEnvError):
-    """A number of environments or processes below 1."""
-
-
-class UnknownEnvironmentError(EntityEnvError):
-    """A short name or dotted path of an environment that does not exist."""
+class ActionError(EntityEnvError):
+    """Actions that do not answer the observation, do not exist, or are forbidden by the mask."""
 
 
 class SettingError(EntityEnvError):
-    """A setting that is unknown, or has a value that is not valid."""
+    """A setting or an argument that is unknown, is not valid, or contradicts another one."""
 
 
-class RecordingError(EntityEnvError):
-    """A file that is not a recording or is damaged, or a step that does not fit one."""
-
-
-class ResetNeededError(EntityEnvError):
-    """A call of ``act`` before ``reset``."""
-
-
-class RowsError(EntityEnvError):
-    """Actions for rows that do not act, or a wait for rows that have no actions."""
-
-
-class NotReadyError(EntityEnvError):
-    """A wait that ended before the requested number of rows was ready."""
-
-
-class TimeoutValueError(EntityEnvError):
-    """A timeout that is not a number of seconds."""
-
-
-class ClosedError(EntityEnvError):
-    """A call on a closed vector environment."""
-
-
-class StateError(EntityEnvError):
-    """A saved state that does not fit, or an environment that cannot save its state."""
-
-
-FAILURES = (Exception, SystemExit)
-"""Exceptions of a user's code, with ``sys.exit()``, which must not end the program silently."""
-DAMAGES = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""Exceptions while reading a saved state with missing or wrong parts."""
-
-
-class EnvironmentFailedError(EntityEnvError):
-    """An exception of an environment's code; its traceback is part of the message."""
-
-
-class DeterminismError(EntityEnvError):
-    """An environment that plays different games from one seed."""
-
-
-class CapacityError(EntityEnvError):
-    """More entities or actors than fit into padded arrays."""
+class UnknownEnvironmentError(SettingError):
+    """A short name or dotted path of an environment that does not exist."""
 
 
 class MissingPackageError(EntityEnvError):
     """An optional package that is not installed."""
 
 
+class ResetNeededError(EntityEnvError):
+    """A call of ``act`` before ``reset``."""
+
+
+class ClosedError(EntityEnvError):
+    """A call on a closed vector environment."""
+
+
+class NotReadyError(EntityEnvError):
+    """A wait that ended before the requested number of rows was ready."""
+
+
+class EnvironmentFailedError(EntityEnvError):
+    """An exception of an environment's code; its traceback is part of the message."""
+
+
 class WorkerDiedError(EntityEnvError):
     """A worker process ended without an answer."""
+
+
+class StateError(EntityEnvError):
+    """A saved state that does not fit, or an environment that cannot save its state."""
+
+
+class RecordingError(EntityEnvError):
+    """A recording or a video that cannot be read, drawn or written."""
+
+
+class CapacityError(EntityEnvError):
+    """More entities or actors than fit into padded arrays."""
+
+
+class BatchError(EntityEnvError):
+    """Tensors of the wrong shape, or parts of a batch that contradict each other."""
+
+
+class DtypeError(BatchError, TypeError):
+    """A tensor of the wrong dtype, or an object of the wrong class."""
+
+
+class DeviceError(EntityEnvError):
+    """A device that this machine lacks, or tensors on different devices."""
+
+
+class GradientError(EntityEnvError):
+    """A derivative that an operation does not have, such as a second one."""
+
+
+class AdoptionError(EntityEnvError):
+    """Networks that differ in more than their spaces, so that weights cannot be copied."""
+
+
+class ExportError(EntityEnvError):
+    """A network that cannot be exported, or an exported graph with other outputs."""
+
+
+class RunFolderError(EntityEnvError):
+    """A folder that is not a run, or a run whose environment cannot be found again."""
+
+
+class UntrustedRunError(RunFolderError):
+    """A run that names code to import, without the user's consent."""
+
+
+class CheckpointError(EntityEnvError):
+    """A checkpoint that is missing, damaged, or belongs to other settings."""
+
+
+class CallbackError(EntityEnvError):
+    """A callback of the user that raised an exception."""
+
+
+class NonFiniteError(EntityEnvError):
+    """A loss or a gradient that is NaN or infinite."""
+
+
+class DivergedError(NonFiniteError):
+    """A network whose outputs are not finite, so that its parameters are not worth saving."""
+
+
+class LearnerLostError(EntityEnvError):
+    """A process of the same training that has ended or does not answer any more."""
+
+
+FAILURES = (Exception, SystemExit)
+"""Exceptions of a user's code, with ``sys.exit()``, which must not end the program silently."""
+DAMAGES = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""Exceptions while reading a saved state with missing or wrong parts."""
 
 
 def nearest(name: object, options: Iterable[object]) -> str | None:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.arguments import quick_arguments, unknown_argument
-from entity_env.errors import ActionMaskError, ObservationError, shorten
+from entity_env.errors import MaskError, ObservationError, shorten
 from entity_env.spaces import ActionName, EntityName, ObsSpace
 
 __all__ = [
@@ -34,7 +34,7 @@ NO_REWARD = float("0")
 BoolMask: TypeAlias = Union[npt.NDArray[np.bool_], Sequence[Any]]
 
 
-@quick_arguments(ActionMaskError, ("actor_ids", "actor_types"))
+@quick_arguments(MaskError, ("actor_ids", "actor_types"))
 @dataclass(slots=True)
 class CategoricalActionMask:
     """The entities that pick a choice, and the choices of each of them.
@@ -51,7 +51,7 @@ class CategoricalActionMask:
     mask: BoolMask | None = None
 
 
-@quick_arguments(ActionMaskError, ("actor_ids", "actor_types"), ("actee_ids", "actee_types"))
+@quick_arguments(MaskError, ("actor_ids", "actor_types"), ("actee_ids", "actee_types"))
 @dataclass(slots=True)
 class SelectEntityActionMask:
     """The entities that select another one, and those that they can select.
@@ -73,7 +73,7 @@ class SelectEntityActionMask:
     mask: BoolMask | None = None
 
 
-@quick_arguments(ActionMaskError)
+@quick_arguments(MaskError)
 @dataclass(slots=True)
 class GlobalCategoricalActionMask:
     """The choices of the player as a whole.
@@ -85,7 +85,7 @@ class GlobalCategoricalActionMask:
     mask: BoolMask | None = None
 
 
-@quick_arguments(ActionMaskError, ("actor_ids", "actor_types"))
+@quick_arguments(MaskError, ("actor_ids", "actor_types"))
 @dataclass(slots=True)
 class ContinuousActionMask:
     """The entities that set the numbers of a continuous action.
@@ -99,7 +99,7 @@ class ContinuousActionMask:
     actor_types: Sequence[EntityName] | None = None
 
 
-@quick_arguments(ActionMaskError)
+@quick_arguments(MaskError)
 @dataclass(slots=True)
 class GlobalContinuousActionMask:
     """A mark that the player as a whole sets the numbers of a continuous action."""

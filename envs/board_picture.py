@@ -9,10 +9,10 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from entity_env.arguments import check_whole
 from entity_env.drawing import Sign, add_legend
 from entity_env.drawing.canvas import Canvas, Color
 
-from .errors import check_whole
 from .grid import Board
 
 __all__ = ["Space", "Tiled", "draw_spaces", "player_signs"]

@@ -18,13 +18,10 @@ from entity_env.actions import (
 )
 from entity_env.errors import (
     DAMAGES,
-    ActionIndexError,
-    ActionMaskError,
-    ActorError,
-    MaskedActionError,
+    ActionError,
+    MaskError,
     ResetNeededError,
     StateError,
-    UnknownActionError,
     counted,
     shorten,
 )
@@ -113,19 +110,19 @@ def read_selection(
     given = list(action.actors)
     selected: list[EntityID] = list(action.actees)
     if given != [actor]:
-        raise ActorError(
+        raise MaskError(
             f"action {name!r} is not taken by its actor",
             expected=f"{actor!r} alone",
             received=shorten(given),
         )
     if len(selected) != 1:
-        raise ActionIndexError(
+        raise ActionError(
             f"action {name!r} does not give one actee for its actor",
             expected="1 actee",
             received=shorten(selected),
         )
     if selected[0] not in actees:
-        raise ActorError(
+        raise MaskError(
             f"action {name!r} names an entity that cannot be selected",
             expected=f"one of {shorten(list(actees))}",
             received=shorten(selected[0]),
@@ -143,7 +140,7 @@ def read_set(
     """Return the set of ``actees`` that the only actor selected; otherwise as ``read_choices``."""
     action = of_kind(actions, name, SelectEntitiesAction)
     if list(action.actors) != [actor] or len(action.actees) != 1:
-        raise ActorError(
+        raise MaskError(
             f"action {name!r} is not taken by its actor",
             expected=f"{actor!r} alone, and one list of ids",
             received=shorten(action),
@@ -151,7 +148,7 @@ def read_set(
     selected = list(action.actees[0])
     for place, one in enumerate(selected):
         if one not in actees or one in selected[:place] or place == at_most:
-            raise ActorError(
+            raise MaskError(
                 f"action {name!r} selects {shorten(one)}",
                 expected=f"at most {at_most} of {shorten(list(actees))}, each once",
                 received=shorten(selected),
@@ -196,10 +193,10 @@ def as_number(value: Any) -> float:
 
 
 def indices_of(name: ActionName, action: CategoricalAction) -> list[Any]:
-    """Return the indices of the choices, one for each actor, else ActionIndexError."""
+    """Return the indices of the choices, one for each actor, else ActionError."""
     indices = np.asarray(action.indices).tolist()
     if not isinstance(indices, list) or len(action.actors) != len(indices):
-        raise ActionIndexError(
+        raise ActionError(
             f"action {name!r} does not give one choice for each actor",
             expected=counted(len(action.actors), "number"),
             received=shorten(indices),
@@ -210,14 +207,14 @@ def indices_of(name: ActionName, action: CategoricalAction) -> list[Any]:
 def of_kind(actions: Mapping[ActionName, Action], name: ActionName, kind: type) -> Any:
     """Return the action of that name, which must be of the class ``kind``."""
     if name not in actions:
-        raise UnknownActionError(
+        raise ActionError(
             f"action {name!r} is left out",
             expected=f"{name!r}: a {kind.__name__}",
             received=shorten(list(actions)),
         )
     action = actions[name]
     if not isinstance(action, kind):
-        raise ActionMaskError(
+        raise MaskError(
             f"action {name!r} is of the wrong kind",
             expected=kind.__name__,
             received=shorten(action),
@@ -230,7 +227,7 @@ def _in_order(
 ) -> list[Any]:
     """Return the indices in the order of ``actors``, each of whom must be given once."""
     if len(given) != len(actors) or any(actor not in given for actor in actors):
-        raise ActorError(
+        raise MaskError(
             f"action {name!r} is not taken by its actors",
             expected=f"each of {shorten(list(actors))} once",
             received=shorten(given),
@@ -243,13 +240,13 @@ def check_index(
 ) -> None:
     """Raise an error unless ``index`` is that of a label, and allowed."""
     if type(index) is not int or not 0 <= index < len(labels):
-        raise ActionIndexError(
+        raise ActionError(
             f"{who} made a choice in {name!r} that does not exist",
             expected=f"an index from 0 to {len(labels) - 1}",
             received=shorten(index),
         )
     if allowed is not None and not allowed[index]:
-        raise MaskedActionError(
+        raise ActionError(
             f"{who} made a choice in {name!r} that is not allowed",
             received=f"{index} ({labels[index]})",
             options=[label for label, ok in zip(labels, allowed, strict=True) if ok],

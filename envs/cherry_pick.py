@@ -13,11 +13,11 @@ from operator import index as whole
 from typing import Any
 
 from entity_env.actions import Action, SelectEntityAction
+from entity_env.arguments import check_whole
 from entity_env.observation import Observation, SelectEntityActionMask
 from entity_env.spaces import ActionName, Entity, ObsSpace, SelectEntityActionSpace
 
 from .checks import as_number, read_selection
-from .errors import check_whole
 from .small_game import SmallGame
 
 __all__ = ["MOST_CHERRIES", "CherryPick", "pick_best"]
@@ -50,7 +50,7 @@ class CherryPick(SmallGame):
         num_picks: Number of cherries to pick.
 
     Raises:
-        EnvConfigError: A parameter of the wrong type or range.
+        SettingError: A parameter of the wrong type or range.
     """
 
     _obs_space = ObsSpace(entities={"Cherry": Entity(["quality"]), "Player": Entity()})

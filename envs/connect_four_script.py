@@ -14,11 +14,11 @@ import numpy.typing as npt
 from numba import njit as _njit
 
 from entity_env.actions import Action, SelectEntityAction
+from entity_env.arguments import check_whole
 from entity_env.observation import Observation
 from entity_env.rows.jit import compiled
 
 from .connect_four import HEIGHT, WIDTH
-from .errors import check_whole
 
 __all__ = ["Minimax", "minimax_depth_4", "move_values"]
 

@@ -16,12 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.actions import Action, CategoricalAction
+from entity_env.arguments import check_whole
 from entity_env.observation import CategoricalActionMask, Observation
 from entity_env.spaces import ActionName, CategoricalActionSpace, Entity, ObsSpace
 
 from .board_picture import Space, draw_spaces
 from .checks import read_choices
-from .errors import check_whole
 from .small_game import OneStepGame, maybe
 
 __all__ = ["NUMBERS", "Count", "count_beans"]
@@ -57,7 +57,7 @@ class Count(OneStepGame):
         masked_choices: The number of choices that the mask leaves, 1 to 10; 10 masks nothing.
 
     Raises:
-        EnvConfigError: A parameter of the wrong type or range.
+        SettingError: A parameter of the wrong type or range.
     """
 
     _obs_space = ObsSpace(entities={"Bean": Entity(), "Player": Entity()})

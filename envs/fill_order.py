@@ -18,12 +18,12 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.actions import Action, SelectEntitiesAction
+from entity_env.arguments import check_whole
 from entity_env.observation import EntityID, Observation, SelectEntityActionMask
 from entity_env.spaces import ActionName, Discrete, Entity, ObsSpace, SelectEntitiesActionSpace
 
 from .board_picture import Space, draw_spaces
 from .checks import read_set
-from .errors import check_whole
 from .small_game import SmallGame
 
 __all__ = ["COLORS", "MOST_ITEMS", "MOST_ORDERED", "FillOrder", "fill_order"]
@@ -60,7 +60,7 @@ class FillOrder(SmallGame):
         items: Items, from 3 to 1,000.
 
     Raises:
-        EnvConfigError: A parameter of the wrong type or range.
+        SettingError: A parameter of the wrong type or range.
     """
 
     _obs_space = ObsSpace(

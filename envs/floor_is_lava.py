@@ -15,13 +15,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from entity_env.actions import Action, CategoricalAction
+from entity_env.arguments import check_span, check_whole
 from entity_env.drawing import Sign
 from entity_env.observation import CategoricalActionMask, Observation
 from entity_env.spaces import ActionName, CategoricalActionSpace, Entity, ObsSpace, Position
 
 from .board_picture import PLAYERS, Tiled
 from .checks import read_choices
-from .errors import check_span, check_whole
 from .grid import Board, Tile
 from .small_game import SmallGame
 
@@ -65,7 +65,7 @@ class FloorIsLava(Tiled, SmallGame):
             each episode draws its own.
 
     Raises:
-        EnvConfigError: A parameter of the wrong type or range.
+        SettingError: A parameter of the wrong type or range.
     """
 
     looks: ClassVar = {

@@ -14,10 +14,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from entity_env.errors import nearest, shorten
+from entity_env.errors import SettingError, nearest, shorten
 from entity_env.storage.files import read_file
-
-from .errors import EnvConfigError
 
 __all__ = [
     "GivenText",
@@ -57,15 +55,15 @@ def read_given(setting: str, named: Any, names: Collection[str] = ()) -> GivenTe
         names: Further values of the setting, for messages.
 
     Raises:
-        EnvConfigError: There is no such file, it is no text, or another one than it was.
+        SettingError: There is no such file, it is no text, or another one than it was.
     """
     given = named if isinstance(named, Mapping) else {"file": named}
     file, text, digest = (given.get(key) for key in _KEYS)
     is_known = all(key in _KEYS for key in given) and isinstance(text, str | None)
     is_known &= text is None or digest is None
     if not isinstance(file, str | Path) or not is_known or not isinstance(digest, str | None):
-        raise EnvConfigError(
-            f"invalid parameter {setting}",
+        raise SettingError(
+            f"invalid {setting}",
             expected="the path of a file, or a mapping with file and text, or with file and sha256",
             about=setting,
             received=shorten(named),
@@ -74,7 +72,7 @@ def read_given(setting: str, named: Any, names: Collection[str] = ()) -> GivenTe
         return GivenText(str(file), text)
     data = _read(setting, str(file), names)
     if digest is not None and hashlib.sha256(data).hexdigest() != digest:
-        raise EnvConfigError(
+        raise SettingError(
             f"parameter {setting}: {file} has changed since the run was begun",
             expected=f"the file with the SHA-256 digest {digest}",
             hint=f"put it back, or name another one: env.{setting}=...",
@@ -100,7 +98,7 @@ def keep_files(setting: str, named: Any, names: Collection[str] = ()) -> Any:
         names: Further values of the setting.
 
     Raises:
-        EnvConfigError: See ``read_given``.
+        SettingError: See ``read_given``.
     """
     room, marks = _MOST_KEPT, _MOST_MARKS
     kept: list[Any] = []
@@ -127,9 +125,9 @@ def text_lines(text: str, where: str) -> list[tuple[str, str]]:
 
 
 def check_length(here: str, words: Sequence[object], count: int, expected: str) -> None:
-    """Raise EnvConfigError unless a line has so many words; ``expected`` says which."""
+    """Raise SettingError unless a line has so many words; ``expected`` says which."""
     if len(words) != count:
-        raise EnvConfigError(
+        raise SettingError(
             f"{here}: the wrong number of values",
             expected=expected,
             received=f"{len(words)}: {shorten(' '.join(map(str, words)))}",
@@ -147,14 +145,14 @@ def read_number(word: str, here: str, what: str, least: float, most: float) -> f
         most: The most.
 
     Raises:
-        EnvConfigError: It is no number, or out of range.
+        SettingError: It is no number, or out of range.
     """
     try:
         number = float(word)
     except ValueError:
         number = math.nan
     if not least <= number <= most:
-        raise EnvConfigError(
+        raise SettingError(
             f"{here}: {what} is {shorten(word)}",
             expected=f"a number from {least:.10g} to {most:.10g}",
         )
@@ -165,7 +163,7 @@ def read_whole(word: str, here: str, what: str, least: float, most: float) -> in
     """Return the whole number that a word of a file is; the arguments are as before."""
     number = read_number(word, here, what, least, most)
     if number != int(number):
-        raise EnvConfigError(
+        raise SettingError(
             f"{here}: {what} is {shorten(word)}",
             expected="a whole number",
             hint="multiply all numbers of this kind to make them whole",
@@ -187,7 +185,7 @@ def table_lines(
         more: The names of those that may be there.
 
     Raises:
-        EnvConfigError: A column is missing or unknown, or a line is damaged; it names the line.
+        SettingError: A column is missing or unknown, or a line is damaged; it names the line.
     """
     lines = csv.reader(
         io.StringIO(text, newline=None),  # a lone carriage return ends a line, too
@@ -208,7 +206,7 @@ def table_lines(
                 yield here, dict(zip(names, cells, strict=True))
             here = f"{where}, line {lines.line_num + 1}"
     except csv.Error as error:
-        raise EnvConfigError(f"{here}: {error}", expected="a table of values") from error
+        raise SettingError(f"{here}: {error}", expected="a table of values") from error
     if not names:
         _check_columns(names, here, columns, more)
 
@@ -220,7 +218,7 @@ def _check_columns(
     missing = [name for name in columns if name not in names]
     wrong = [name for i, name in enumerate(names) if name not in known or name in names[:i]]
     if missing or wrong:
-        raise EnvConfigError(
+        raise SettingError(
             f"{here}: no column {missing[0]!r}" if missing
             else f"{here}: column {shorten(wrong[0])} is there twice" if wrong[0] in known
             else f"{here}: unknown column {shorten(wrong[0])}",
@@ -238,7 +236,7 @@ def _read(setting: str, file: str, names: Collection[str]) -> bytes:
         with suppress(OSError):  # a hint is not worth an error
             folder = f" in {str(Path.cwd())!r}"
             options += map(str, islice(Path(file).parent.iterdir(), 1000))
-        raise EnvConfigError(
+        raise SettingError(
             f"parameter {setting}: there is no file {shorten(file)}{folder} that can be read",
             expected="the path of a text file"
             + (f", or a name from {min(names)} to {max(names)}" if names else ""),
@@ -263,4 +261,4 @@ def _decoded(data: bytes, where: str) -> str:
         before = text[: found.start()].encode()
         break
     line = before.count(b"\n") + 1
-    raise EnvConfigError(f"{where}, line {line}: this is no text", expected="a text file in UTF-8")
+    raise SettingError(f"{where}, line {line}: this is no text", expected="a text file in UTF-8")

@@ -14,6 +14,7 @@ from operator import index as whole
 from typing import Any, TypeAlias
 
 from entity_env.actions import Action
+from entity_env.arguments import check_span, check_whole
 from entity_env.observation import CategoricalActionMask, Observation
 from entity_env.spaces import (
     ActionName,
@@ -25,7 +26,6 @@ from entity_env.spaces import (
 )
 
 from .checks import as_number, read_choices
-from .errors import check_span, check_whole
 from .small_game import SmallGame
 
 __all__ = ["DIRECTIONS", "FIELD", "MOVES", "RADIUS", "STRIDE", "Minefield"]
@@ -80,7 +80,7 @@ class Minefield(SmallGame):
         max_steps: Steps until the episode is cut off, at most 10^9.
 
     Raises:
-        EnvConfigError: A parameter of the wrong type or range.
+        SettingError: A parameter of the wrong type or range.
     """
 
     _obs_space = ObsSpace(

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.actions import Action, CategoricalAction, SelectEntityAction
-from entity_env.errors import ActionIndexError, ActorError, MaskedActionError, counted, shorten
+from entity_env.errors import ActionError, MaskError, counted, shorten
 from entity_env.hints import ViewerHints
 from entity_env.observation import (
     CategoricalActionMask,
@@ -95,7 +95,7 @@ class MineSweeper(SmallGame):
         max_steps: Steps until the episode is cut off, at most 10^9.
 
     Raises:
-        EnvConfigError: A parameter of the wrong type or range, or a smallest board without room for
+        SettingError: A parameter of the wrong type or range, or a smallest board without room for
             the least mines and the most robots.
     """
 
@@ -291,7 +291,7 @@ class MineSweeper(SmallGame):
             return {}
         action = of_kind(actions, _FIRE, SelectEntityAction)
         if len(action.actors) != len(action.actees):
-            raise ActionIndexError(
+            raise ActionError(
                 f"action {_FIRE!r} does not give one target for each actor",
                 expected=counted(len(action.actors), "actee"),
                 received=shorten(action.actees),
@@ -300,7 +300,7 @@ class MineSweeper(SmallGame):
         for actor, actee in zip(action.actors, action.actees, strict=True):
             cannon = _place(_FIRE, actor, "Orbital Cannon", self.ncannons)
             if self.cooldowns[cannon] > 0:
-                raise MaskedActionError(
+                raise ActionError(
                     f"cannon {actor!r} is not ready", received=f"cooldown {self.cooldowns[cannon]}"
                 )
             is_robot = isinstance(actee, tuple) and actee[:1] == ("Robot",)
@@ -333,7 +333,7 @@ def _place(action: ActionName, entity: Any, kind: str, count: int) -> int:
         and entity[1] in range(count)
     ):
         return int(entity[1])
-    raise ActorError(
+    raise MaskError(
         f"action {action!r} names an entity that is not in the frame",
         expected=f"({kind!r}, 0) to ({kind!r}, {count - 1})"
         if count

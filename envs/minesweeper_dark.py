@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from entity_env.arguments import check_whole
 from entity_env.observation import Observation
 
-from .errors import check_whole
 from .minesweeper import MineSweeper
 from .minesweeper_rules import MOST_TILES, Spanned
 
@@ -46,7 +46,7 @@ class MineSweeperDark(MineSweeper):
         sight: Tiles that a robot sees, at least 1.
 
     Raises:
-        EnvConfigError: A parameter of the wrong type or range.
+        SettingError: A parameter of the wrong type or range.
     """
 
     def __init__(

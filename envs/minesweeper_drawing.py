@@ -7,9 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from entity_env.arguments import check_whole
 from entity_env.errors import counted
-
-from .errors import check_whole
 
 __all__ = ["draw_board", "write_board"]
 

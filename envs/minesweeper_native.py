@@ -54,7 +54,7 @@ class MineSweeperVec(CompiledRows):
         settings: The arguments of ``MineSweeper``.
 
     Raises:
-        EnvConfigError: A setting is not valid for ``MineSweeper``.
+        SettingError: A setting is not valid for ``MineSweeper``.
     """
 
     environment: ClassVar[type[Environment]] = MineSweeper

@@ -7,7 +7,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from entity_env.errors import counted
+from entity_env.arguments import check_span, check_whole
+from entity_env.errors import SettingError, counted
 from entity_env.spaces import (
     ActionName,
     ActionSpace,
@@ -16,8 +17,6 @@ from entity_env.spaces import (
     ObsSpace,
     SelectEntityActionSpace,
 )
-
-from .errors import EnvConfigError, check_span, check_whole
 
 __all__ = [
     "ACTION_SPACE",
@@ -110,7 +109,7 @@ class MineSweeperSettings:
         cooldown_period: Any,
         max_steps: Any,
     ) -> MineSweeperSettings:
-        """Return the settings, or EnvConfigError; the arguments are those of ``MineSweeper``."""
+        """Return the settings, or SettingError; the arguments are those of ``MineSweeper``."""
         if isinstance(orbital_cannon, bool | np.bool_):
             orbital_cannon = int(orbital_cannon)
         settings = cls(
@@ -126,7 +125,7 @@ class MineSweeperSettings:
         tiles = settings.width[0] * settings.height[0]
         mines, robots = settings.nmines[0], settings.nrobots[1]
         if tiles < mines + robots:
-            raise EnvConfigError(
+            raise SettingError(
                 f"a board of {settings.width[0]} x {settings.height[0]} tiles is too small for "
                 f"{counted(mines, 'mine')} and {counted(robots, 'robot')}",
                 expected=f"at least {counted(mines + robots, 'tile')}",

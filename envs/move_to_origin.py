@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from entity_env.actions import Action, CategoricalAction
+from entity_env.arguments import check_whole
 from entity_env.observation import CategoricalActionMask, Observation
 from entity_env.spaces import ActionName, CategoricalActionSpace, Entity, ObsSpace
 
 from .checks import as_number, read_choices
-from .errors import check_whole
 from .small_game import SmallGame
 
 __all__ = ["ACCELERATIONS", "THRUSTERS", "MoveToOrigin", "fly_and_brake"]
@@ -61,7 +61,7 @@ class MoveToOrigin(SmallGame):
         max_steps: Steps until the flight is cut off, at most 10^9.
 
     Raises:
-        EnvConfigError: A parameter of the wrong type or range.
+        SettingError: A parameter of the wrong type or range.
     """
 
     _obs_space = ObsSpace(entities={"Spaceship": Entity(["x", "y", "x_velocity", "y_velocity"])})

@@ -14,14 +14,14 @@ from operator import index as whole
 from typing import Any, ClassVar, TypeAlias
 
 from entity_env.actions import Action
+from entity_env.arguments import check_flag, check_whole
 from entity_env.drawing import Sign
-from entity_env.errors import shorten
+from entity_env.errors import SettingError, shorten
 from entity_env.observation import CategoricalActionMask, Observation
 from entity_env.spaces import ActionName, CategoricalActionSpace, ObsSpace
 
 from .board_picture import PLAYERS, Tiled
 from .checks import read_choices
-from .errors import EnvConfigError, check_flag, check_whole
 from .grid import MOVES, STEPS, Board, Tile, is_on, next_tile
 from .multi_snake_views import show_board, show_views, snake_entities
 from .small_game import SmallGame, as_it_is, maybe
@@ -73,7 +73,7 @@ class MultiSnake(Tiled, SmallGame):
         relative: True if each snake has its own view of bodies, food and other heads.
 
     Raises:
-        EnvConfigError: A parameter of the wrong type or range, or a board too small for all snakes
+        SettingError: A parameter of the wrong type or range, or a board too small for all snakes
             of full length and their food.
     """
 
@@ -105,7 +105,7 @@ class MultiSnake(Tiled, SmallGame):
         self.max_steps = check_whole("max_steps", max_steps, 1, 1_000_000_000)
         self.relative = check_flag("relative", relative)
         if board_size**2 < num_snakes * (max_length + 1):
-            raise EnvConfigError(
+            raise SettingError(
                 f"a board of {board_size} x {board_size} tiles is too small for {num_snakes} "
                 f"snakes of length {max_length} and their food",
                 expected=f"at least {num_snakes * (max_length + 1)} tiles",

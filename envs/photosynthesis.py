@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from entity_env.arguments import check_whole
 from entity_env.drawing import Sign
-from entity_env.errors import nearest, shorten
+from entity_env.errors import SettingError, nearest, shorten
 from entity_env.hints import EntityHints, ViewerHints
 from entity_env.rows.compiled import Actors, CompiledGame, CompiledRows, Entities, Field, compiled
 from entity_env.rows.single_game import CompiledPlayers
@@ -30,7 +31,6 @@ from entity_env.spaces import (
 )
 
 from .board_picture import Space, draw_spaces, player_signs
-from .errors import EnvConfigError, check_whole
 from .photosynthesis_board import (
     AVAILABLE,
     BEFORE,
@@ -521,7 +521,7 @@ class PhotosynthesisRows(CompiledRows):
             check_whole("rounds", rounds, 1, 1000),
         )
         if reward not in REWARDS:
-            raise EnvConfigError(
+            raise SettingError(
                 f"there is no reward {shorten(reward)}",
                 options=REWARDS,
                 hint=nearest(reward, REWARDS),
@@ -619,7 +619,7 @@ class Photosynthesis(CompiledPlayers):
         reward: ``rank`` or ``first``.
 
     Raises:
-        EnvConfigError: A parameter of the wrong type or range.
+        SettingError: A parameter of the wrong type or range.
     """
 
     rows = PhotosynthesisRows

@@ -17,12 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.actions import Action, SelectEntityAction
+from entity_env.arguments import check_whole
 from entity_env.observation import EntityID, Observation, SelectEntityActionMask
 from entity_env.spaces import ActionName, Discrete, Entity, ObsSpace, SelectEntityActionSpace
 
 from .board_picture import Space, draw_spaces
 from .checks import read_selection
-from .errors import check_whole
 from .small_game import SmallGame
 
 __all__ = ["COLORS", "MOST_BALLS", "PickMatchingBalls", "pick_matching"]
@@ -58,7 +58,7 @@ class PickMatchingBalls(SmallGame):
         num_balls: Balls, at most 10,000.
 
     Raises:
-        EnvConfigError: A parameter of the wrong type or range.
+        SettingError: A parameter of the wrong type or range.
     """
 
     _obs_space = ObsSpace(

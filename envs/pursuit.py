@@ -12,15 +12,15 @@ from collections.abc import Collection, Mapping
 from operator import index as whole
 from typing import Any, ClassVar
 
+from entity_env.arguments import check_whole
 from entity_env.drawing import Sign
-from entity_env.errors import counted
+from entity_env.errors import SettingError, counted
 from entity_env.multi_player import Seat, SeatActions, SeatObservations
 from entity_env.observation import CategoricalActionMask, Observation
 from entity_env.spaces import CategoricalActionSpace, Discrete, Entity, ObsSpace
 
 from .board_picture import INK, PLAYERS, Tiled
 from .checks import check_running, check_started, read_choices
-from .errors import EnvConfigError, check_whole
 from .grid import Board, Tile, distances, is_on
 from .multi_snake_views import WAY
 from .small_game import SeatGame, maybe
@@ -76,7 +76,7 @@ class Pursuit(Tiled, SeatGame):
         max_steps: Steps of a game, at most 10^6.
 
     Raises:
-        EnvConfigError: A parameter of the wrong type or range, or more walls than leave half of the
+        SettingError: A parameter of the wrong type or range, or more walls than leave half of the
             board free.
     """
 
@@ -114,7 +114,7 @@ class Pursuit(Tiled, SeatGame):
         self.rejoin = check_whole("rejoin", rejoin, 1)
         self.max_steps = check_whole("max_steps", max_steps, 1, 1_000_000)
         if walls + hunters + runners > board_size**2 // 2:
-            raise EnvConfigError(
+            raise SettingError(
                 f"{counted(walls, 'wall')} and {hunters + runners} players are too many here",
                 expected=f"at most {counted(board_size**2 // 2, 'tile')}",
                 received=walls + hunters + runners,

@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from operator import index as whole
 
 from entity_env.actions import Action
+from entity_env.arguments import check_whole
 from entity_env.observation import CategoricalActionMask, Observation
 from entity_env.spaces import ActionName, CategoricalActionSpace, Discrete, Entity, ObsSpace
 
 from .checks import read_choices
-from .errors import check_whole
 from .small_game import SmallGame, maybe
 
 __all__ = ["RepeatAfterK"]
@@ -55,7 +55,7 @@ class RepeatAfterK(SmallGame):
         symbols: Number of symbols, 2 to 1,000.
 
     Raises:
-        EnvConfigError: A parameter of the wrong type or range.
+        SettingError: A parameter of the wrong type or range.
     """
 
     _saved = {"symbol": whole, "steps": whole, "answer": maybe(whole)}

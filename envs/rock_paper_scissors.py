@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from entity_env.actions import Action, CategoricalAction
+from entity_env.arguments import check_flag
 from entity_env.observation import CategoricalActionMask, Observation
 from entity_env.spaces import ActionName, CategoricalActionSpace, Discrete, Entity, ObsSpace
 
 from .checks import read_choices
-from .errors import check_flag
 from .small_game import OneStepGame, maybe
 
 __all__ = ["THROWS", "RockPaperScissors", "throw_best"]
@@ -59,7 +59,7 @@ class RockPaperScissors(OneStepGame):
         cheat: True if the policy sees the opponent's throw, too.
 
     Raises:
-        EnvConfigError: A parameter of the wrong type.
+        SettingError: A parameter of the wrong type.
     """
 
     _obs_space = ObsSpace(

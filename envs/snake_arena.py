@@ -12,6 +12,7 @@ import itertools
 from operator import index as whole
 from typing import ClassVar
 
+from entity_env.arguments import check_whole
 from entity_env.drawing import Sign
 from entity_env.multi_player import SeatActions, SeatObservations
 from entity_env.observation import CategoricalActionMask, Observation
@@ -19,7 +20,6 @@ from entity_env.spaces import CategoricalActionSpace, Discrete, Entity, ObsSpace
 
 from .board_picture import INK, PLAYERS, Tiled
 from .checks import check_running, check_started, read_choices
-from .errors import check_whole
 from .grid import MOVES, STEPS, Board, Tile, next_tile
 from .multi_snake import Snake, in_pieces
 from .multi_snake_views import WAY
@@ -76,7 +76,7 @@ class SnakeArena(Tiled, SeatGame):
         max_steps: Steps until the longest snake wins, at most 10^6.
 
     Raises:
-        EnvConfigError: A parameter of the wrong type or range.
+        SettingError: A parameter of the wrong type or range.
     """
 
     looks: ClassVar = {

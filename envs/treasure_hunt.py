@@ -13,13 +13,13 @@ from operator import index as whole
 from typing import ClassVar
 
 from entity_env.actions import Action
+from entity_env.arguments import check_flag, check_whole
 from entity_env.drawing import Sign
 from entity_env.observation import GlobalCategoricalActionMask, Observation
 from entity_env.spaces import ActionName, Continuous, Entity, GlobalCategoricalActionSpace, ObsSpace
 
 from .board_picture import PLAYERS, Tiled
 from .checks import read_global_choice
-from .errors import check_flag, check_whole
 from .grid import MOVES, STEPS, Board, Tile, next_tile
 from .small_game import SmallGame
 
@@ -66,7 +66,7 @@ class TreasureHunt(Tiled, SmallGame):
         relative: True if traps and treasures are relative to the hunter.
 
     Raises:
-        EnvConfigError: A parameter of the wrong type or range.
+        SettingError: A parameter of the wrong type or range.
     """
 
     looks: ClassVar = {

@@ -13,7 +13,6 @@ from ppo_trainer.config import (
     VTraceConfig,
     WandbConfig,
 )
-from ppo_trainer.errors import TrainerError
 from ppo_trainer.train import TrainResult, resume, train
 from ppo_trainer.training.callbacks import Callback
 from ragged_net import NetConfig
@@ -29,7 +28,6 @@ __all__ = [
     "ScaleConfig",
     "TrainConfig",
     "TrainResult",
-    "TrainerError",
     "VTraceConfig",
     "WandbConfig",
     "load_agent",

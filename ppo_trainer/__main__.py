@@ -15,6 +15,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from entity_env import EntityEnvError
 from entity_env.command_line import version_text
+from entity_env.errors import SettingError
 from ppo_trainer.command_line.overrides import (
     config_of_words,
     hydra_arguments,
@@ -23,12 +24,10 @@ from ppo_trainer.command_line.overrides import (
 )
 from ppo_trainer.command_line.settings_help import settings_help
 from ppo_trainer.command_line.sweep import SweptRun, settings_of, sweep_table
-from ppo_trainer.errors import ConfigError
 from ppo_trainer.machine.commands import INTERRUPTED, run_main
 from ppo_trainer.machine.screen import complain, say
 from ppo_trainer.reporting.settings_text import settings_text
 from ppo_trainer.train import planned_settings, train
-from ragged_net import RaggedNetError
 
 
 @hydra.main(version_base="1.3", config_path="conf", config_name="config")
@@ -39,7 +38,7 @@ def job(composed: DictConfig) -> None:
         try:
             values = OmegaConf.to_container(composed, resolve=True)
         except OmegaConfBaseException as error:
-            raise ConfigError(
+            raise SettingError(
                 f"a setting refers to something unknown: {str(error).splitlines()[0]}",
                 expected="${name} with the name of another setting, such as ${seed}",
             ) from error
@@ -59,10 +58,7 @@ def _run_of_sweep(values: Any) -> None:
     settings = settings_of(HydraConfig.get().overrides.task)
     try:
         result = train(resumed_config(values))
-    except ConfigError as error:
-        _SWEEP.append(SweptRun(settings, failure=type(error).__name__))
-        raise
-    except (EntityEnvError, RaggedNetError) as error:
+    except EntityEnvError as error:
         _SWEEP.append(SweptRun(settings, failure=type(error).__name__))
         complain(f"{type(error).__name__}: {error}")
         return

@@ -54,7 +54,7 @@ def load_agent(
         policy: Number of a policy of a population, also written as ``<run>:1``.
 
     Raises:
-        NetConfigError: ``temperature`` or ``top_k`` is out of range.
+        SettingError: ``temperature`` or ``top_k`` is out of range.
         RunFolderError: The folder is not a run, or is an old one without saved spaces.
         CheckpointError: There is no checkpoint, or it does not fit the environment.
     """

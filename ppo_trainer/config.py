@@ -10,18 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from entity_env.errors import shorten
-from ppo_trainer.errors import ConfigError
-from ppo_trainer.settings.build import build, fitted, names_its_settings, plain
+from entity_env.arguments import ABOVE_0, FRACTION, SMALLEST, Range, at_least, check_fields, checked
+from entity_env.errors import SettingError, shorten
+from ppo_trainer.settings.build import build, fitted, names_its_settings, path_field, plain
 from ppo_trainer.settings.device_names import check_device_name
-from ppo_trainer.settings.ranges import (
-    above_0,
-    at_least,
-    check_ranges,
-    fraction,
-    path_field,
-    within,
-)
 from ppo_trainer.settings.self_play_config import SelfPlayConfig
 from ragged_net import NetConfig
 
@@ -48,6 +40,7 @@ __all__ = [
 Schedule = Literal["constant", "linear", "cosine"]
 
 _MOST_THREADS = 1024  # torch crashes with some thousands
+_LIMIT = Range(SMALLEST, math.inf, "> 0")  # infinity limits nothing
 
 
 @names_its_settings
@@ -83,14 +76,14 @@ class RolloutConfig:
             the warning.
     """
 
-    num_envs: int = at_least(1, default=128)
-    steps: int = at_least(1, default=16)
-    processes: int = at_least(0, default=0)
+    num_envs: int = checked(at_least(1), 128)
+    steps: int = checked(at_least(1), 16)
+    processes: int = checked(at_least(0), 0)
     asynchronous: bool = False
-    batch_size: int = at_least(0, default=0)
+    batch_size: int = checked(at_least(0), 0)
     replays: str | None = path_field(None)
     stagger: bool = True
-    slow_after: float = at_least(0, default=60.0)
+    slow_after: float = checked(at_least(0), 60.0)
 
 
 @dataclass(frozen=True)
@@ -110,10 +103,10 @@ class UpdateConfig:
             sizes are lost.
     """
 
-    epochs: int = at_least(1, default=3)
-    minibatch_size: int = at_least(1, default=512)
-    microbatch_size: int = at_least(0, default=0)
-    max_grad_norm: float = above_0(default=0.5, most=math.inf)
+    epochs: int = checked(at_least(1), 3)
+    minibatch_size: int = checked(at_least(1), 512)
+    microbatch_size: int = checked(at_least(0), 0)
+    max_grad_norm: float = checked(_LIMIT, 0.5)
 
 
 @names_its_settings
@@ -167,22 +160,22 @@ class PPOConfig(UpdateConfig):
             and slows learning from them.
     """
 
-    gamma: float = fraction(default=0.95)
-    gae_lambda: float = fraction(default=0.9)
+    gamma: float = checked(FRACTION, 0.95)
+    gae_lambda: float = checked(FRACTION, 0.9)
     baseline: Literal["value", "group", "group_normalized"] = "value"
-    clip_coef: float = above_0(default=0.2, most=math.inf)
+    clip_coef: float = checked(_LIMIT, 0.2)
     ratio: Literal["per_actor", "per_frame"] = "per_actor"
     actor_weight: Literal["frame", "actor"] = "frame"
     normalize_advantages: bool = True
-    least_deviation: float = at_least(0, default=0.0)
-    entropy_coef: float = at_least(0, default=0.03)
-    entropy_end: float = at_least(0, default=0.0)
+    least_deviation: float = checked(at_least(0), 0.0)
+    entropy_coef: float = checked(at_least(0), 0.03)
+    entropy_end: float = checked(at_least(0), 0.0)
     entropy_schedule: Schedule = "constant"
-    value_coef: float = at_least(0, default=0.5)
+    value_coef: float = checked(at_least(0), 0.5)
     clip_value: bool = False
-    target_kl: float = at_least(0, default=0.0)
-    clone_kl: float = at_least(0, default=0.0)
-    clone_kl_fade: float = fraction(default=0.5)
+    target_kl: float = checked(at_least(0), 0.0)
+    clone_kl: float = checked(at_least(0), 0.0)
+    clone_kl_fade: float = checked(FRACTION, 0.5)
 
 
 @names_its_settings
@@ -209,13 +202,13 @@ class ImitationConfig(UpdateConfig):
             frames take more memory, and are shuffled better.
     """
 
-    epochs: int = at_least(1, default=100)
-    minibatch_size: int = at_least(1, default=256)
-    held_out: float = fraction(default=0.1)
-    patience: int = at_least(0, default=10)
-    temperature: float = at_least(0, default=0.0)
-    value_coef: float = at_least(0, default=0.5)
-    frames: int = at_least(1, default=100_000)
+    epochs: int = checked(at_least(1), 100)
+    minibatch_size: int = checked(at_least(1), 256)
+    held_out: float = checked(FRACTION, 0.1)
+    patience: int = checked(at_least(0), 10)
+    temperature: float = checked(at_least(0), 0.0)
+    value_coef: float = checked(at_least(0), 0.5)
+    frames: int = checked(at_least(1), 100_000)
 
 
 @names_its_settings
@@ -235,8 +228,8 @@ class VTraceConfig:
             reach early decisions more slowly.
     """
 
-    rho_clip: float = above_0(default=1.0, most=math.inf)
-    trace_clip: float = above_0(default=1.0, most=math.inf)
+    rho_clip: float = checked(_LIMIT, 1.0)
+    trace_clip: float = checked(_LIMIT, 1.0)
 
 
 @names_its_settings
@@ -256,10 +249,10 @@ class OptimConfig:
             network can represent.
     """
 
-    lr: float = above_0(default=1e-3)
+    lr: float = checked(ABOVE_0, 1e-3)
     schedule: Schedule = "linear"
-    eps: float = above_0(default=1e-5)
-    weight_decay: float = at_least(0, default=0.0)
+    eps: float = checked(ABOVE_0, 1e-5)
+    weight_decay: float = checked(at_least(0), 0.0)
 
 
 @names_its_settings
@@ -287,11 +280,11 @@ class EvalConfig:
             curriculum.
     """
 
-    episodes: int = at_least(0, default=1000)
-    max_steps: int = at_least(0, default=10_000)
-    seconds: float = at_least(0, default=120.0)
-    every: int = at_least(0, default=0)
-    every_episodes: int = at_least(1, default=100)
+    episodes: int = checked(at_least(0), 1000)
+    max_steps: int = checked(at_least(0), 10_000)
+    seconds: float = checked(at_least(0), 120.0)
+    every: int = checked(at_least(0), 0)
+    every_episodes: int = checked(at_least(1), 100)
     scripted: str | None = None
     env: Mapping[str, Any] = field(default_factory=dict)
 
@@ -313,8 +306,8 @@ class CheckpointConfig:
         best_mode: ``max`` if the greatest mean is the best, ``min`` if the least one is.
     """
 
-    every: int = at_least(1, default=20)
-    keep: int = at_least(1, default=2)
+    every: int = checked(at_least(1), 20)
+    keep: int = checked(at_least(1), 2)
     best: str | None = None
     best_mode: Literal["max", "min"] = "max"
 
@@ -366,12 +359,12 @@ class ScaleConfig:
     """
 
     mode: Literal["local", "rapid", "ascend"] = "local"
-    worlds: int = at_least(1, default=2)
-    networks: int = at_least(1, default=2)
-    max_staleness: int = at_least(0, default=1)
-    cpus: float = at_least(0, default=1.0)
+    worlds: int = checked(at_least(1), 2)
+    networks: int = checked(at_least(1), 2)
+    max_staleness: int = checked(at_least(0), 1)
+    cpus: float = checked(at_least(0), 1.0)
     address: str | None = None
-    timeout: float = above_0(default=1800.0)
+    timeout: float = checked(ABOVE_0, 1800.0)
 
 
 @names_its_settings
@@ -429,14 +422,14 @@ class TrainConfig:
     """
 
     env: Mapping[str, Any] = field(default_factory=lambda: {"_target_": "minesweeper"})
-    seed: int = at_least(0, default=1)
-    total_timesteps: int = at_least(1, default=500_000)
+    seed: int = checked(at_least(0), 1)
+    total_timesteps: int = checked(at_least(1), 500_000)
     stop_at: Mapping[str, float] | None = None
     stop_below: Mapping[str, float] | None = None
     device: str = "auto"
     precision: Literal["float32", "bfloat16"] = "float32"
     cuda_graphs: bool = True
-    threads: int = within(0, _MOST_THREADS, default=1)
+    threads: int = checked(Range(0, _MOST_THREADS, f"from 0 to {_MOST_THREADS}"), 1)
     run_dir: str = path_field("runs")
     run_name: str | None = path_field(None)
     resume: str | None = path_field(None)
@@ -466,7 +459,7 @@ class TrainConfig:
         for name in ("run_dir", "resume", "init"):
             object.__setattr__(self, name, _without_tilde(getattr(self, name)))
         check_device_name(self.device)
-        check_ranges(self)
+        check_fields(self)
         for name in ("stop_at", "stop_below"):
             object.__setattr__(self, name, _goals(getattr(self, name), name) or None)
         _check_evaluated(self)
@@ -495,7 +488,7 @@ def _goals(goals: Mapping[str, Any] | None, path: str) -> dict[str, float]:
             within = _goals(goal, f"{path}.{name}")
             flat |= {f"{name}.{rest}": value for rest, value in within.items()}
         elif isinstance(goal, bool) or not isinstance(goal, int | float) or not math.isfinite(goal):
-            raise ConfigError(
+            raise SettingError(
                 f"{path}.{name} is not a goal",
                 expected="a finite number, such as stop_at.win=0.99",
                 received=shorten(goal),
@@ -512,7 +505,7 @@ def _check_evaluated(config: TrainConfig) -> None:
     for setting, names in wanted.items():
         for name in names:
             if name.startswith("eval/") and not config.eval.every:
-                raise ConfigError(
+                raise SettingError(
                     f"{setting} names {name!r}, but there is no evaluation during the training",
                     hint=f"set eval.every, or name {name.removeprefix('eval/')!r}, the mean over "
                     "the last episodes of the training",
@@ -524,13 +517,13 @@ def _check_baseline(config: TrainConfig) -> None:
     if config.ppo.baseline == "value":
         return
     if config.algorithm == "vtrace":
-        raise ConfigError(
+        raise SettingError(
             f"ppo.baseline={config.ppo.baseline} is not supported with algorithm=vtrace",
             expected="ppo.baseline=value, or algorithm=ppo",
         )
     copies = config.env.get("copies", 1)
     if isinstance(copies, bool) or not isinstance(copies, int) or copies < 2:
-        raise ConfigError(
+        raise SettingError(
             f"ppo.baseline={config.ppo.baseline} needs groups of rows that play the same instances",
             expected="env.copies=2 or more, for an environment that has this setting",
             received=f"env.copies={shorten(copies)}",
@@ -547,7 +540,7 @@ def _check_sizes(config: TrainConfig) -> None:
         ("rollout.batch_size", rollout.batch_size, "rollout.num_envs", rollout.num_envs, ""),
     ):
         if size > most:
-            raise ConfigError(
+            raise SettingError(
                 f"{name} is larger than {whole}", expected=f"at most {formula}{most}", received=size
             )
 
@@ -555,7 +548,7 @@ def _check_sizes(config: TrainConfig) -> None:
 def _check_memory(config: TrainConfig) -> None:
     """Check the settings that a memory restricts."""
     if config.net.memory != "none" and config.ppo.minibatch_size < config.rollout.steps:
-        raise ConfigError(
+        raise SettingError(
             "ppo.minibatch_size is smaller than the sequence of a row, which must stay whole "
             "if the network has a memory",
             expected=f"at least rollout.steps = {config.rollout.steps}",
@@ -566,18 +559,18 @@ def _check_memory(config: TrainConfig) -> None:
 def _check_what_others_need(config: TrainConfig) -> None:
     """Check that settings which need others come with them."""
     if config.rollout.asynchronous and not config.rollout.processes:
-        raise ConfigError(
+        raise SettingError(
             "rollout.asynchronous needs worker processes",
             expected="rollout.processes=2 or more",
             received=config.rollout.processes,
         )
     if config.init is not None and config.selfplay.policies > 1:
-        raise ConfigError(
+        raise SettingError(
             "init names one network, but selfplay.mode=population trains several",
             expected="init=null, or another selfplay.mode",
         )
     if config.ppo.clone_kl and config.init is None:
-        raise ConfigError(
+        raise SettingError(
             "ppo.clone_kl is set, but the run begins with random weights",
             expected="init=<run>, the network that the policy should stay close to",
         )
@@ -587,21 +580,21 @@ def _check_names(config: TrainConfig) -> None:
     """Check the names of folders and of the environment."""
     for name in ("run_dir", "run_name", "resume", "init"):
         if "\0" in (getattr(config, name) or ""):
-            raise ConfigError(f"{name} contains a null byte, which a path must not contain")
+            raise SettingError(f"{name} contains a null byte, which a path must not contain")
     if config.run_name == ".." or Path(config.run_name or "").name != (config.run_name or ""):
-        raise ConfigError(
+        raise SettingError(
             "run_name is not the name of a folder",
             expected="a name without slashes; run_dir is the folder that contains run folders",
             received=shorten(config.run_name),
         )
     if not isinstance(config.env, Mapping) or not isinstance(config.env.get("_target_"), str):
-        raise ConfigError(
+        raise SettingError(
             "env has no _target_",
             expected="env._target_=minesweeper, or a dotted path such as my_pkg.my_env.MyEnv",
             received=shorten(config.env),
         )
     if "_target_" in config.eval.env:
-        raise ConfigError(
+        raise SettingError(
             "eval.env has a _target_, but an evaluation plays the environment of the training",
             expected="settings of that environment, such as eval.env.curriculum=0",
             received=shorten(dict(config.eval.env)),
@@ -640,14 +633,14 @@ def value_of(config: TrainConfig, name: str) -> Any:
     """Return a setting by its dotted name; None for an argument that the environment does not set.
 
     Raises:
-        ConfigError: There is no such setting.
+        SettingError: There is no such setting.
     """
     value: Any = config
     for part in name.split("."):
         if isinstance(value, Mapping):
             value = value.get(part)
         elif not hasattr(value, part):
-            raise ConfigError(f"{name} is not a setting, or its group is null")
+            raise SettingError(f"{name} is not a setting, or its group is null")
         else:
             value = getattr(value, part)
     return value

@@ -22,7 +22,7 @@ from entity_env import (
 )
 from entity_env.arguments import named_settings
 from entity_env.environment import environment_failed
-from entity_env.errors import counted, shorten
+from entity_env.errors import RunFolderError, SettingError, counted, shorten
 from entity_env.recording.replays import RecordReplay, make_rows
 from entity_env.registry import (
     Factory,
@@ -40,7 +40,6 @@ from entity_env.seats.table import seats_of
 from entity_env.wrappers import FeatureFilter, VecFeatureFilter
 from entity_env.wrappers.staggered_start import staggered
 from ppo_trainer.config import TrainConfig
-from ppo_trainer.errors import ConfigError, RunFolderError
 from ppo_trainer.machine.ranks import Share
 from ppo_trainer.machine.screen import complain, say
 from ppo_trainer.machine.seeding import derived_seed
@@ -139,11 +138,11 @@ class Game:
         """Make one game of several players, in Python if its rows are compiled.
 
         Raises:
-            ConfigError: The game is for one player.
+            SettingError: The game is for one player.
         """
         factory = seated(self.factory)
         if factory is None:
-            raise ConfigError(
+            raise SettingError(
                 f"{self.name} is not a game for several players", expected="a game with seats"
             )
         with self.names_settings():
@@ -157,7 +156,7 @@ class Game:
         """Return the seats of each side: a team, or a single seat without a team.
 
         Raises:
-            ConfigError: The game is for one player.
+            SettingError: The game is for one player.
         """
         with contextlib.closing(self.table()) as game:
             seats = seats_of(game)
@@ -184,7 +183,7 @@ class Game:
         except SystemExit as error:
             raise environment_failed(self.name, error) from error
         if not isinstance(rows, VecEnv) or len(rows) != num_envs:
-            raise ConfigError(
+            raise SettingError(
                 f"{self.name} returned other rows than expected",
                 expected=f"a VecEnv of {counted(num_envs, 'row')}",
                 received=counted(len(rows), "row") if isinstance(rows, VecEnv) else shorten(rows),
@@ -211,9 +210,9 @@ class Game:
 
 
 def check_env_class(env: object) -> None:
-    """Raise ConfigError unless ``env`` can be called."""
+    """Raise SettingError unless ``env`` can be called."""
     if not callable(env):
-        raise ConfigError(
+        raise SettingError(
             "env is not a class or function that makes environments",
             expected="env=MyEnv, not env=MyEnv(...) and not a name; arguments and names go into "
             "TrainConfig(env={'_target_': ..., ...})",
@@ -231,7 +230,7 @@ def _check_config(config: object) -> None:
         hint = (
             f"ppo_trainer.recipe({config!r}) has the settings of python -m ppo_trainer env={config}"
         )
-    raise ConfigError(
+    raise SettingError(
         "the first argument is not a TrainConfig",
         expected="TrainConfig(total_timesteps=..., ...)",
         received=shorten(config),

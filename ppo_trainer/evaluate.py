@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from entity_env.errors import SettingError
 from entity_env.registry import Factory
-from ppo_trainer.errors import ConfigError
 from ppo_trainer.evaluation.comparison import SCRIPTED, evaluate_against, evaluate_all
 from ppo_trainer.evaluation.searched import evaluate_searched
 from ppo_trainer.machine.commands import command_parser, run_main
@@ -101,7 +101,7 @@ def _play(
 ) -> list[Evaluation]:
     use_threads(loaded.config, loaded.device)
     if against and search is not None:
-        raise ConfigError(
+        raise SettingError(
             "search= and against= cannot be combined",
             expected="search= in a game for one player, or against= in a game for several",
             hint="use SearchAgent to search in games for several players",

@@ -18,10 +18,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from entity_env.errors import MissingPackageError
+from entity_env.errors import ExportError, MissingPackageError, RunFolderError
 from entity_env.spaces import CONTINUOUS_ACTIONS, GLOBAL_ACTIONS, SelectEntityActionSpace
 from entity_env.storage.files import new_file_by_path, write_file
-from ppo_trainer.errors import ExportCheckError, RunFolderError
 from ppo_trainer.machine.commands import command_parser, run_main
 from ppo_trainer.machine.screen import say
 from ppo_trainer.runs.load_run import network_of_run
@@ -100,8 +99,8 @@ def export_run(run: str | Path, path: str | Path) -> Exported:
         path: File to write, ``.onnx`` (needs the extra ``export``) or ``.pt2``.
 
     Raises:
-        ExportError: The network cannot be exported, or a package is missing.
-        ExportCheckError: The graph's outputs differ from those of the network; no file is written.
+        ExportError: The network cannot be exported, a package is missing, or the graph's outputs
+            differ from those of the network; then no file is written.
         RunFolderError: The folder is not a run, or the path has another suffix.
     """
     path = Path(path)
@@ -141,7 +140,7 @@ def largest_difference(graph: ActingGraph, run: Run, draws: int = 5) -> tuple[fl
         above 1; and the number of batches.
 
     Raises:
-        ExportCheckError: The difference is above 1e-4, or other choices are forbidden.
+        ExportError: The difference is above 1e-4, or other choices are forbidden.
     """
     net, generator, largest, batches = graph.net, torch.Generator().manual_seed(0), 0.0, 0
     for lengths in CHECKED_SHAPES:
@@ -157,7 +156,7 @@ def largest_difference(graph: ActingGraph, run: Run, draws: int = 5) -> tuple[fl
                 scale = theirs.abs().clamp_min(1.0)
                 difference = float(((mine - theirs) / scale).abs().max()) if len(mine) else 0.0
                 if not difference <= TOLERANCE:
-                    raise ExportCheckError(
+                    raise ExportError(
                         f"the exported graph differs from the network in {name!r}, "
                         f"in a batch with frames of {list(lengths)} entities",
                         expected=f"a difference of at most {TOLERANCE:g}",

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from entity_env import VecObs
-from entity_env.errors import counted, shorten
+from entity_env.errors import SettingError, counted, shorten
 from entity_env.recording import DamageWarning, EpisodeDataset
 from entity_env.registry import Factory
 from entity_env.storage.space_json import spaces_to_json
@@ -30,7 +30,6 @@ from ppo_trainer.algorithms.cloning import Cloning, right_choices
 from ppo_trainer.command_line.overrides import config_of
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import Game, make_factory, with_env
-from ppo_trainer.errors import ConfigError
 from ppo_trainer.experience.acting import MOST_FRAMES, autocast, evaluated
 from ppo_trainer.experience.recorded import Examples, episode_weight, examples_of
 from ppo_trainer.learner.update import update
@@ -67,12 +66,12 @@ def imitate(
 
     Raises:
         RecordingError: A recording cannot be read, or recordings have different spaces.
-        ConfigError: The recordings have no episode, or other spaces than the environment.
+        SettingError: The recordings have no episode, or other spaces than the environment.
     """
     config = with_env(TrainConfig() if config is None else config, env)
     own = config.imitation
     if config.resume is not None or config.selfplay.policies > 1:
-        raise ConfigError(
+        raise SettingError(
             "imitation trains one network in a new run",
             expected="no resume=, and no selfplay.mode=population",
             hint="init=<run> begins with the network of a run",
@@ -85,7 +84,7 @@ def imitate(
     _check_spaces(dataset, make_factory(config, env))
     training, held_out = dataset.split(own.held_out, derived_seed(config.seed, "held out"))
     if not training.num_frames:
-        raise ConfigError(
+        raise SettingError(
             "the recordings contain nothing to train on",
             expected="at least one episode with a decision, besides those that are held out",
             received=counted(len(dataset.index), "episode"),
@@ -105,13 +104,13 @@ def imitate(
 
 
 def _check_spaces(dataset: EpisodeDataset, game: Game) -> None:
-    """Raise ConfigError unless the recordings have the spaces of the game."""
+    """Raise SettingError unless the recordings have the spaces of the game."""
     recorded = spaces_to_json(dataset.obs_space, dataset.action_space)
     with game.rows(game.whole(1), seed=0) as rows:
         shown = spaces_to_json(rows.obs_space(), rows.action_space())
     for kind in shown:
         if shown[kind] != recorded[kind]:
-            raise ConfigError(
+            raise SettingError(
                 f"{dataset.parts[0].path.parent} does not have the spaces of {game.name}: "
                 f"the {kind} differ",
                 expected=shorten(shown[kind], 400),

@@ -30,10 +30,9 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.agent import Agent
-from entity_env.errors import counted, shorten
+from entity_env.errors import SettingError, counted, shorten
 from entity_env.rows.vec_env import check_count
 from entity_env.storage.files import write_file
-from ppo_trainer.errors import ConfigError
 from ppo_trainer.evaluation.matches import count_results, play_pair
 from ppo_trainer.evaluation.ratings import follow
 from ppo_trainer.machine.commands import command_parser, run_main
@@ -118,12 +117,12 @@ def play_league(
         greedy: True to let networks take their most likely choices.
 
     Raises:
-        ConfigError: There are fewer than two players, a player is named twice, the game is for one
+        SettingError: There are fewer than two players, a player is named twice, the game is for one
             player, or an opponent does not exist or plays another game.
     """
-    check_count("number of games", games, error=ConfigError)
+    check_count("number of games", games, error=SettingError)
     if len(names) < 2 or len(set(names)) < len(names):
-        raise ConfigError(
+        raise SettingError(
             "a league needs at least two different players",
             expected="run folders, random, scripted, or dotted paths of scripts, each named once",
             received=shorten(list(names)),
@@ -196,7 +195,7 @@ def main(arguments: list[str] | None = None) -> None:
         follow(options.players[0], games=options.games, trust=options.trust)
     runs = [name for name in options.players if named_policy(name).expanduser().is_dir()]
     if not runs:
-        raise ConfigError(
+        raise SettingError(
             "no player of the league is a run, which would determine the game",
             expected="at least one run folder",
             received=shorten(options.players),
@@ -217,7 +216,7 @@ def _agents(loaded: LoadedRun, names: Sequence[str], greedy: bool) -> list[Agent
     for number, name in enumerate(names):
         if name == "scripted":
             if loaded.config.eval.scripted is None:
-                raise ConfigError(
+                raise SettingError(
                     "the run has no scripted player",
                     expected="eval.scripted in its settings, or the dotted path of a script",
                 )

@@ -38,7 +38,6 @@ from entity_env.wrappers.wrapper import Wrapper
 from ppo_trainer.command_line.overrides import config_of
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import make_factory, with_env
-from ppo_trainer.errors import ConfigError
 from ppo_trainer.evaluation.searched import search_of
 from ppo_trainer.machine.commands import command_parser, run_main
 from ppo_trainer.machine.device import use_threads
@@ -180,12 +179,12 @@ def record_agent(
         overwrite: True to replace an existing recording.
 
     Raises:
-        ConfigError: There is no such player.
+        SettingError: There is no such player.
     """
     config = with_env(config, env)
     name = config.eval.scripted if agent == "script" else agent
     if name is None:
-        raise ConfigError(
+        raise SettingError(
             "the environment has no scripted player",
             expected="eval.scripted=my_module.my_player, or --agent my_module.my_player",
         )

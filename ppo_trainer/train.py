@@ -16,7 +16,7 @@ from typing import TypeAlias
 import torch
 
 from entity_env import VecEnv, VecObs
-from entity_env.errors import shorten
+from entity_env.errors import SettingError, shorten
 from entity_env.registry import Factory
 from entity_env.rows.slow_calls import naming_slow_calls
 from ppo_trainer.algorithms.clone import clone_weight
@@ -30,7 +30,6 @@ from ppo_trainer.environments import (
     with_kept_files,
     with_whole_games,
 )
-from ppo_trainer.errors import ConfigError
 from ppo_trainer.experience.row_history import RowHistory
 from ppo_trainer.learner.average import follow
 from ppo_trainer.learner.step_metrics import of_policies
@@ -132,9 +131,9 @@ def _train(
 ) -> TrainResult:
     """Train as one of the processes ``ranks``."""
     if learn is not None and not ranks.is_alone:
-        raise ConfigError("imitation runs in one process only", expected="no torchrun")
+        raise SettingError("imitation runs in one process only", expected="no torchrun")
     if stop is not None and not callable(stop):
-        raise ConfigError(
+        raise SettingError(
             "stop cannot be called", expected="stop(updates) -> bool", received=shorten(stop)
         )
     hooks = Callbacks(callbacks if ranks.is_first else None)
@@ -230,7 +229,7 @@ def _prepared(
     config = with_whole_games(config, game)
     check_metric_names(config)
     if config.selfplay.ratings and not game.has_seats:
-        raise ConfigError(
+        raise SettingError(
             f"selfplay.ratings is set, and {game.name} is not a game for several players",
             expected="selfplay.ratings=false, or a game with seats",
         )

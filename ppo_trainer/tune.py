@@ -31,12 +31,11 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from entity_env.errors import MissingPackageError, counted
+from entity_env.errors import MissingPackageError, SettingError, counted
 from entity_env.storage.files import folder_lock
 from ppo_trainer.command_line.overrides import config_of, write_recipe
 from ppo_trainer.command_line.spaces import Space, nearest_value, spaces_of, suggest
 from ppo_trainer.config import TrainConfig, value_of, with_changes
-from ppo_trainer.errors import ConfigError
 from ppo_trainer.machine.commands import INTERRUPTED, command_parser, python_command, run_main
 from ppo_trainer.machine.screen import deliver, say
 from ppo_trainer.training.session import Session
@@ -158,16 +157,16 @@ def tune(
         The best settings that differ from the given ones, by dotted name.
 
     Raises:
-        ConfigError: A setting or the metric does not exist, the values of the first trial cannot
+        SettingError: A setting or the metric does not exist, the values of the first trial cannot
             be combined, or the folder contains another search.
         MissingPackageError: Optuna is not installed.
     """
     single, space = spaces_of(settings)
     base = config_of(single, "tune for")
     if base.resume is not None:
-        raise ConfigError("resume= cannot be used in a search", hint="--folder continues a search")
+        raise SettingError("resume= cannot be used in a search", hint="--folder continues a search")
     if not base.eval.episodes:
-        raise ConfigError("a search compares evaluations", expected="eval.episodes=1 or more")
+        raise SettingError("a search compares evaluations", expected="eval.episodes=1 or more")
     given = {setting.lstrip("+").partition("=")[0] for setting in settings}
     if not space:
         # The values of the first trial are tried, too.
@@ -193,7 +192,7 @@ def tune(
                 found = _report(search, folder, single)
             return found
     except BlockingIOError:
-        raise ConfigError(
+        raise SettingError(
             f"another process searches in {folder}", hint="give another folder with --folder"
         ) from None
 
@@ -223,8 +222,8 @@ def _open(
     base = with_changes(base, {"run_dir": str(folder / "runs")})
     try:
         begins = with_changes(base, first)
-    except ConfigError as error:  # for example a minibatch larger than a rollout
-        raise ConfigError(
+    except SettingError as error:  # for example a minibatch larger than a rollout
+        raise SettingError(
             f"the values of the first trial cannot be combined: {_text(first)}",
             hint=f"give values that can be combined; the error was: {error}",
         ) from error
@@ -238,7 +237,7 @@ def _open(
         known = {**about, "steps": steps}
         study.set_user_attr("search", known)
     elif {name: known[name] for name in about} != about:
-        raise ConfigError(
+        raise SettingError(
             f"{folder} contains another search",
             expected=f"{known['settings']}, metric {known['metric']}",
             received=f"{about['settings']}, metric {metric}",
@@ -317,7 +316,7 @@ def _train_trial(search: _Search, trial: optuna.Trial) -> float:
 
     try:
         config = with_changes(search.config, params)
-    except ConfigError:  # values that cannot be combined
+    except SettingError:  # values that cannot be combined
         return math.nan
     if any(own.params == params for own in search.trials("COMPLETE", "PRUNED")):
         return math.nan

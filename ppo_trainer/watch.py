@@ -28,7 +28,6 @@ from entity_env.rows.vec_env import check_count
 from entity_env.storage.files import write_file
 from entity_env.wrappers.feature_filter import FeatureFilter
 from entity_env.wrappers.wrapper import Wrapper
-from ppo_trainer.errors import ConfigError
 from ppo_trainer.evaluation.pictures import draw_steps
 from ppo_trainer.evaluation.steps import play_run
 from ppo_trainer.evaluation.video import write_video
@@ -86,7 +85,7 @@ def watch(
     game = _game(loaded, against, greedy)
     schedule: Any = getattr(game.unwrapped if isinstance(game, Wrapper) else game, "schedule", None)
     if csv is not None and schedule is None:
-        raise ConfigError(f"{loaded.game.name} has no schedule to write as CSV")
+        raise SettingError(f"{loaded.game.name} has no schedule to write as CSV")
     lines: list[dict[str, Any]] = []
     for step in play_run(loaded, episodes=episodes, greedy=greedy, seed=seed, env=game):
         if live and step.step:
@@ -112,7 +111,7 @@ def _write_table(path: Path, lines: Sequence[Mapping[str, Any]]) -> None:
     try:
         write_file(path, table.getvalue().encode())
     except OSError as error:
-        raise ConfigError(f"{str(path)!r} cannot be written: {error}") from error
+        raise SettingError(f"{str(path)!r} cannot be written: {error}") from error
     say(str(path))
 
 

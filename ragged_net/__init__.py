@@ -14,7 +14,6 @@ from ragged_net.batch import EntityBatch, GrowingBatch
 from ragged_net.compiled.kernels import plain_torch
 from ragged_net.compiled.threads import get_threads, set_threads
 from ragged_net.config import NetConfig
-from ragged_net.errors import RaggedNetError
 from ragged_net.heads.categorical import CategoricalHead
 from ragged_net.heads.continuous import ContinuousHead
 from ragged_net.heads.draw import ActionOutput
@@ -51,7 +50,6 @@ __all__ = [
     "NetOutput",
     "Pairs",
     "RaggedNet",
-    "RaggedNetError",
     "RaggedTensor",
     "RaggedTransformer",
     "RelativePosition",

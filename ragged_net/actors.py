@@ -8,8 +8,9 @@ from typing import TypeAlias, Union
 import torch
 from torch import Tensor
 
-from ragged_net.errors import ShapeError, check_array, check_device, check_kind
+from entity_env.errors import BatchError
 from ragged_net.ragged import FrameNumbers, RaggedTensor
+from ragged_net.tensor_checks import check_array, check_device, check_kind
 from ragged_net.transfer import send
 
 __all__ = ["Actors", "CategoricalActors", "ContinuousActors", "SelectActors"]
@@ -40,7 +41,7 @@ class CategoricalActors:
         check_array(f"the mask of {where}", self.mask, torch.bool)
         check_device(f"the mask of {where}", self.mask, self.actors.values, "the actors")
         if self.mask.ndim != 2 or self.mask.shape[0] != self.actors.num_rows:
-            raise ShapeError(
+            raise BatchError(
                 f"the mask of {where} has the wrong shape",
                 expected=f"(A, C) with A = {self.actors.num_rows} actors",
                 received=tuple(self.mask.shape),
@@ -82,7 +83,7 @@ class SelectActors:
             return
         pairs = self.pair_lengths()
         if not torch.equal(self.mask.lengths, pairs):
-            raise ShapeError(
+            raise BatchError(
                 "the mask of a select-entity action does not have one value for each pair",
                 expected=f"(P,) with {pairs.tolist()[:20]} values in its frames (actors x actees)",
                 received=f"{tuple(self.mask.values.shape)}, {self.mask.lengths.tolist()[:20]}",
@@ -101,7 +102,7 @@ class SelectActors:
             check_device(f"the mask of {where}", self.mask.values, self.actors.values, "the actors")
             frames.add(self.mask.num_frames)
         if len(frames) > 1:
-            raise ShapeError(
+            raise BatchError(
                 f"actors, actees and mask of {where} differ in their frames",
                 received=f"{sorted(frames)} frames",
             )

@@ -17,11 +17,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from entity_env.errors import AdoptionError
 from entity_env.spaces import CONTINUOUS_ACTIONS, Discrete, Feature, ObsSpace, feature_name
-from ragged_net.errors import AdoptionError, check_kind
 from ragged_net.model.embedding import TypeEmbedding
 from ragged_net.model.input_norm import InputNorm
 from ragged_net.network import RaggedNet
+from ragged_net.tensor_checks import check_kind
 
 __all__ = ["Adopted", "adopt"]
 

@@ -9,22 +9,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from entity_env.arguments import check_whole
+from entity_env.errors import BatchError
 from entity_env.spaces import ObsSpace
 from ragged_net.actors import Actors, CategoricalActors, ContinuousActors, SelectActors
 from ragged_net.compiled import kernels
-from ragged_net.errors import (
-    EmptyBatchError,
-    ShapeError,
-    check_array,
-    check_device,
-    check_kind,
-    check_names,
-    whole,
-)
 from ragged_net.growing import GrowingActors, GrowingRagged, GrowingTensor
 from ragged_net.observed import Observed, actors_of, column_of, rows_of
 from ragged_net.packing import by_type, from_lists, from_nested, from_padded
 from ragged_net.ragged import FrameNumbers, RaggedTensor, check_memory
+from ragged_net.tensor_checks import check_array, check_device, check_kind, check_names
 from ragged_net.transfer import device_named, send
 
 __all__ = ["BatchReading", "EntityBatch", "GrowingBatch"]
@@ -45,7 +39,7 @@ class EntityBatch:
         actions: Actors of every action of the action space.
 
     Raises:
-        WrongTypeError, ShapeError, DtypeError, DeviceError, UnknownNameError: Parts do not fit
+        DtypeError, BatchError, DtypeError, DeviceError, BatchError: Parts do not fit
             together.
     """
 
@@ -170,7 +164,7 @@ class EntityBatch:
                 that ``entities`` lacks.
 
         Raises:
-            RaggedNetError: Parts do not fit together.
+            EntityEnvError: Parts do not fit together.
         """
         return _packed(
             {
@@ -198,7 +192,7 @@ class EntityBatch:
             actions: Actors of each action.
 
         Raises:
-            RaggedNetError: Parts do not fit together.
+            EntityEnvError: Parts do not fit together.
         """
         check_kind("the entities of a batch", entities, Mapping, hint=_BY_NAME)
         check_kind("the lengths of entity types", lengths, Mapping, hint=_BY_NAME)
@@ -228,7 +222,7 @@ class EntityBatch:
             actions: Actors of each action.
 
         Raises:
-            RaggedNetError: Parts do not fit together.
+            EntityEnvError: Parts do not fit together.
         """
         check_kind("the entities of a batch", entities, Mapping, hint=_BY_NAME)
         return _packed(
@@ -308,7 +302,7 @@ class GrowingBatch:
     """
 
     def __init__(self, parts: int = 1) -> None:
-        self._parts = whole("the parts of a GrowingBatch", parts)
+        self._parts = check_whole("parts of a GrowingBatch", parts)
         self._started = False
         self._features = GrowingTensor(parts)
         self._entities: dict[str, GrowingRagged] = {}
@@ -319,7 +313,7 @@ class GrowingBatch:
         """Append the frames of ``batch``, which has the entity types and actions of the others.
 
         Raises:
-            RaggedNetError: The batch does not fit the others, or its parts do not fit together.
+            EntityEnvError: The batch does not fit the others, or its parts do not fit together.
         """
         with BatchReading(batch):
             self._add(batch)
@@ -343,7 +337,7 @@ class GrowingBatch:
     def all(self) -> EntityBatch:
         """Return all frames so far."""
         if not self._started:
-            raise EmptyBatchError("no EntityBatch to concatenate", expected="at least one")
+            raise BatchError("no EntityBatch to concatenate", expected="at least one")
         return EntityBatch(
             {name: rows.all() for name, rows in self._entities.items()},
             self._features.all(),
@@ -384,7 +378,7 @@ def _packed(
 ) -> EntityBatch:
     if global_features is None:
         if not entities:
-            raise EmptyBatchError(
+            raise BatchError(
                 "the number of frames of the batch is unknown",
                 expected="an entity type, or global features (B, G)",
             )
@@ -401,7 +395,7 @@ def _check_frames(where: str, part: RaggedTensor, features: Tensor) -> None:
     """Check that a part of a batch has the frames of its global features (B, G)."""
     check_array(f"the offsets of {where}", part.offsets, torch.int64)
     if part.num_frames != features.shape[0]:
-        raise ShapeError(
+        raise BatchError(
             f"{where} has another number of frames than the batch",
             expected=f"{features.shape[0]}, the rows of the global features",
             received=part.num_frames,
@@ -416,7 +410,7 @@ def _check_visible(visible: Mapping[str, Tensor], entities: Mapping[str, RaggedT
         where = f"the visible mask of entity type {name!r}"
         check_array(where, mask, torch.bool)
         if mask.shape != (entities[name].num_rows,):
-            raise ShapeError(
+            raise BatchError(
                 f"{where} has the wrong shape",
                 expected=(entities[name].num_rows,),
                 received=tuple(mask.shape),

@@ -14,29 +14,23 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from entity_env.errors import (
+    ActionError,
+    BatchError,
+    DeviceError,
+    EntityEnvError,
+    FeatureError,
+    MaskError,
+)
 from entity_env.spaces import ActionSpace, Discrete, Feature, ObsSpace, feature_name
 from ragged_net.actors import Actors, CategoricalActors, ContinuousActors, SelectActors
 from ragged_net.batch import EntityBatch
 from ragged_net.compiled import kernels
-from ragged_net.errors import (
-    ActionChoiceError,
-    DeviceError,
-    FeatureValueError,
-    MaskError,
-    RaggedNetError,
-    RowIndexError,
-    ShapeError,
-    UnknownNameError,
-    VisibilityError,
-    check_array,
-    check_device,
-    check_kind,
-    check_names,
-)
 from ragged_net.heads.pairs import Pairs
 from ragged_net.heads.table import head_kind
 from ragged_net.model.layout import Layout
 from ragged_net.ragged import RaggedTensor
+from ragged_net.tensor_checks import check_array, check_device, check_kind, check_names
 
 __all__ = ["FaultFlags", "check_actions", "check_features", "check_given", "flag_actions"]
 
@@ -45,9 +39,9 @@ class FaultFlags:
     """Tensors that must be all False, each with its error."""
 
     def __init__(self) -> None:
-        self._pending: list[tuple[Tensor, Callable[[], RaggedNetError]]] = []
+        self._pending: list[tuple[Tensor, Callable[[], EntityEnvError]]] = []
 
-    def add(self, bad: Tensor, error: Callable[[], RaggedNetError]) -> None:
+    def add(self, bad: Tensor, error: Callable[[], EntityEnvError]) -> None:
         """Add ``bad`` (any shape, bool); ``error`` is called only if it has a True."""
         self._pending.append((bad.any(), error))
 
@@ -99,7 +93,7 @@ def _check_features(
     ``rows`` has the frames of the ``values`` (N, F); None stands for one row in each frame.
     """
     if values.shape[1] != len(features):
-        raise ShapeError(
+        raise BatchError(
             f"{where}: wrong number of features",
             expected=f"(N, {len(features)})",
             received=tuple(values.shape),
@@ -128,17 +122,17 @@ def _sizes(features: tuple[Feature, ...]) -> npt.NDArray[np.int64]:
 
 def _feature_error(
     where: str, feature: Feature, picked: Tensor, bad: Tensor, rows: RaggedTensor | None
-) -> Callable[[], RaggedNetError]:
-    def error() -> RaggedNetError:
+) -> Callable[[], EntityEnvError]:
+    def error() -> EntityEnvError:
         row = int(bad.nonzero()[0])
         place = f"frame {row}" if rows is None else _place(rows, row)
         if isinstance(feature, Discrete):
-            return FeatureValueError(
+            return FeatureError(
                 f"{where}: discrete feature {feature.name!r} is out of range",
                 expected=f"a whole number, 0 <= value < {feature.n}",
                 received=f"{picked[bad][:5].tolist()}, the first of them in {place}",
             )
-        return FeatureValueError(
+        return FeatureError(
             f"{where}: feature {feature_name(feature)!r} is not finite",
             expected="a finite number",
             received=f"{float(picked[row])} in {place}",
@@ -160,7 +154,7 @@ def check_actions(batch: EntityBatch, space: Mapping[str, ActionSpace]) -> None:
         actors = batch.actions[name]
         kind = head_kind(action_space).actors
         if not isinstance(actors, kind):
-            raise UnknownNameError(
+            raise BatchError(
                 f"action {name!r} has actors of the wrong class",
                 expected=kind.__name__,
                 received=type(actors).__name__,
@@ -168,7 +162,7 @@ def check_actions(batch: EntityBatch, space: Mapping[str, ActionSpace]) -> None:
         if isinstance(actors, CategoricalActors):
             width = len(action_space)  # type: ignore[arg-type]
             if actors.mask.shape[1] != width:
-                raise ShapeError(
+                raise BatchError(
                     f"action {name!r}: the mask has the wrong width",
                     expected=f"(A, {width}), one column for each choice",
                     received=tuple(actors.mask.shape),
@@ -187,7 +181,7 @@ def check_given(
         check_array(f"given[{name!r}]", choices, kind.dtype)
         shape = (actors.num_rows, *kind.shape(own))
         if choices.shape != shape:
-            raise ShapeError(
+            raise BatchError(
                 f"given[{name!r}] has the wrong shape",
                 expected=f"{shape}, one {'row' if len(shape) > 1 else 'choice'} for each actor",
                 received=tuple(choices.shape),
@@ -228,9 +222,9 @@ def flag_actions(
 def _flag_numbers(name: str, numbers: Tensor, low: Tensor, high: Tensor, flags: FaultFlags) -> None:
     bad = ~((numbers >= low) & (numbers <= high) & numbers.isfinite())  # NaN is out of bounds, too
 
-    def error() -> RaggedNetError:
+    def error() -> EntityEnvError:
         actor, place = bad.nonzero()[0].tolist()
-        return ActionChoiceError(
+        return ActionError(
             f"given[{name!r}] has a number that is out of bounds",
             expected=f"a finite number from {float(low[place]):g} to {float(high[place]):g}",
             received=f"{float(numbers[actor, place])} as number {place} of actor {actor} of the "
@@ -265,7 +259,7 @@ def _flag_rows(
     bad = (indices.values < 0) | (indices.values >= lengths.index_select(0, frames))
     flags.add(
         bad,
-        lambda: RowIndexError(
+        lambda: BatchError(
             f"{where} are outside of their frames",
             expected="0 <= index < number of entities of the frame, the global entity included",
             received=f"index {int(indices.values[bad][0])} in frame {int(frames[bad][0])}, whose "
@@ -279,7 +273,7 @@ def _flag_rows(
     seen = hidden.index_select(0, rows)
     flags.add(
         seen,
-        lambda: VisibilityError(
+        lambda: BatchError(
             f"{where} include a hidden entity, which the policy must not see",
             received=f"index {int(indices.values[seen][0])} in frame {int(frames[seen][0])}",
         ),
@@ -294,7 +288,7 @@ def _flag_repeated(where: str, indices: RaggedTensor, layout: Layout, flags: Fau
     repeated = counts.index_select(0, rows) > 1
     flags.add(
         repeated,
-        lambda: RowIndexError(
+        lambda: BatchError(
             f"{where} name an entity more than once",
             expected="each entity at most once, because its probability would be split",
             received=f"index {int(indices.values[repeated][0])} in frame "
@@ -309,7 +303,7 @@ def _flag_choices(name: str, choices: Tensor, mask: Tensor, flags: FaultFlags) -
     bad = ~(inside & allowed)
     flags.add(
         bad,
-        lambda: ActionChoiceError(
+        lambda: ActionError(
             f"given[{name!r}] has a choice that does not exist or that the mask forbids",
             expected=f"0 <= choice < {mask.shape[1]}, allowed by the actor's mask",
             received=f"choice {int(choices[bad][0])} for actor {int(bad.nonzero()[0])} of the "
@@ -318,7 +312,7 @@ def _flag_choices(name: str, choices: Tensor, mask: Tensor, flags: FaultFlags) -
     )
 
 
-def _mask_error(name: str, choices: Tensor) -> Callable[[], RaggedNetError]:
+def _mask_error(name: str, choices: Tensor) -> Callable[[], EntityEnvError]:
     return lambda: MaskError(
         f"action {name!r}: actor {int((choices == 0).nonzero()[0])} of the batch has no choice",
         expected="at least one allowed choice for each actor; leave out an actor without one",

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-import dataclasses
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from entity_env.arguments import (
+    ABOVE_0,
+    check_fields,
+    check_whole,
+    checked,
+    named_arguments,
+    one_of,
+    or_none,
+)
+from entity_env.errors import SettingError
 from entity_env.spaces import ObsSpace, Position
-from ragged_net.errors import NetConfigError, check_kind, nearest, whole
 from ragged_net.model.attention import check_backend
 from ragged_net.position_config import RelativePosition, Translation, positions_of
 from ragged_net.relation_config import checked_relations, relations_in
-from ragged_net.setting_checks import above_0, check_fields, checked, one_of, or_none
+from ragged_net.tensor_checks import check_kind
 
 __all__ = ["NetConfig", "check_activation", "check_sharpness"]
 
@@ -25,11 +32,16 @@ _WITH_BIAS = ("auto", "grouped")
 
 
 def check_sharpness(temperature: Any, top_k: Any) -> None:
-    """Raise NetConfigError unless a temperature is above 0 and ``top_k`` a whole number >= 0."""
-    hint = "greedy=True takes the most likely choice" if temperature == 0 else None
-    above_0("temperature", temperature, hint)
+    """Raise SettingError unless a temperature is above 0 and ``top_k`` a whole number >= 0."""
+    if temperature == 0:
+        raise SettingError(
+            "temperature is 0",
+            expected="a number > 0",
+            hint="greedy=True takes the most likely choice",
+        )
+    ABOVE_0("temperature", temperature)
     if isinstance(top_k, bool) or not isinstance(top_k, int) or top_k < 0:
-        raise NetConfigError(
+        raise SettingError(
             "top_k is out of range",
             expected="a whole number of choices, or 0 for all of them",
             received=repr(top_k),
@@ -37,37 +49,17 @@ def check_sharpness(temperature: Any, top_k: Any) -> None:
 
 
 def check_activation(name: object) -> None:
-    """Raise NetConfigError unless ``name`` is an activation."""
+    """Raise SettingError unless ``name`` is an activation."""
     _ACTIVATION("activation", name)
 
 
 _ACTIVATION = one_of("relu", "gelu")
 
 
-def _names_its_settings(kind: type[KindT]) -> type[KindT]:
-    """Make a dataclass raise NetConfigError, with the nearest name, for an unknown setting."""
-    original = kind.__init__
-
-    @functools.wraps(original)
-    def initialize(self: KindT, *values: Any, **settings: Any) -> None:
-        fields = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
-        for name in settings:
-            if name not in fields:
-                raise NetConfigError(
-                    f"{kind.__name__} has no setting {name!r}",
-                    options=fields,
-                    hint=nearest(name, fields),
-                )
-        original(self, *values, **settings)
-
-    kind.__init__ = initialize  # type: ignore[method-assign,assignment]
-    return kind
-
-
 def _order(where: str, order: Any) -> tuple[str, ...]:
     names = () if isinstance(order, str) or not isinstance(order, Sequence) else tuple(order)
     if len(names) < 2 or len(set(names)) < len(names) or not all(type(n) is str for n in names):
-        raise NetConfigError(
+        raise SettingError(
             f"{where} is not an order of actions",
             expected="the names of at least two actions, each once, or None",
             received=repr(order),
@@ -81,17 +73,11 @@ def _backend(where: str, name: Any) -> Any:
 
 
 def _waves(where: str, count: Any) -> int:
-    number = whole(where, count, least=0)
-    if number > _MOST_WAVES:
-        raise NetConfigError(
-            f"{where} is out of range",
-            expected=f"0 to {_MOST_WAVES}, because higher frequencies amplify rounding errors",
-            received=repr(count),
-        )
-    return number
+    hint = "higher frequencies amplify rounding errors"
+    return check_whole(where, count, 0, _MOST_WAVES, hint=hint)
 
 
-@_names_its_settings
+@named_arguments(SettingError)
 @dataclass(frozen=True)
 class NetConfig:
     """Settings of a network, or of its separate value network.
@@ -145,28 +131,28 @@ class NetConfig:
             take longer. See ``model/tiles.py``.
 
     Raises:
-        NetConfigError: A value is out of range.
-        UnknownNameError: An attention backend does not exist.
+        SettingError: A value is out of range.
+        BatchError: An attention backend does not exist.
     """
 
-    dim: int = checked(whole, 64)
-    layers: int = checked(whole, 2)
-    heads: int = checked(whole, 4)
-    mlp_ratio: int = checked(whole, 2)
+    dim: int = checked(check_whole, 64)
+    layers: int = checked(check_whole, 2)
+    heads: int = checked(check_whole, 4)
+    mlp_ratio: int = checked(check_whole, 2)
     activation: str = checked(_ACTIVATION, "relu")
     attention: str = checked(_backend, "auto")
     action_order: Sequence[str] | None = checked(or_none(_order), None)
     value_norm: str = checked(one_of("none", "popart"), "popart")
     memory: str = checked(one_of("none", "lstm", "gru"), "none")
-    memory_size: int = checked(whole, 128)
+    memory_size: int = checked(check_whole, 128)
     relative_position: RelativePosition | None = None
     translation: Translation | None = None
     relations: Sequence[Sequence[str]] | None = checked(or_none(checked_relations), None)
     embedding: str = checked(one_of("linear", "attributes"), "linear")
     waves: int = checked(_waves, 0)
     discrete: str = checked(one_of("sum", "concat"), "sum")
-    tile_summaries: int = checked(whole, 4)
-    tile_channels: int = checked(whole, 32)
+    tile_summaries: int = checked(check_whole, 4)
+    tile_channels: int = checked(check_whole, 32)
 
     def __post_init__(self) -> None:
         """Check all values; whole numbers of NumPy become Python's."""
@@ -174,7 +160,7 @@ class NetConfig:
         for name, kind in (("relative_position", RelativePosition), ("translation", Translation)):
             check_kind(f"NetConfig.{name}", getattr(self, name), kind, type(None))
         if self.dim % self.heads:
-            raise NetConfigError(
+            raise SettingError(
                 "dim cannot be split into heads",
                 expected="dim, a multiple of heads",
                 received=f"dim={self.dim}, heads={self.heads}",
@@ -183,7 +169,7 @@ class NetConfig:
                 about="dim heads",
             )
         if self.embedding == "attributes" and self.discrete == "concat":
-            raise NetConfigError(
+            raise SettingError(
                 "embedding='attributes' and discrete='concat' cannot be combined",
                 expected="embedding='linear', or discrete='sum'",
                 where="NetConfig",
@@ -191,7 +177,7 @@ class NetConfig:
             )
         setting = self.relative_position
         if setting is not None and setting.kind == "mlp" and self.attention not in _WITH_BIAS:
-            raise NetConfigError(
+            raise SettingError(
                 "relative_position.kind='mlp' computes attention in plain torch only",
                 expected=f"attention={' or '.join(_WITH_BIAS)}, or kind='waves'",
                 received=f"attention={self.attention!r}",
@@ -201,7 +187,7 @@ class NetConfig:
         if self.translation is not None and self.translation.each_actor:
             for name, off in (("memory", "none"), ("action_order", None)):
                 if getattr(self, name) != off:
-                    raise NetConfigError(
+                    raise SettingError(
                         f"translation.each_actor and {name} cannot be combined",
                         expected="one of them, because each actor has a frame of its own",
                         received=f"{name}={getattr(self, name)!r}",
@@ -213,7 +199,7 @@ class NetConfig:
         """Return the positions of the entity types whose relative positions the network sees.
 
         Raises:
-            NetConfigError: The settings do not fit the space.
+            SettingError: The settings do not fit the space.
         """
         if self.relative_position is None and self.translation is not None:
             return {}  # the translation uses the declared positions
@@ -233,12 +219,12 @@ class NetConfig:
         """Return the feature of each entity type in each relation.
 
         Raises:
-            NetConfigError: The settings do not fit the space, or each other.
+            SettingError: The settings do not fit the space, or each other.
         """
         if self.relations is None:
             return []
         if self.positions(obs_space):
-            raise NetConfigError(
+            raise SettingError(
                 "relations and relative positions cannot be combined: both rotate the same numbers",
                 expected="one of them; net.relative_position.kind=none ignores declared positions",
             )

@@ -51,6 +51,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from entity_env.errors import BatchError, ExportError
 from entity_env.spaces import (
     CONTINUOUS_ACTIONS,
     GLOBAL_ACTIONS,
@@ -66,7 +67,6 @@ from ragged_net.actors import CategoricalActors, SelectActors
 from ragged_net.batch import EntityBatch
 from ragged_net.compiled.chain import is_plain
 from ragged_net.compiled.kernels import plain_torch
-from ragged_net.errors import ExportError, ShapeError, UnknownNameError, check_kind
 from ragged_net.heads.categorical import CategoricalHead
 from ragged_net.heads.continuous import ContinuousHead
 from ragged_net.heads.select_entity import SelectEntityHead
@@ -78,6 +78,7 @@ from ragged_net.model.memory import Memory
 from ragged_net.model.tiles import TileEmbedding
 from ragged_net.model.transformer import RaggedTransformer, TransformerBlock
 from ragged_net.network import RaggedNet
+from ragged_net.tensor_checks import check_kind
 
 __all__ = ["ActingGraph"]
 
@@ -152,7 +153,7 @@ class ActingGraph(nn.Module):
         Raises:
             ExportError: The batch has hidden entities, or a global action in some of its frames
                 only.
-            UnknownNameError: The state of the memory is missing.
+            BatchError: The state of the memory is missing.
         """
         check_kind("the batch", batch, EntityBatch)
         if any(not bool(mask.all()) for mask in batch.visible.values()):
@@ -185,7 +186,7 @@ class ActingGraph(nn.Module):
             found["memory"] = memory
         for name in self.inputs:
             if name not in found:
-                raise UnknownNameError(f"the batch lacks {name!r}", options=self.inputs)
+                raise BatchError(f"the batch lacks {name!r}", options=self.inputs)
         return {name: found[name] for name in self.inputs}
 
     def to_program(self) -> torch.export.ExportedProgram:
@@ -545,7 +546,7 @@ def _square_mask(action: SelectActors) -> Tensor:
 
 def _check_all_act(name: str, actors: int, frames: int) -> None:
     if actors != frames:
-        raise ShapeError(
+        raise BatchError(
             f"the global action {name!r} is taken in some of the frames only",
             expected=f"{frames} actors, one in each frame: leave the others' logits aside",
             received=actors,

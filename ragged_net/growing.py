@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from entity_env.errors import BatchError
 from ragged_net.actors import Actors, CategoricalActors, SelectActors
-from ragged_net.errors import EmptyBatchError, ShapeError
 from ragged_net.ragged import RaggedTensor
 from ragged_net.transfer import send
 
@@ -50,7 +50,7 @@ class GrowingTensor:
                 f"rows of shape {tuple(shape)}, {dtype} on {device}"
                 for shape, dtype, device in map(_kind, (self._rows, part))
             )
-            raise ShapeError(
+            raise BatchError(
                 "rows of different kinds cannot be concatenated",
                 expected=expected,
                 received=received,
@@ -66,7 +66,7 @@ class GrowingTensor:
     def all(self) -> Tensor:
         """Return all rows so far, in the memory to which further parts are added."""
         if self._rows is None or not self._started:
-            raise EmptyBatchError("nothing to concatenate", expected="at least one part")
+            raise BatchError("nothing to concatenate", expected="at least one part")
         return self._rows[: self._used]
 
     def clear(self) -> None:
@@ -132,7 +132,7 @@ class GrowingActors:
     def add(self, name: str, part: Actors) -> None:
         """Append the actors of action ``name``."""
         if not isinstance(part, self._kind):
-            raise ShapeError(
+            raise BatchError(
                 f"action {name!r} cannot be concatenated",
                 expected="actors of one class in all batches",
                 received=f"{self._kind.__name__} and {type(part).__name__}",
@@ -140,7 +140,7 @@ class GrowingActors:
         if isinstance(part, CategoricalActors):
             width = part.mask.shape[1]
             if self._width not in (None, width):
-                raise ShapeError(
+                raise BatchError(
                     f"action {name!r}: masks of different widths cannot be concatenated",
                     received=sorted({self._width or 0, width}),
                 )

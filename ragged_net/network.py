@@ -11,19 +11,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from entity_env.errors import BatchError, DeviceError, DtypeError, MissingPackageError, SettingError
 from entity_env.spaces import GLOBAL_ACTIONS, ActionSpace, ObsSpace, check_action_space
 from ragged_net.actors import Actors, SelectActors
 from ragged_net.batch import BatchReading, EntityBatch
 from ragged_net.check import FaultFlags, check_actions, check_features, check_given, flag_actions
 from ragged_net.config import NetConfig, check_sharpness
-from ragged_net.errors import (
-    DeviceError,
-    DtypeError,
-    MemoryStateError,
-    NetConfigError,
-    RunReaderError,
-    check_kind,
-)
 from ragged_net.heads.conditioning import Conditioning, Told
 from ragged_net.heads.continuous import ContinuousHead
 from ragged_net.heads.draw import ActionOutput, Draw
@@ -41,6 +34,7 @@ from ragged_net.model.trunk import OwnTrunk
 from ragged_net.observed import Observed, choices_for
 from ragged_net.precision import full_precision
 from ragged_net.ragged import RaggedTensor
+from ragged_net.tensor_checks import check_kind
 from ragged_net.transfer import send
 
 __all__ = ["NetOutput", "RaggedNet"]
@@ -126,7 +120,7 @@ class RaggedNet(nn.Module):
             positions, so that these are not supported.
 
     Raises:
-        RaggedNetError: A subclass for each way in which a batch does not fit the spaces.
+        EntityEnvError: A subclass for each way in which a batch does not fit the spaces.
     """
 
     def __init__(
@@ -153,7 +147,7 @@ class RaggedNet(nn.Module):
         self._places = {name: place for place, name in enumerate(self.action_space)}
         setting = self.config.translation
         if value_config is not None and value_config.translation != setting:
-            raise NetConfigError(
+            raise SettingError(
                 "the networks of policy and value see positions in different frames",
                 expected=f"value_net.translation={setting!r}, that of net",
                 received=repr(value_config.translation),
@@ -183,7 +177,7 @@ class RaggedNet(nn.Module):
         self.value_head = ValueHead(sizes.dim, sizes.activation, sizes.value_norm)
         self.memory, self.value_memory = None, None
         if value_config is not None and value_config.memory != "none":
-            raise NetConfigError(
+            raise SettingError(
                 "the separate value network cannot have a memory",
                 expected="memory='none' in value_config, because it reads the memory of the policy",
                 received=repr(value_config.memory),
@@ -203,14 +197,14 @@ class RaggedNet(nn.Module):
             device: Device of the network: ``cpu``, ``cuda``, or ``auto``.
 
         Raises:
-            RunReaderError: No installed package reads run folders.
+            MissingPackageError: No installed package reads run folders.
         """
         # A plug-in of the package that writes runs, because this package imports no trainer.
         for point in entry_points(group="ragged_net.runs"):
             net = point.load()(folder, device)
             assert isinstance(net, RaggedNet)
             return net
-        raise RunReaderError(
+        raise MissingPackageError(
             "no installed package can read run folders",
             expected="an entry point of the group 'ragged_net.runs', such as that of ragged-rl",
             hint="run pip install -e . again if it was installed before this entry point existed",
@@ -220,7 +214,7 @@ class RaggedNet(nn.Module):
         """Return the states of games that begin: zeros (games, W) float32; W is 0 without a memory.
 
         Raises:
-            NetConfigError: ``games`` is not a whole number of at least 1.
+            SettingError: ``games`` is not a whole number of at least 1.
         """
         if self.memory is None:
             return torch.zeros(games, 0, device=self._device)
@@ -264,7 +258,7 @@ class RaggedNet(nn.Module):
                 actions.
 
         Raises:
-            NetConfigError: ``temperature`` or ``top_k`` is out of range.
+            SettingError: ``temperature`` or ``top_k`` is out of range.
         """
         check_sharpness(temperature, top_k)
         with BatchReading(batch):
@@ -340,7 +334,7 @@ class RaggedNet(nn.Module):
         On the CPU this takes little time, while on a GPU the CPU would wait for it.
 
         Raises:
-            RaggedNetError: The batch has a mistake, as in ``forward``.
+            EntityEnvError: The batch has a mistake, as in ``forward``.
         """
         with BatchReading(batch):
             check_actions(batch, self.action_space)
@@ -412,7 +406,7 @@ class RaggedNet(nn.Module):
     ) -> tuple[Tensor, Recalled]:
         """Return the entities (N, D) before attention, and the memory's output."""
         if self.memory is None:
-            raise MemoryStateError(
+            raise BatchError(
                 "the network has no memory, and was given "
                 + ("sequences" if memory is None else "a state"),
                 expected="neither memory nor sequences",
@@ -449,7 +443,7 @@ class RaggedNet(nn.Module):
                 of this process (``InputNorm.update``).
 
         Raises:
-            FeatureValueError: A feature is not finite; the statistics are then unchanged.
+            FeatureError: A feature is not finite; the statistics are then unchanged.
         """
         with BatchReading(batch):
             flags = FaultFlags()
@@ -599,18 +593,18 @@ def _grid_rows(
     """Return the summaries of grids' cells, or None for a space without grids.
 
     Raises:
-        NetConfigError: A setting is not supported with grids.
+        SettingError: A setting is not supported with grids.
     """
     if not obs_space.grids:
         return None
     if value_config is not None and value_config.tile_summaries != config.tile_summaries:
-        raise NetConfigError(
+        raise SettingError(
             "the networks of policy and value have different numbers of summaries of a Grid",
             expected=f"value_net.tile_summaries={config.tile_summaries}, that of net",
             received=value_config.tile_summaries,
         )
     if config.translation is not None and config.translation.each_actor:
-        raise NetConfigError(
+        raise SettingError(
             "translation.each_actor and a Grid cannot be combined",
             expected="one of them, because the grid would be read once more for each actor",
             received=f"the grids {', '.join(map(repr, obs_space.grids))}",

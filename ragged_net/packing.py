@@ -8,17 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from entity_env.errors import BatchError, DtypeError, nearest, shorten
 from entity_env.spaces import ObsSpace
-from ragged_net.errors import (
-    DtypeError,
-    ShapeError,
-    UnknownNameError,
-    check_kind,
-    check_tensor,
-    nearest,
-    shown,
-)
 from ragged_net.ragged import RaggedTensor, check_known, whole_numbers
+from ragged_net.tensor_checks import check_kind, check_tensor
 
 __all__ = ["by_type", "from_lists", "from_nested", "from_padded"]
 
@@ -34,7 +27,7 @@ def from_lists(where: str, frames: Any, width: int | None = None) -> RaggedTenso
         width: Width F; None takes it from the rows, or from the shape of a tensor.
 
     Raises:
-        ShapeError: Rows have different widths, or there is none to determine the width.
+        BatchError: Rows have different widths, or there is none to determine the width.
         DtypeError: A row contains other values than numbers.
     """
     check_kind(where, frames, Sequence, hint=_FRAMES)
@@ -43,7 +36,7 @@ def from_lists(where: str, frames: Any, width: int | None = None) -> RaggedTenso
     widths = {part.shape[1] for part in parts if part.ndim == 2}
     widths |= set() if width is None else {width}
     if len(widths) != 1:
-        raise ShapeError(
+        raise BatchError(
             f"{where}: rows of {'different widths' if widths else 'unknown width'}",
             expected=f"(n, {'F' if width is None else width}) in each frame",
             received=f"widths {sorted(widths)}" if widths else "no row in any frame",
@@ -63,17 +56,17 @@ def _rows(where: str, frame: Any) -> Tensor:
         is_list = isinstance(frame, list | tuple)
         lengths = {len(row) for row in frame if isinstance(row, list | tuple)} if is_list else ()
         if len(lengths) > 1:
-            raise ShapeError(
+            raise BatchError(
                 f"{where}: a frame has rows of different widths",
                 expected="one width",
                 received=sorted(lengths),
             ) from error
         raise DtypeError(
-            f"{where}: a frame is not a list of rows of numbers", received=shown(frame)
+            f"{where}: a frame is not a list of rows of numbers", received=shorten(frame)
         ) from error
     check_tensor(f"{where}: a frame", rows)
     if rows.ndim != 2 and tuple(rows.shape) != (0,):
-        raise ShapeError(
+        raise BatchError(
             f"{where}: a frame has the wrong number of dimensions",
             expected="(n, F), a list of rows",
             received=tuple(rows.shape),
@@ -91,19 +84,19 @@ def from_padded(where: str, values: Tensor, lengths: Any) -> RaggedTensor:
             existing rows, (B, L) bool.
 
     Raises:
-        ShapeError, DtypeError: The lengths have another number of frames, or exceed the padding.
+        BatchError, DtypeError: The lengths have another number of frames, or exceed the padding.
     """
     check_tensor(where, values)
     check_known(where, values)
     if values.ndim < 2:
-        raise ShapeError(
+        raise BatchError(
             f"{where}: not a padded tensor", expected="(B, L, ...)", received=tuple(values.shape)
         )
     lengths = whole_numbers(f"{where}: the lengths", lengths).to(values.device)
     if lengths.dtype == torch.bool:
         present = lengths
         if present.shape != values.shape[:2]:
-            raise ShapeError(
+            raise BatchError(
                 f"{where}: the mask does not have one value for each row",
                 expected=tuple(values.shape[:2]),
                 received=tuple(present.shape),
@@ -113,7 +106,7 @@ def from_padded(where: str, values: Tensor, lengths: Any) -> RaggedTensor:
         if lengths.shape != (frames,) or (
             frames and not 0 <= int(lengths.min()) <= int(lengths.max()) <= room
         ):
-            raise ShapeError(
+            raise BatchError(
                 f"{where}: the lengths do not fit the padded frames",
                 expected=f"({frames},) whole numbers from 0 to {room}",
                 received=f"{tuple(lengths.shape)} {lengths.dtype}: {lengths.tolist()}"[:100],
@@ -126,7 +119,7 @@ def from_nested(where: str, nested: Tensor) -> RaggedTensor:
     """Return the frames of a nested tensor of torch, jagged or strided.
 
     Raises:
-        WrongTypeError: ``nested`` is not a nested tensor.
+        DtypeError: ``nested`` is not a nested tensor.
     """
     check_tensor(where, nested, nested=True)
     if not nested.is_nested:
@@ -139,7 +132,7 @@ def from_nested(where: str, nested: Tensor) -> RaggedTensor:
     parts = list(nested.unbind())
     widths = {tuple(part.shape[1:]) for part in parts if part.ndim}
     if len(widths) != 1 or not all(part.ndim for part in parts):
-        raise ShapeError(
+        raise BatchError(
             f"{where}: the parts of a nested tensor are not rows of one width",
             expected="(n, F) each, at least one",
             received=", ".join(str(tuple(part.shape)) for part in parts[:10]) or "no parts",
@@ -156,7 +149,7 @@ def by_type(
     """Return the frames of each entity type, and its width if a space determines it.
 
     Raises:
-        UnknownNameError: The space lacks a type. A type that ``entities`` lacks is empty.
+        BatchError: The space lacks a type. A type that ``entities`` lacks is empty.
     """
     check_kind("the entities of a batch", entities, Mapping, hint="a dict from names to frames")
     if obs_space is None:
@@ -164,7 +157,7 @@ def by_type(
     check_kind("the observation space", obs_space, ObsSpace)
     for name in entities:
         if name not in obs_space.entities:
-            raise UnknownNameError(
+            raise BatchError(
                 f"the batch has an unknown entity type {name!r}",
                 options=obs_space.entities,
                 hint=nearest(name, obs_space.entities),

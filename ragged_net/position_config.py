@@ -5,29 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from entity_env.spaces import ObsSpace, Position
-from ragged_net.errors import NetConfigError, shown
-from ragged_net.setting_checks import (
-    above_0,
-    check_feature,
-    check_fields,
-    checked,
-    flag,
-    one_of,
-    or_none,
-)
+from entity_env.arguments import ABOVE_0, check_fields, check_flag, checked, one_of, or_none
+from entity_env.errors import SettingError, nearest, shorten
+from entity_env.spaces import Discrete, Grid, ObsSpace, Position
 
-__all__ = ["RelativePosition", "Translation", "positions_of"]
+__all__ = ["RelativePosition", "Translation", "check_feature", "positions_of"]
 
 
 def _coordinates(where: str, features: object) -> dict[str, tuple[str, ...]]:
     """Return the names of coordinates by entity type, checked without a space."""
     hint = f"{where}: {{Mine: [x, y], Robot: [x, y]}}"
     if not isinstance(features, Mapping) or not features:
-        raise NetConfigError(
+        raise SettingError(
             f"{where} does not name an entity type",
             expected="a mapping from entity types to the names of their coordinates",
-            received=shown(features),
+            received=shorten(features),
             hint=hint,
         )
     for name, own in features.items():
@@ -38,10 +30,10 @@ def _coordinates(where: str, features: object) -> dict[str, tuple[str, ...]]:
             or not all(isinstance(part, str) and part for part in own)
             or len(set(own)) < len(own)
         ):
-            raise NetConfigError(
+            raise SettingError(
                 f"{where} of {name!r} are not coordinates",
                 expected="the names of one to three different features",
-                received=shown(own),
+                received=shorten(own),
                 hint=hint,
             )
     return {name: tuple(own) for name, own in features.items()}
@@ -51,27 +43,27 @@ def _headings(where: str, headings: object) -> dict[str, str]:
     if not isinstance(headings, Mapping) or not all(
         isinstance(own, str) for own in headings.values()
     ):
-        raise NetConfigError(
+        raise SettingError(
             f"{where} is not a mapping",
             expected="names of features by entity type, such as {Vehicle: direction}",
-            received=shown(headings),
+            received=shorten(headings),
         )
     return dict(headings)
 
 
 def _scales(where: str, scale: object) -> dict[str, float]:
     if not isinstance(scale, Mapping) or not all(isinstance(name, str) for name in scale):
-        raise NetConfigError(
+        raise SettingError(
             f"{where} is not a mapping",
             expected="lengths by entity type, such as {Mine: 5.0}",
-            received=shown(scale),
+            received=shorten(scale),
         )
-    return {name: float(above_0(f"{where} of {name!r}", own)) for name, own in scale.items()}
+    return {name: float(ABOVE_0(f"{where} of {name!r}", own)) for name, own in scale.items()}
 
 
 def _name(where: str, value: object) -> str:
     if not isinstance(value, str):
-        raise NetConfigError(f"{where} is not a name", expected="a string", received=shown(value))
+        raise SettingError(f"{where} is not a name", expected="a string", received=shorten(value))
     return value
 
 
@@ -98,21 +90,21 @@ class RelativePosition:
             rotated by it: x ahead, y to the left. Supported by ``mlp`` only, for two coordinates.
 
     Raises:
-        NetConfigError: A value is out of range, or values contradict each other.
+        SettingError: A value is out of range, or values contradict each other.
     """
 
     features: Mapping[str, Sequence[str]] | None = checked(or_none(_coordinates), None)
     kind: str = checked(one_of("waves", "mlp", "none"), "waves")
-    unit: float = checked(above_0, 1.0)
-    extent: float = checked(above_0, 16.0)
-    absolute: bool = checked(flag, False)
+    unit: float = checked(ABOVE_0, 1.0)
+    extent: float = checked(ABOVE_0, 16.0)
+    absolute: bool = checked(check_flag, False)
     heading: Mapping[str, str] | None = checked(or_none(_headings), None)
 
     def __post_init__(self) -> None:
         """Check all values."""
         check_fields(self)
         if self.extent < self.unit:
-            raise NetConfigError(
+            raise SettingError(
                 "extent is smaller than its unit",
                 expected=f"extent >= {self.unit:g}",
                 received=f"{self.extent:g}",
@@ -120,10 +112,10 @@ class RelativePosition:
                 about="extent unit",
             )
         if self.heading and self.kind != "mlp":
-            raise NetConfigError(
+            raise SettingError(
                 f"heading is not supported by kind={self.kind!r}",
                 expected="kind='mlp', or net.translation with a heading",
-                received=shown(self.heading),
+                received=shorten(self.heading),
                 where="RelativePosition",
                 about="heading kind",
             )
@@ -153,14 +145,14 @@ class Translation:
             farthest entities dominate.
 
     Raises:
-        NetConfigError: A value has the wrong type.
+        SettingError: A value has the wrong type.
     """
 
     reference: str = checked(_name)
     features: Mapping[str, Sequence[str]] | None = checked(or_none(_coordinates), None)
     heading: str | None = checked(or_none(_name), None)
-    distance: bool = checked(flag, False)
-    each_actor: bool = checked(flag, False)
+    distance: bool = checked(check_flag, False)
+    each_actor: bool = checked(check_flag, False)
     scale: Mapping[str, float] | None = checked(or_none(_scales), None)
 
     def __post_init__(self) -> None:
@@ -177,7 +169,7 @@ def positions_of(
     """Return the position of each entity type whose positions the network uses.
 
     Raises:
-        NetConfigError: The space lacks a name, or types have different numbers of coordinates.
+        SettingError: The space lacks a name, or types have different numbers of coordinates.
     """
     if isinstance(setting, RelativePosition) and setting.kind == "none":
         return {}
@@ -189,7 +181,7 @@ def positions_of(
     if setting is not None and setting.features is not None:
         found = {name: Position(*own) for name, own in setting.features.items()}
     elif setting is not None and not found:
-        raise NetConfigError(
+        raise SettingError(
             f"{where} names no features, and the space declares no Position",
             expected=f"{where}.features={{Mine: [x, y], ...}}, or an entity type with "
             'Position("x", "y") among its features',
@@ -199,7 +191,7 @@ def positions_of(
             check_feature(obs_space, f"{where}.features", name, feature)
     numbers = {name: len(position.names) for name, position in found.items()}
     if len(set(numbers.values())) > 1:
-        raise NetConfigError(
+        raise SettingError(
             f"{where} compares positions with different numbers of coordinates",
             expected="the same number for all entity types",
             received=", ".join(f"{name!r}: {number}" for name, number in numbers.items()),
@@ -207,7 +199,7 @@ def positions_of(
     for name, feature in _headings_of(setting).items():
         check_feature(obs_space, f"{where}.heading", name, feature, discrete=True)
         if numbers.get(name) != 2:
-            raise NetConfigError(
+            raise SettingError(
                 f"{where}.heading: {name!r} has no position in a plane",
                 expected="a position with two coordinates",
                 received=f"{numbers.get(name, 0)}",
@@ -215,13 +207,13 @@ def positions_of(
     if isinstance(setting, Translation):
         check_feature(obs_space, f"{where}.reference", setting.reference)
         if setting.reference not in found:
-            raise NetConfigError(
+            raise SettingError(
                 f"{where}.reference: {setting.reference!r} has no position", options=found
             )
         for name in setting.scale or ():
             if name not in found:
                 check_feature(obs_space, f"{where}.scale", name)
-                raise NetConfigError(f"{where}.scale: {name!r} has no position", options=found)
+                raise SettingError(f"{where}.scale: {name!r} has no position", options=found)
     # In the order of the space, not of the setting.
     return {name: found[name] for name in obs_space.entities if name in found}
 
@@ -230,3 +222,41 @@ def _headings_of(setting: Setting | None) -> dict[str, str]:
     if isinstance(setting, Translation):
         return {} if setting.heading is None else {setting.reference: setting.heading}
     return dict((setting.heading if setting is not None else None) or {})
+
+
+def check_feature(
+    obs_space: ObsSpace, where: str, name: str, feature: str | None = None, discrete: bool = False
+) -> None:
+    """Raise SettingError unless the space has an entity type, not a grid, with such a feature.
+
+    Args:
+        obs_space: Space with the entity types.
+        where: Name of the setting.
+        name: Name of the entity type.
+        feature: Name of its feature; None for any feature.
+        discrete: True if the feature may be discrete.
+    """
+    entity = obs_space.entities.get(name)
+    if entity is None:
+        raise SettingError(
+            f"{where} has an unknown entity type {name!r}",
+            options=obs_space.entities,
+            hint=nearest(name, obs_space.entities),
+        )
+    if isinstance(entity, Grid):
+        raise SettingError(
+            f"{where} names the Grid {name!r}",
+            expected="an entity type that is a list of rows; cells have positions in their grid",
+        )
+    if feature is None:
+        return
+    if feature not in entity.names:
+        raise SettingError(
+            f"{where}: entity type {name!r} has no feature {feature!r}",
+            options=entity.names,
+            hint=nearest(feature, entity.names),
+        )
+    if not discrete and isinstance(entity.features[entity.names.index(feature)], Discrete):
+        raise SettingError(
+            f"{where}: {feature!r} of {name!r} is a discrete feature", expected="a continuous one"
+        )

@@ -10,16 +10,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from entity_env.errors import BatchError, DeviceError, DtypeError, shorten
 from ragged_net.compiled import kernels
-from ragged_net.errors import (
-    DeviceError,
-    DtypeError,
-    EmptyBatchError,
-    ShapeError,
-    check_kind,
-    check_tensor,
-    shown,
-)
+from ragged_net.tensor_checks import check_kind, check_tensor
 from ragged_net.transfer import device_named, send
 
 __all__ = [
@@ -52,7 +45,7 @@ def _array(numbers: Tensor) -> npt.NDArray[np.int64]:
 
 
 def check_memory(where: str, tensor: Tensor) -> None:
-    """Raise ShapeError if ``tensor``, on the CPU, has numbers outside of its storage.
+    """Raise BatchError if ``tensor``, on the CPU, has numbers outside of its storage.
 
     If a storage has been made smaller, torch reads beyond its end.
     """
@@ -62,7 +55,7 @@ def check_memory(where: str, tensor: Tensor) -> None:
     steps = zip(tensor.shape, tensor.stride(), strict=True)
     needed = (start + 1 + sum((count - 1) * step for count, step in steps)) * size
     if needed > held:
-        raise ShapeError(
+        raise BatchError(
             f"{where}: its memory has been freed",
             expected=f"a storage of {needed} bytes",
             received=f"{held} bytes",
@@ -89,7 +82,7 @@ def whole_numbers(where: str, numbers: object) -> Tensor:
         found = torch.as_tensor(numbers)
     except Exception as error:  # any error of the object
         raise DtypeError(
-            f"{where} are not whole numbers", expected=expected, received=shown(numbers)
+            f"{where} are not whole numbers", expected=expected, received=shorten(numbers)
         ) from error
     check_tensor(where, found)
     check_known(where, found)
@@ -132,7 +125,7 @@ class FrameNumbers:
         """Return ``frames`` (K,) int64 or int32; numbers on a GPU are waited for.
 
         Raises:
-            DtypeError, ShapeError: The frames are not a list of whole numbers, but for example a
+            DtypeError, BatchError: The frames are not a list of whole numbers, but for example a
                 mask.
         """
         if isinstance(frames, FrameNumbers):
@@ -145,7 +138,7 @@ class FrameNumbers:
                 received=frames.dtype,
             )
         if frames.ndim != 1:
-            raise ShapeError(
+            raise BatchError(
                 "frames must be selected by a list", expected="(K,)", received=tuple(frames.shape)
             )
         check_known("the numbers of the frames to select", frames)
@@ -165,7 +158,7 @@ class RaggedTensor:
             reads them from the device.
 
     Raises:
-        ShapeError: The offsets do not start at 0, decrease, or do not end at N. Numbers are
+        BatchError: The offsets do not start at 0, decrease, or do not end at N. Numbers are
             checked on the CPU only, because the check would wait for other devices.
         DtypeError: The offsets are not int64.
         DeviceError: Values and offsets are on different devices.
@@ -191,12 +184,12 @@ class RaggedTensor:
             where: Name of the tensor in errors.
 
         Raises:
-            ShapeError, DtypeError, DeviceError: See the class.
+            BatchError, DtypeError, DeviceError: See the class.
         """
         check_tensor(f"the values of {where}", self.values)
         check_tensor(f"the offsets of {where}", self.offsets)
         if self.offsets.ndim != 1 or self.offsets.shape[0] < 1 or self.values.ndim < 1:
-            raise ShapeError(
+            raise BatchError(
                 f"{where} has the wrong number of dimensions",
                 expected="values (N, ...) and offsets (B + 1,)",
                 received=f"{tuple(self.values.shape)} and {tuple(self.offsets.shape)}",
@@ -219,7 +212,7 @@ class RaggedTensor:
             known = self.known_offsets
             kind = known.device.type, known.dtype, known.shape
             if kind != ("cpu", torch.int64, self.offsets.shape):
-                raise ShapeError(
+                raise BatchError(
                     f"the known_offsets of {where} are not a copy of its offsets",
                     expected=f"{tuple(self.offsets.shape)} int64 on the CPU",
                     received=f"{tuple(known.shape)} {known.dtype} on {known.device}",
@@ -232,7 +225,7 @@ class RaggedTensor:
         first, last = int(offsets[0]), int(offsets[-1])
         if first != 0 or last != rows or bool((offsets[1:] < offsets[:-1]).any()):
             lengths = np.diff(offsets)[:20].tolist()
-            raise ShapeError(
+            raise BatchError(
                 f"the offsets of {where} do not fit its values",
                 expected=f"offsets that rise from 0 to {rows}, the number of values",
                 received=f"offsets from {first} to {last}, lengths {lengths}",
@@ -244,7 +237,7 @@ class RaggedTensor:
         check_tensor("the values of a RaggedTensor", values)
         lengths = whole_numbers("the lengths of a RaggedTensor", lengths).to(torch.int64)
         if lengths.ndim != 1:
-            raise ShapeError(
+            raise BatchError(
                 "the lengths of a RaggedTensor are not a list",
                 expected="(B,)",
                 received=tuple(lengths.shape),
@@ -321,8 +314,8 @@ class RaggedTensor:
         """Return the given ``frames`` (K,) int64, in that order; a frame may occur more than once.
 
         Raises:
-            RowIndexError: A frame does not exist. It is an IndexError, too.
-            DtypeError, ShapeError: See ``FrameNumbers``.
+            BatchError: A frame does not exist. It is an IndexError, too.
+            DtypeError, BatchError: See ``FrameNumbers``.
         """
         return self.select_with_rows(frames)[0]
 
@@ -347,12 +340,12 @@ class RaggedTensor:
 
     @staticmethod
     def cat(parts: Sequence[RaggedTensor]) -> RaggedTensor:
-        """Concatenate ``parts``; raise EmptyBatchError if there are none."""
+        """Concatenate ``parts``; raise BatchError if there are none."""
         check_kind("the RaggedTensors to concatenate", parts, Sequence)
         for part in parts:
             check_kind("a part to concatenate", part, RaggedTensor)
         if not parts:
-            raise EmptyBatchError("no RaggedTensor to concatenate", expected="at least one")
+            raise BatchError("no RaggedTensor to concatenate", expected="at least one")
         devices = {part.values.device for part in parts}
         if len(devices) > 1:
             raise DeviceError(
@@ -361,7 +354,7 @@ class RaggedTensor:
             )
         trailing = {tuple(part.values.shape[1:]) for part in parts}
         if len(trailing) > 1:
-            raise ShapeError(
+            raise BatchError(
                 "RaggedTensors with rows of different shapes cannot be concatenated",
                 received=sorted(trailing),
             )

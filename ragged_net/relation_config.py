@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from entity_env.errors import SettingError
 from entity_env.spaces import ObsSpace
-from ragged_net.errors import NetConfigError
-from ragged_net.setting_checks import check_feature
+from ragged_net.position_config import check_feature
 
 __all__ = ["checked_relations", "relations_in"]
 
@@ -18,21 +18,21 @@ def checked_relations(where: str, relations: Any) -> tuple[tuple[str, ...], ...]
     """Return the relations as tuples of ``Type.feature``, checked without a space.
 
     Raises:
-        NetConfigError: They are not lists of ``Type.feature``.
+        SettingError: They are not lists of ``Type.feature``.
     """
     found: list[tuple[str, ...]] = []
     own: Any
     for own in relations if _is_list(relations) else [None]:
         types = [part.partition(".")[0] for part in own if isinstance(part, str)] if own else []
         if not _is_list(own) or len(types) < len(own) or not all(map(_is_dotted, own)):
-            raise NetConfigError(
+            raise SettingError(
                 f"{where} names no features",
                 expected="lists of an entity type and a feature each",
                 received=repr(relations),
                 hint=_HINT,
             )
         if len(set(types)) < len(types):
-            raise NetConfigError(
+            raise SettingError(
                 f"{where} names an entity type twice in one relation",
                 expected="each type once; put another feature of it into another relation",
                 received=repr(own),
@@ -47,7 +47,7 @@ def relations_in(
     """Return the feature of each entity type in each relation.
 
     Raises:
-        NetConfigError: The space lacks a name, or a feature is not a plain number.
+        SettingError: The space lacks a name, or a feature is not a plain number.
     """
     found = [{part.partition(".")[0]: part.partition(".")[2] for part in own} for own in relations]
     for own in found:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ragged_net.errors import DeviceError, shown
+from entity_env.errors import DeviceError, shorten
 
 __all__ = ["device_named", "send"]
 
@@ -24,7 +24,7 @@ def device_named(device: torch.device | str) -> torch.device:
             torch.empty(0, device=found)  # many kinds of devices need a special build of torch
     except Exception as error:
         raise DeviceError(
-            "unknown device", expected="a torch.device, cpu, cuda, cuda:1", received=shown(device)
+            "unknown device", expected="a torch.device, cpu, cuda, cuda:1", received=shorten(device)
         ) from error
     here = torch.cuda.device_count() if found.type == "cuda" else 1
     if found.type == "cuda" and (found.index or 0) >= here:

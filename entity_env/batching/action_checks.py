@@ -12,14 +12,7 @@ import numpy.typing as npt
 from entity_env.batching.features import every
 from entity_env.batching.ragged import ActionBuffer, RaggedBufferF32, RaggedBufferI64
 from entity_env.batching.vec_obs import VecActionMask, VecObs
-from entity_env.errors import (
-    ActionShapeError,
-    EntityEnvError,
-    UnknownActionError,
-    check_known,
-    counted,
-    shorten,
-)
+from entity_env.errors import ActionError, EntityEnvError, check_known, counted, shorten
 from entity_env.kinds.answers import AnswerForm
 from entity_env.kinds.table import kind_of
 from entity_env.spaces import ActionName, ActionSpace
@@ -45,7 +38,7 @@ def check_actions(
         numbers: The numbers of the environments in errors; None: ``obs.rows``. Shape: (B,).
     """
     if not isinstance(actions, Mapping):
-        raise ActionShapeError(
+        raise ActionError(
             "actions are not a mapping",
             expected="a dict from action names to RaggedBufferI64",
             received=shorten(actions),
@@ -55,7 +48,7 @@ def check_actions(
     except EntityEnvError:
         raise
     except Exception as error:  # a name may raise anything when it is compared
-        raise ActionShapeError(
+        raise ActionError(
             f"the actions cannot be read: {shorten(error)}", received=shorten(actions)
         ) from error
 
@@ -66,7 +59,7 @@ def _all_checked(
     action_space: Mapping[ActionName, ActionSpace],
     numbers: _Numbers | None,
 ) -> dict[ActionName, ActionBuffer]:
-    check_known(UnknownActionError, "unknown action {}", actions, action_space)
+    check_known(ActionError, "unknown action {}", actions, action_space)
     environments = obs.rows if numbers is None else numbers
     return {
         name: _checked(name, actions.get(name), obs.action_masks[name], space, environments)
@@ -85,14 +78,14 @@ def _checked(
     if chosen is None:
         if counts.sum() == 0:
             return _nothing(mask, form, counts)
-        raise UnknownActionError(
+        raise ActionError(
             f"action {name!r} is missing",
             expected=f"choices of {counted(counts.sum(), 'actor')}",
             received="nothing",
         )
     kind = RaggedBufferF32 if form.is_real else RaggedBufferI64
     if not isinstance(chosen, kind):
-        raise ActionShapeError(
+        raise ActionError(
             f"action {name!r} has the wrong type",
             expected=f"{kind.__name__} with shape (rows, actors, {form.width})",
             received=shorten(chosen),
@@ -121,7 +114,7 @@ def _check_shape(
     environments: _Numbers,
 ) -> None:
     if chosen.size0() != len(counts):
-        raise ActionShapeError(
+        raise ActionError(
             f"action {name!r} has the wrong number of rows",
             expected=f"{counted(len(counts), 'row')}, one for each environment",
             received=counted(chosen.size0(), "row"),
@@ -129,14 +122,14 @@ def _check_shape(
     given = chosen.size1()
     if not every(given == counts):
         row = int(np.argmax(given != counts))
-        raise ActionShapeError(
+        raise ActionError(
             f"action {name!r} has the wrong number of actors",
             expected=f"{counted(counts[row], 'choice')}, one for each actor",
             received=counted(given[row], "choice"),
             where=f"environment {environments[row]}",
         )
     if chosen.items() and chosen.size2() != width:
-        raise ActionShapeError(
+        raise ActionError(
             f"action {name!r} has the wrong width",
             expected=f"{'one number' if width == 1 else f'{width} numbers'} for each actor",
             received=counted(chosen.size2(), "number"),

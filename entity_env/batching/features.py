@@ -8,13 +8,7 @@ from typing import Any, TypeGuard
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.errors import (
-    FeatureShapeError,
-    FeatureTypeError,
-    FeatureValueError,
-    counted,
-    shorten,
-)
+from entity_env.errors import FeatureError, counted, shorten
 from entity_env.spaces import Discrete, Feature, feature_name
 
 __all__ = [
@@ -50,7 +44,7 @@ def numbers(what: str, values: object, width: int | None = None) -> npt.NDArray[
     try:
         array = np.asarray(values)
     except ValueError as error:  # rows of different lengths
-        raise FeatureShapeError(
+        raise FeatureError(
             f"the features of {what} have rows of different widths",
             expected="rows of the same width"
             if width is None
@@ -58,18 +52,18 @@ def numbers(what: str, values: object, width: int | None = None) -> npt.NDArray[
             received=odd_part(values, None if width is None else (width,)),
         ) from error
     except Exception as error:  # a tensor that NumPy cannot read, or another object
-        raise FeatureTypeError(
+        raise FeatureError(
             f"the features of {what} cannot be read: {shorten(error)}", received=shorten(values)
         ) from error
     if is_masked(values):
-        raise FeatureTypeError(
+        raise FeatureError(
             f"the features of {what} have masked values",
             expected="real numbers",
             received=shorten(values),
             hint="replace them by numbers with filled()",
         )
     if array.dtype.kind not in NUMBERS:
-        raise FeatureTypeError(
+        raise FeatureError(
             f"the features of {what} are not numbers",
             expected="real numbers; integers of at most 64 bits",
             received=f"dtype {array.dtype}: {odd_part(values)}",
@@ -145,7 +139,7 @@ def feature_rows(what: str, values: object, features: Sequence[Feature]) -> npt.
     if rows.ndim == 1 and len(rows) == 0:
         rows = rows.reshape(0, width)
     if rows.ndim != 2 or rows.shape[1] != width:
-        raise FeatureShapeError(
+        raise FeatureError(
             f"the features of {what} have the wrong shape",
             expected=f"(entities, {width}): {', '.join(map(feature_name, features)) or 'none'}",
             received=f"shape {rows.shape}: {shorten(values)}",
@@ -158,7 +152,7 @@ def check_values(what: str, rows: npt.NDArray[np.float32], features: Sequence[Fe
     """Raise an error for values that are not finite, and discrete values out of range."""
     if not every(np.isfinite(rows)):
         row, column = np.argwhere(~np.isfinite(rows))[0]
-        raise FeatureValueError(
+        raise FeatureError(
             f"{what}, row {row}: feature {feature_name(features[column])!r} is not finite",
             expected="a finite number within the range of float32",
             received=rows[row, column],
@@ -169,7 +163,7 @@ def check_values(what: str, rows: npt.NDArray[np.float32], features: Sequence[Fe
             valid = valid_values(values, feature)
             if not every(valid):
                 row = int(np.argmin(valid))
-                raise FeatureValueError(
+                raise FeatureError(
                     f"{what}, row {row}: discrete feature {feature.name!r} is out of range",
                     expected=f"a whole number from 0 to {feature.n - 1}",
                     received=values[row],

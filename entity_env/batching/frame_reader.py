@@ -14,16 +14,11 @@ from entity_env.batching.grids import cell_ids, grid_rows, with_ids, with_mask, 
 from entity_env.batching.masks import ONCE_ONLY, MaskReader, bool_array
 from entity_env.batching.step_results import read_end, read_metrics, read_reward
 from entity_env.errors import (
-    ActionMaskError,
-    DuplicateIdError,
+    ActionError,
     EntityEnvError,
-    FeatureShapeError,
-    IdError,
+    FeatureError,
+    MaskError,
     ObservationError,
-    UnhashableIdError,
-    UnknownActionError,
-    UnknownEntityTypeError,
-    VisibilityError,
     counted,
     shorten,
     unknown_name,
@@ -122,7 +117,7 @@ class FrameReader:
         values = numbers("global_features", given)
         if values.shape != (len(expected),):
             names = ", ".join(map(feature_name, expected))
-            raise FeatureShapeError(
+            raise FeatureError(
                 "global_features has the wrong shape",
                 expected=f"({len(expected)},) for {names or 'a space without global features'}",
                 received=f"shape {values.shape}: {shorten(given)}",
@@ -170,10 +165,10 @@ class FrameReader:
                 continue
             if name in self.grids:
                 raise with_mask(name, mask)
-            masks[name] = bool_array(f"visible[{name!r}]", mask, VisibilityError)
+            masks[name] = bool_array(f"visible[{name!r}]", mask, ObservationError)
             expected = (len(features[name]),)
             if masks[name].shape != expected:
-                raise VisibilityError(
+                raise ObservationError(
                     f"visible[{name!r}] has the wrong shape",
                     expected=f"{expected}, one value for each entity",
                     received=f"shape {masks[name].shape}",
@@ -199,13 +194,11 @@ class FrameReader:
         actions = {}
         for name, mask in given.items():
             if name not in self.action_space:
-                raise unknown_name(
-                    UnknownActionError, f"unknown action {name!r}", name, self.action_space
-                )
+                raise unknown_name(ActionError, f"unknown action {name!r}", name, self.action_space)
             space = self.action_space[name]
             kind = kind_of(space)
             if not isinstance(mask, kind.mask):
-                raise ActionMaskError(
+                raise MaskError(
                     f"action {name!r} has a mask of the wrong class",
                     expected=kind.mask.__name__,
                     received=shorten(mask),
@@ -219,7 +212,7 @@ class FrameReader:
         for name in given:
             if name not in self.obs_space.entities:
                 raise unknown_name(
-                    UnknownEntityTypeError,
+                    ObservationError,
                     f"unknown entity type {name!r} in {part}",
                     name,
                     self.obs_space.entities,
@@ -237,14 +230,14 @@ def _mapping(part: str, value: object) -> Mapping[Any, Any]:
 
 def _id_list(name: str, ids: object, count: int) -> list[EntityID]:
     if not is_listed(ids):
-        raise IdError(
+        raise ObservationError(
             f"the ids of entity type {name!r} are not a list",
             expected=f"a list of {counted(count, 'id')}",
             received=shorten(ids),
             hint=ONCE_ONLY if isinstance(ids, Iterator) else None,
         )
     if len(ids) != count:
-        raise IdError(
+        raise ObservationError(
             f"entity type {name!r} has {counted(count, 'entity')} and {counted(len(ids), 'id')}",
             expected=f"{counted(count, 'id')}, one for each row of features",
             received=shorten(list(ids)),
@@ -252,27 +245,27 @@ def _id_list(name: str, ids: object, count: int) -> list[EntityID]:
     return list(ids)
 
 
-def _unhashable(name: str, ids: list[EntityID]) -> UnhashableIdError:
+def _unhashable(name: str, ids: list[EntityID]) -> ObservationError:
     for entity_id in ids:
         try:
             hash(entity_id)
         except TypeError:
             break
-    return UnhashableIdError(
+    return ObservationError(
         f"entity type {name!r} has an id that cannot be hashed",
         expected="hashable values, such as numbers, strings or tuples of them",
         received=shorten(entity_id),
     )
 
 
-def _duplicate(name: str, taken: list[EntityID]) -> DuplicateIdError:
+def _duplicate(name: str, taken: list[EntityID]) -> ObservationError:
     """Return the error for the first id that occurred before."""
     seen: set[EntityID] = set()
     for entity_id in taken:
         if entity_id in seen:
             break
         seen.add(entity_id)
-    return DuplicateIdError(
+    return ObservationError(
         f"entity type {name!r}: id {shorten(entity_id)} is already taken in this frame",
         expected="ids that are unique over all entity types of a frame",
         # None is a valid id; it does not mean that an entity has no id.

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from entity_env.batching.feature_tables import Floats, Ints, UnusualError, finite_table
 from entity_env.batching.features import check_values, numbers
-from entity_env.errors import FeatureShapeError, IdError, VisibilityError, shorten
+from entity_env.errors import FeatureError, ObservationError, shorten
 from entity_env.observation import EntityID
 from entity_env.spaces import EntityName, Grid, feature_name
 
@@ -40,7 +40,7 @@ def grid_rows(what: str, values: object, grid: Grid) -> npt.NDArray[np.float32]:
         if array.size == 0 and array.shape[:1] == (0,):
             return np.zeros((0, width), np.float32)
         names = ", ".join(map(feature_name, grid.features)) or "none"
-        raise FeatureShapeError(
+        raise FeatureError(
             f"the features of {what} have the wrong shape",
             expected=f"{whole[0]}, or {whole[1]} in row-major order, or no cells: {names}",
             received=f"shape {array.shape}: {shorten(values)}",
@@ -71,18 +71,18 @@ def grid_column(
     return finite_table(array, grid.features), lengths
 
 
-def with_ids(name: EntityName, ids: object) -> IdError:
+def with_ids(name: EntityName, ids: object) -> ObservationError:
     """Return the error for ids of cells."""
-    return IdError(
+    return ObservationError(
         f"the cells of the Grid {name!r} are given ids",
         expected="no ids; with Grid(cells=True) the ids are (name of the type, row, column)",
         received=shorten(ids),
     )
 
 
-def with_mask(name: EntityName, mask: object) -> VisibilityError:
+def with_mask(name: EntityName, mask: object) -> ObservationError:
     """Return the error for a mask of visible cells."""
-    return VisibilityError(
+    return ObservationError(
         f"visible[{name!r}] is given for a Grid, whose cells cannot be hidden",
         expected="no mask; use a feature to mark unknown cells",
         received=shorten(mask),

@@ -12,16 +12,9 @@ import numpy.typing as npt
 from entity_env.batching.features import as_booleans, every, in_list, is_listed, is_masked, odd_part
 from entity_env.batching.frame import entity_name
 from entity_env.errors import (
-    ActionMaskError,
-    ActorError,
-    EmptyMaskError,
     EntityEnvError,
-    IdError,
-    MaskShapeError,
-    MaskTypeError,
-    UnhashableIdError,
-    UnknownEntityTypeError,
-    VisibilityError,
+    MaskError,
+    ObservationError,
     counted,
     shorten,
     unknown_name,
@@ -61,7 +54,7 @@ class MaskReader:
             types: Their types.
 
         Raises:
-            ActionMaskError, ActorError, IdError, VisibilityError: A name is not valid.
+            ObservationError: A name is not valid.
         """
         if ids is not None:
             indices = [self._index(action, role, entity) for entity in _listed(action, role, ids)]
@@ -71,7 +64,7 @@ class MaskReader:
             indices = list(range(len(self.ids)))
         if len(set(indices)) != len(indices):
             twice = next(index for index in indices if indices.count(index) > 1)
-            raise ActorError(
+            raise MaskError(
                 f"action {action!r} names an {role} twice",
                 expected=f"each {role} once",
                 received=self._name(role, twice),
@@ -84,18 +77,18 @@ class MaskReader:
         try:
             return self.index_of[entity_id]
         except TypeError as error:
-            raise UnhashableIdError(
+            raise ObservationError(
                 f"action {action!r}: an {role} id cannot be hashed", received=shorten(entity_id)
             ) from error
         except KeyError:
             pass
         if len(self.index_of) < len(self.ids) and not self.index_of:
-            raise IdError(
+            raise ObservationError(
                 f"action {action!r} names an {role} by id, but the entities have no ids",
                 expected="ids in the observation, or actor_types and actee_types in the mask",
                 received=shorten(entity_id),
             )
-        raise ActorError(
+        raise MaskError(
             f"action {action!r}: {role} {shorten(entity_id)} is not in the frame",
             options=list(self.index_of)[:20],
         )
@@ -110,7 +103,7 @@ class MaskReader:
         for name in types:
             if not isinstance(name, str) or name not in starts:
                 raise unknown_name(
-                    UnknownEntityTypeError,
+                    ObservationError,
                     f"action {action!r}: unknown entity type {shorten(name)} in {role}_types",
                     name,
                     self.counts,
@@ -127,7 +120,7 @@ class MaskReader:
         )
         for index in indices:
             if not shown[index]:
-                raise VisibilityError(
+                raise ObservationError(
                     f"action {action!r}: {self._name(role, index)} is hidden",
                     expected=f"{role}s that the policy can see; cells of a Grid must be declared "
                     "with cells=True",
@@ -146,15 +139,15 @@ class MaskReader:
             columns: Name of the columns, for errors.
 
         Raises:
-            MaskTypeError, MaskShapeError, EmptyMaskError: The mask is not valid.
+            MaskError: The mask is not valid.
         """
         if mask is None:
             return None
-        values = bool_array(f"the mask of action {action!r}", mask, MaskTypeError)
+        values = bool_array(f"the mask of action {action!r}", mask, MaskError)
         if not actors and values.size == 0:
             return None
         if values.shape != (len(actors), width):
-            raise MaskShapeError(
+            raise MaskError(
                 f"the mask of action {action!r} has the wrong shape",
                 expected=f"({counted(len(actors), 'actor')}, {width} {columns})",
                 received=f"shape {values.shape}",
@@ -162,7 +155,7 @@ class MaskReader:
         if not every(np.logical_or.reduce(values, axis=1)):
             actor = actors[int(np.argmin(values.any(axis=1)))]
             absent = "actor" if actor < len(self.ids) else "action"
-            raise EmptyMaskError(
+            raise MaskError(
                 f"action {action!r}: the mask leaves {self._name('actor', actor)} without a choice",
                 expected=f"at least one True among {width} {columns}, or leave the {absent} out",
             )
@@ -178,7 +171,7 @@ def bool_array(what: str, values: object, error: type[EntityEnvError]) -> npt.ND
     try:
         array = np.array(values)
     except ValueError as cause:
-        kind = MaskShapeError if error is MaskTypeError else error
+        kind = MaskError if error is MaskError else error
         raise kind(
             f"{what} has rows of different widths",
             expected="rows of the same width",
@@ -203,7 +196,7 @@ def bool_array(what: str, values: object, error: type[EntityEnvError]) -> npt.ND
 def _listed(action: str, role: str, names: Any, ordered: bool = False) -> Sequence[Any]:
     """Return names as a list; ``ordered`` excludes sets, whose order differs between runs."""
     if not is_listed(names) or (ordered and isinstance(names, set | frozenset)):
-        raise ActionMaskError(
+        raise MaskError(
             f"action {action!r}: the {role}s are not a list",
             expected=f"a list of {role} ids or entity types",
             received=shorten(names),

@@ -10,7 +10,7 @@ import numpy as np
 
 from entity_env.batching.features import LARGEST, NUMBERS
 from entity_env.batching.frame import RESERVED_METRICS
-from entity_env.errors import MetricError, ObservationError, RewardError, shorten
+from entity_env.errors import ObservationError, shorten
 from entity_env.observation import Observation
 
 __all__ = ["is_over", "is_true", "read_end", "read_metrics", "read_reward"]
@@ -20,7 +20,7 @@ def read_reward(reward: object) -> float:
     """Return the reward as one finite float."""
     value = _finite(reward)
     if value is None or abs(value) > LARGEST:
-        raise RewardError(
+        raise ObservationError(
             "the reward is not one finite number",
             expected="a number within the range of float32",
             received=shorten(reward),
@@ -90,19 +90,19 @@ def read_metrics(metrics: Mapping[Any, Any]) -> dict[str, float]:
     checked = {}
     for name, given in metrics.items():
         if not isinstance(name, str):
-            raise MetricError(
+            raise ObservationError(
                 "the name of a metric is not a string",
                 expected="a dict from name to number",
                 received=shorten(name),
             )
         value = _finite(given)
         if value is None:
-            raise MetricError(
+            raise ObservationError(
                 f"metric {shorten(name)} is not one finite number",
                 expected="a dict from name to number",
                 received=shorten(given),
             )
         if name in RESERVED_METRICS:
-            raise MetricError(f"the name of metric {name!r} is reserved")
+            raise ObservationError(f"the name of metric {name!r} is reserved")
         checked[name] = value
     return checked

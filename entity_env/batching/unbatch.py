@@ -19,7 +19,7 @@ from entity_env.batching.vec_obs import (
     VecObs,
     VecSelectEntityActionMask,
 )
-from entity_env.errors import ActorError, UnknownActionError, shorten
+from entity_env.errors import ActionError, MaskError, shorten
 from entity_env.kinds.table import answer_forms, kind_of
 from entity_env.observation import (
     ActionMask,
@@ -84,8 +84,8 @@ def batched_actions(
         action_space: The action space of the frames.
 
     Raises:
-        UnknownActionError: An action with actors is missing.
-        ActorError: An actor or an actee is not in the frame, or the actors are not those that act.
+        ActionError: An action with actors is missing.
+        MaskError: An actor or an actee is not in the frame, or the actors are not those that act.
     """
     forms = answer_forms(action_space)
     parts: dict[ActionName, list[npt.NDArray[Any]]] = {name: [] for name in forms}
@@ -115,8 +115,8 @@ def answers_in_frame(
     """Convert the actions of one frame, with its ids, to the numbers of a ``Decision``.
 
     Raises:
-        UnknownActionError: An action with actors is missing.
-        ActorError: An actor or an actee is not in the frame, or the actors are not those that act.
+        ActionError: An action with actors is missing.
+        MaskError: An actor or an actee is not in the frame, or the actors are not those that act.
     """
     indices = {own: index for index, own in enumerate(frame.ids) if own is not None}
     chosen: dict[ActionName, npt.NDArray[Any]] = {}
@@ -232,7 +232,7 @@ def _answers(
     """Return the choices of one action in a frame as numbers, in the order of the actors."""
     action: Any = actions.get(name)
     if action is None:
-        raise UnknownActionError(
+        raise ActionError(
             f"action {name!r} was left out",
             expected=f"{name!r}, which has actors",
             received=shorten(list(actions)),
@@ -246,7 +246,7 @@ def _answers(
         values = kind.selected(space, values, lambda actee: _index(actee, indices, name))
     places = _places(name, action.actors, actors, indices)
     if len(places) != len(values) or sorted(places) != list(range(len(actors))):
-        raise ActorError(
+        raise MaskError(
             f"action {name!r} has other actors than those that can act",
             expected=shorten(list(actors)),
             received=shorten(list(action.actors)),
@@ -280,7 +280,7 @@ def _index(entity: Any, indices: Mapping[Any, int], name: ActionName) -> int:
     try:
         return indices[entity]
     except (KeyError, TypeError):
-        raise ActorError(
+        raise MaskError(
             f"action {name!r} names an entity that is not in the frame",
             options=[shorten(own) for own in list(indices)[:12]],
             received=shorten(entity),

@@ -22,7 +22,7 @@ from entity_env.batching.ragged import (
     RaggedBufferI64,
 )
 from entity_env.errors import (
-    ActionShapeError,
+    ActionError,
     ObservationError,
     SettingError,
     counted,
@@ -151,16 +151,16 @@ class VecObs:
                 float32 of a continuous action; sets (A, at_most) int64.
 
         Raises:
-            ActionShapeError: There is no action of that name, or it has another number of actors.
+            ActionError: There is no action of that name, or it has another number of actors.
         """
         buffers = dict[ActionName, ActionBuffer]()
         for name, values in choices.items():
             if name not in self.action_masks:
                 what = f"the observation has no action {name!r}"
-                raise unknown_name(ActionShapeError, what, name, self.action_masks)
+                raise unknown_name(ActionError, what, name, self.action_masks)
             lengths = self.action_masks[name].actors.size1()
             if len(values) != lengths.sum():
-                raise ActionShapeError(
+                raise ActionError(
                     f"action {name!r} has choices of other actors than those of the observation",
                     expected=f"{counted(int(lengths.sum()), 'choice')}, one for each actor",
                     received=len(values),

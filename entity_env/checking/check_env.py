@@ -29,7 +29,6 @@ from entity_env.command_line import environment_parser, game_from_words, run_pro
 from entity_env.environment import Environment, Playable
 from entity_env.errors import (
     FAILURES,
-    DeterminismError,
     EntityEnvError,
     EnvironmentFailedError,
     MissingPackageError,
@@ -220,7 +219,7 @@ def _check_same(left: list[VecObs], right: list[VecObs], how: str) -> None:
     for step, (a, b) in enumerate(zip(left, right, strict=False)):
         part = difference("", pack_obs(a), pack_obs(b))
         if part is not None:
-            raise DeterminismError(
+            raise ObservationError(
                 f"an environment that is {how} plays another game: {part} differs",
                 expected="the same game for the same seed",
                 hint="draw all random numbers from self.rng, and reset the whole state in reset",

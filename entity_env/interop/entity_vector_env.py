@@ -18,7 +18,7 @@ from gymnasium.vector.utils import batch_space
 
 from entity_env.arguments import named_arguments
 from entity_env.batching.vec_obs import VecObs, check_all_asked
-from entity_env.errors import ResetNeededError, SeedError, SettingError, shorten
+from entity_env.errors import ResetNeededError, SettingError, shorten
 from entity_env.interop.padded_spaces import PaddedSpaces, Room, check_no_options, check_render_mode
 from entity_env.interop.padding import PaddedFrames, PaddedObs, choose, pad
 from entity_env.rows.vec_env import VecEnv
@@ -95,12 +95,11 @@ class EntityVectorEnv(VectorEnv[PaddedObs, npt.NDArray[np.int64], npt.NDArray[An
         The random streams of the rows are spawned from the seed.
 
         Raises:
-            SeedError: A list of seeds is given; a ``VecEnv`` needs one seed for all rows.
-            SettingError: ``options``, such as ``reset_mask``, is neither None nor {}.
+            SettingError: ``options``, or a list of seeds where a ``VecEnv`` needs one seed.
         """
         check_no_options(options)
         if isinstance(seed, Sequence | np.ndarray):
-            raise SeedError(
+            raise SettingError(
                 "rows cannot be seeded one by one",
                 expected="one whole number >= 0, or None",
                 received=shorten(seed),

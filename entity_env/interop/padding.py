@@ -20,14 +20,7 @@ from entity_env.batching.vec_obs import (
     batch_frames,
 )
 from entity_env.environment import Playable
-from entity_env.errors import (
-    ActionIndexError,
-    ActionShapeError,
-    CapacityError,
-    MaskedActionError,
-    counted,
-    shorten,
-)
+from entity_env.errors import ActionError, CapacityError, counted, shorten
 from entity_env.interop.padded_spaces import ActionSlots, PaddedSpaces, Room
 from entity_env.kinds.categorical import masked
 from entity_env.kinds.table import typed_actions
@@ -154,9 +147,8 @@ def choose(
             allowed choice is taken, after the last choice the first.
 
     Raises:
-        ActionShapeError: The number of numbers is wrong.
-        ActionIndexError: A number is not in the action space.
-        MaskedActionError: A choice is forbidden, with ``strict``.
+        ActionError: The number of numbers is wrong, a number is not in the action space, or, with
+            ``strict``, a choice is forbidden.
     """
     numbers = _checked(actions, len(frames.masks), spaces)
     chosen: dict[ActionName, ActionBuffer] = {}
@@ -249,7 +241,7 @@ def _checked(actions: Any, rows: int, spaces: PaddedSpaces) -> Ints:
         numbers = numbers[None]
     if numbers.shape != (rows, len(nvec)) or numbers.dtype.kind not in "iu":
         count = "1 whole number" if len(nvec) == 1 else f"{len(nvec)} whole numbers"
-        raise ActionShapeError(
+        raise ActionError(
             "the action has the wrong shape or type",
             expected=count + (f" for each of {rows} rows" * (rows > 1)),
             received=shorten(actions),
@@ -257,7 +249,7 @@ def _checked(actions: Any, rows: int, spaces: PaddedSpaces) -> Ints:
     outside = (numbers < 0) | (numbers >= nvec)
     if outside.any():
         row, place = np.argwhere(outside)[0]
-        raise ActionIndexError(
+        raise ActionError(
             f"number {place} of the action does not exist",
             expected=f"from 0 to {nvec[place] - 1}",
             received=numbers[row, place],
@@ -274,7 +266,7 @@ def _check_allowed(own: Ints, allowed: Bools, taken: Bools, action: ActionSlots)
         what = f"action {action.name!r}, actor {slot}: choice {own[first]}"
         if not action.selects:
             raise masked(what, action.space, own[first], allowed[first], _where(row, taken))
-        raise MaskedActionError(
+        raise ActionError(
             f"{what} is masked",
             expected=f"one of {shorten(np.flatnonzero(allowed[first]).tolist())}",
             received=own[first],

@@ -18,14 +18,7 @@ from entity_env.batching.features import every
 from entity_env.batching.frame import Frame, FrameActors
 from entity_env.batching.masks import MaskReader, bool_array
 from entity_env.batching.ragged import RaggedBufferBool, RaggedBufferI64
-from entity_env.errors import (
-    ActionIndexError,
-    MaskedActionError,
-    MaskShapeError,
-    MaskTypeError,
-    ObservationError,
-    counted,
-)
+from entity_env.errors import ActionError, MaskError, ObservationError, counted
 from entity_env.kinds.kind import Asked, Ints, Kind, VecMask, frame_lengths, joined
 from entity_env.observation import CategoricalActionMask, GlobalCategoricalActionMask
 from entity_env.spaces import CategoricalActionSpace, GlobalCategoricalActionSpace
@@ -81,7 +74,7 @@ class VecCategoricalActionMask(VecMask):
         inside = flat.view(np.uint64) < choices  # negative numbers become large
         if not every(inside):
             first = int(np.argmin(inside))
-            raise ActionIndexError(
+            raise ActionError(
                 f"action {name!r} has no choice {flat[first]}",
                 expected=f"a whole number from 0 to {choices - 1}",
                 received=flat[first],
@@ -101,7 +94,7 @@ class VecCategoricalActionMask(VecMask):
 
 def masked(
     what: str, space: Any, choice: int, allowed: Bools, where: str | None = None
-) -> MaskedActionError:
+) -> ActionError:
     """Return the error for a choice that is masked, with the labels of choices.
 
     Args:
@@ -114,7 +107,7 @@ def masked(
     names = [f"{i} ({label})" for i, label in enumerate(space.index_to_label)]
     valid = [names[i] for i in np.flatnonzero(allowed)]
     more = ["..."] * (len(valid) > _MOST_LISTED)
-    return MaskedActionError(
+    return ActionError(
         f"{what} is masked",
         expected="one of " + ", ".join([*valid[:_MOST_LISTED], *more]),
         received=names[choice],
@@ -221,9 +214,9 @@ class GlobalCategoricalKind(CategoricalKind):
         """Return the mask (C,) or (1, C) of the player as (1, C)."""
         if mask is None:
             return None
-        values = bool_array(f"the mask of action {name!r}", mask, MaskTypeError)
+        values = bool_array(f"the mask of action {name!r}", mask, MaskError)
         if values.shape not in ((choices,), (1, choices)):
-            raise MaskShapeError(
+            raise MaskError(
                 f"the mask of action {name!r} has the wrong shape",
                 expected=f"({counted(choices, 'choice')},) or (1, {counted(choices, 'choice')})",
                 received=f"shape {values.shape}",

@@ -17,7 +17,7 @@ from entity_env.batching.actor_columns import Given, RowLayout
 from entity_env.batching.frame import Frame, FrameActors
 from entity_env.batching.masks import MaskReader
 from entity_env.batching.ragged import RaggedBufferF32, RaggedBufferI64
-from entity_env.errors import ActionIndexError, ObservationError
+from entity_env.errors import ActionError, ObservationError
 from entity_env.kinds.answers import AnswerForm
 from entity_env.kinds.kind import Asked, Kind, VecMask, joined
 from entity_env.observation import ContinuousActionMask, GlobalContinuousActionMask
@@ -104,11 +104,11 @@ def random_numbers(count: int, low: Floats, high: Floats, rng: np.random.Generat
 
 def numbers_error(
     name: str, values: Floats, low: Floats, high: Floats, where: str | None = None
-) -> ActionIndexError:
+) -> ActionError:
     """Return the error for the numbers (K,) of one actor, one of which is out of bounds."""
     inside = (values >= low) & (values <= high) & np.isfinite(values)
     place = int(np.argmin(inside))
-    return ActionIndexError(
+    return ActionError(
         f"action {name!r}: number {place} is out of bounds",
         expected=f"a finite number from {low[place]:g} to {high[place]:g}",
         received=float(values[place]),

@@ -14,7 +14,7 @@ from entity_env.batching.actor_columns import Given, RowLayout, picked
 from entity_env.batching.frame import Frame, FrameActors
 from entity_env.batching.masks import MaskReader
 from entity_env.batching.ragged import ActionBuffer, RaggedBufferI64
-from entity_env.errors import ActionShapeError, shorten
+from entity_env.errors import ActionError, shorten
 from entity_env.kinds.answers import INDEX, AnswerForm
 from entity_env.observation import EntityID
 
@@ -62,7 +62,7 @@ class VecMask(ABC):
             where: Function that returns the place of an actor, given its number among all.
 
         Raises:
-            ActionIndexError, MaskedActionError: A choice does not exist, or is not allowed.
+            ActionError: A choice does not exist, or is not allowed.
         """
 
     @property
@@ -207,9 +207,9 @@ class Kind(ABC):
         """
 
     def check_class(self, name: str, action: Any) -> None:
-        """Raise ActionShapeError unless ``action`` is of the class of this kind."""
+        """Raise ActionError unless ``action`` is of the class of this kind."""
         if not isinstance(action, self.action):
-            raise ActionShapeError(
+            raise ActionError(
                 f"action {name!r} has the wrong type",
                 expected=self.action.__name__,
                 received=shorten(action),

@@ -17,13 +17,7 @@ from entity_env.arguments import quick_arguments
 from entity_env.batching.features import every
 from entity_env.batching.frame import Frame
 from entity_env.batching.ragged import RaggedBufferI64
-from entity_env.errors import (
-    ActionIndexError,
-    MaskedActionError,
-    ObservationError,
-    counted,
-    shorten,
-)
+from entity_env.errors import ActionError, ObservationError, counted, shorten
 from entity_env.kinds.answers import AnswerForm
 from entity_env.kinds.kind import Asked
 from entity_env.kinds.select_entity import SelectEntityKind, VecSelectEntityActionMask
@@ -62,7 +56,7 @@ class VecSelectEntitiesActionMask(VecSelectEntityActionMask):
         late = (stopped[:, :-1] & ~stopped[:, 1:]).any(axis=1)
         if late.any():
             first = int(np.argmax(late))
-            raise ActionIndexError(
+            raise ActionError(
                 f"action {name!r} selects an entity after it has stopped",
                 expected="entity indices, and then only -1",
                 received=values[first].tolist(),
@@ -72,7 +66,7 @@ class VecSelectEntitiesActionMask(VecSelectEntityActionMask):
             own = row[row != -1]
             inside = np.isin(own, options)
             if not every(inside):
-                raise MaskedActionError(
+                raise ActionError(
                     f"action {name!r}: entity {own[np.argmin(inside)]} cannot be selected",
                     expected="indices of actees that are allowed: among "
                     f"{shorten(options.tolist())}",
@@ -80,7 +74,7 @@ class VecSelectEntitiesActionMask(VecSelectEntityActionMask):
                     where=where(actor),
                 )
             if len(set(own.tolist())) < len(own):
-                raise ActionIndexError(
+                raise ActionError(
                     f"action {name!r} selects an entity twice",
                     expected="each entity at most once",
                     received=row.tolist(),
@@ -114,10 +108,10 @@ class SelectEntitiesKind(SelectEntityKind):
         """Return the indices of each set, padded with -1.
 
         Raises:
-            ActionIndexError: A set has too many entities.
+            ActionError: A set has too many entities.
         """
         if any(len(own) > space.at_most for own in given):
-            raise ActionIndexError(
+            raise ActionError(
                 "an actor selects too many entities",
                 expected=f"at most {space.at_most} ids for each actor",
                 received=shorten(given),

@@ -17,13 +17,7 @@ from entity_env.batching.features import every, is_masked
 from entity_env.batching.frame import Frame, FrameActors
 from entity_env.batching.masks import MaskReader
 from entity_env.batching.ragged import RaggedBufferBool, RaggedBufferI64
-from entity_env.errors import (
-    ActionIndexError,
-    MaskedActionError,
-    ObservationError,
-    counted,
-    shorten,
-)
+from entity_env.errors import ActionError, ObservationError, counted, shorten
 from entity_env.kinds.kind import Asked, Ints, Kind, VecMask, frame_lengths, joined
 from entity_env.observation import EntityID, SelectEntityActionMask
 from entity_env.spaces import SelectEntityActionSpace
@@ -115,9 +109,8 @@ class VecSelectEntityActionMask(VecMask):
         if not every(found):
             first = int(np.argmin(found))
             own = actor == first
-            kind = MaskedActionError if flat[first] in actees[actee[own]] else ActionIndexError
             options = actees[actee[own if allowed is None else own & allowed]].tolist()
-            raise kind(
+            raise ActionError(
                 f"action {name!r}: entity {flat[first]} cannot be selected",
                 expected=f"the index of an actee that is allowed: among {shorten(options)}",
                 received=flat[first],

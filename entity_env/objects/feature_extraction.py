@@ -15,11 +15,8 @@ import numpy.typing as npt
 from entity_env.batching.features import feature_rows, shape_of_numbers
 from entity_env.errors import (
     EntityEnvError,
-    FeatureShapeError,
-    FeatureTypeError,
-    FeatureValueError,
+    FeatureError,
     ObservationError,
-    UnknownEntityTypeError,
     check_known,
     nearest,
     shorten,
@@ -56,7 +53,7 @@ def extract_features(
             expected="a dict from entity types to lists of objects",
             received=shorten(entities),
         )
-    check_known(UnknownEntityTypeError, "unknown entity type {}", entities, obs_space.entities)
+    check_known(ObservationError, "unknown entity type {}", entities, obs_space.entities)
     return {
         name: _rows(f"entity type {name!r}", objects, obs_space.entities[name].features)
         for name, objects in entities.items()
@@ -92,7 +89,7 @@ def _rows(what: str, objects: Any, features: Sequence[Feature]) -> Floats:
             rows = _with_codes(what, objects, rows, place, feature.name)
     try:
         return feature_rows(what, rows, features)
-    except (FeatureShapeError, FeatureTypeError) as error:
+    except FeatureError as error:
         raise _not_a_number(what, rows, names) from error
 
 
@@ -105,12 +102,10 @@ def _not_a_list(what: str, objects: Any) -> ObservationError:
     )
 
 
-def _not_a_number(
-    what: str, rows: Sequence[Sequence[Any]], names: Sequence[str]
-) -> FeatureTypeError:
+def _not_a_number(what: str, rows: Sequence[Sequence[Any]], names: Sequence[str]) -> FeatureError:
     places = ((i, j) for i, row in enumerate(rows) for j in range(len(row)))
     i, j = next((at for at in places if shape_of_numbers(rows[at[0]][at[1]]) != ()), (0, 0))
-    return FeatureTypeError(
+    return FeatureError(
         f"{what}, row {i}: feature {names[j]!r} is not a number",
         expected="one real number",
         received=f"{type(rows[i][j]).__name__}: {shorten(rows[i][j])}",
@@ -132,7 +127,7 @@ def _with_codes(
         elif isinstance(value, str):
             known = _literals(cast(Any, type(thing)), name)
         if known is not None and value not in known:
-            raise FeatureValueError(
+            raise FeatureError(
                 f"{what}, row {i}: discrete feature {name!r} has an unknown value",
                 received=shorten(value),
                 options=known,
@@ -167,10 +162,10 @@ def _missing(what: str, objects: Sequence[Any], names: Sequence[str]) -> EntityE
                 attrgetter(name)(thing)
             except AttributeError as error:
                 public = [own for own in dir(thing) if not own.startswith("_")]
-                return FeatureShapeError(
+                return FeatureError(
                     f"{what}, row {row}: feature {name!r} is missing",
                     expected=f"an object with the attributes {', '.join(names)}",
                     received=f"{shorten(thing)}: {error}",
                     hint=nearest(name.partition(".")[0], public),
                 )
-    return FeatureShapeError(f"{what}: an attribute was missing at first, but not later")
+    return FeatureError(f"{what}: an attribute was missing at first, but not later")

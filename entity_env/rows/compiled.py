@@ -22,11 +22,10 @@ from entity_env.environment import environment_failed
 from entity_env.errors import (
     DAMAGES,
     FAILURES,
+    ActionError,
     EntityEnvError,
     ObservationError,
     ResetNeededError,
-    RewardError,
-    RowsError,
     SettingError,
     StateError,
     counted,
@@ -99,9 +98,7 @@ class CompiledRows(VecEnv):
             episode; they stay equal as long as the games draw equally often.
 
     Raises:
-        NumEnvsError: R is not a whole number >= 1.
-        SeedError: The seed is not a whole number >= 0.
-        SettingError: R is not a multiple of the seats, or ``threads`` or ``copies`` is not valid.
+        SettingError: R is not a multiple of the seats, or an argument is out of its range.
     """
 
     def __init__(
@@ -201,7 +198,7 @@ class CompiledRows(VecEnv):
             games: The numbers of the games, 0 to R / seats - 1; without seats those of the rows.
 
         Raises:
-            RowsError: A game does not exist.
+            ActionError: A game does not exist.
             ResetNeededError: No episode has been started.
         """
         self._check_begun()
@@ -223,7 +220,7 @@ class CompiledRows(VecEnv):
             The observation of all rows; rewards are 0.
 
         Raises:
-            RowsError: A game does not exist.
+            ActionError: A game does not exist.
             StateError: The saved games are of another kind, or their number differs.
         """
         self._check_begun()
@@ -277,14 +274,14 @@ class CompiledRows(VecEnv):
             kwargs: Arguments of ``draw_observation``.
 
         Raises:
-            RowsError: The row does not act now, and has no observation.
+            ActionError: The row does not act now, and has no observation.
             ResetNeededError: No episode has been started.
         """
         if self._last is None:
             raise ResetNeededError("no episode has been started", hint="call reset() first")
         (place,) = np.flatnonzero(self._last.rows == row)[:1].tolist() or [None]
         if place is None:
-            raise RowsError(f"row {shorten(row)} has no observation now", options=self._last.rows)
+            raise ActionError(f"row {shorten(row)} has no observation now", options=self._last.rows)
         features = {name: frame(own, place) for name, own in self._last.features.items()}
         shown = Observation(
             features=features, global_features=self._last.global_features[place], reward=0.0
@@ -432,10 +429,10 @@ class CompiledRows(VecEnv):
         count = len(self._fields["steps"])
         numbers = np.asarray(games)
         if numbers.ndim != 1 or (numbers.size and numbers.dtype.kind not in "iu"):
-            raise RowsError("invalid games", expected="a list of whole numbers", received=games)
+            raise ActionError("invalid games", expected="a list of whole numbers", received=games)
         numbers = numbers.astype(np.int64)
         if ((numbers < 0) | (numbers >= count)).any():
-            raise RowsError(
+            raise ActionError(
                 "a game does not exist", expected=f"0 to {count - 1}", received=shorten(games)
             )
         return numbers
@@ -564,7 +561,7 @@ class _Part:
                 expected="0 to the declared maximum",
                 where=f"environment {self.rows.start + row}",
             )
-        raise RewardError("the game gave a reward that is not a finite number")
+        raise ObservationError("the game gave a reward that is not a finite number")
 
 
 _NOTHING = np.zeros((0, 1), np.int64)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from entity_env.batching.ragged import RaggedBufferBool, RaggedBufferF32, RaggedBufferI64
 from entity_env.batching.vec_obs import VecCategoricalActionMask, VecObs, VecSelectEntityActionMask
-from entity_env.errors import ActionShapeError, counted
+from entity_env.errors import ActionError, counted
 from entity_env.rows.compiled_game import CompiledGame
 from entity_env.rows.game_kernel import KernelPlan
 from entity_env.rows.jit import kernel
@@ -204,14 +204,14 @@ class FrameWriter:
         return legal, choices
 
     def check_lengths(self, chosen: Sequence[npt.NDArray[np.int64]]) -> None:
-        """Raise ActionShapeError unless there is a choice for each actor of the last frames.
+        """Raise ActionError unless there is a choice for each actor of the last frames.
 
         The observation with which choices were compared may have been changed.
         """
         one = self._answered
         for (name, row), own in zip(self._plan.actors.items(), chosen, strict=True):
             if one is not None and own.shape != (one.totals[row], 1) and len(own) + one.totals[row]:
-                raise ActionShapeError(
+                raise ActionError(
                     f"action {name!r} does not fit the rows: their observation was changed",
                     expected=counted(one.totals[row], "choice"),
                     received=f"shape {own.shape}",

@@ -23,7 +23,7 @@ _B11, _B27, _B30, _B31, _B32 = (np.uint64(bits) for bits in (11, 27, 30, 31, 32)
 def seeded_streams(seed: int, count: int) -> npt.NDArray[np.uint64]:
     """Return the streams of ``count`` games; a stream does not depend on the number of games.
 
-    Shape: (count,). Raises SeedError unless ``seed`` is a whole number of at least 0.
+    Shape: (count,). Raises SettingError unless ``seed`` is a whole number of at least 0.
     """
     # The words of a longer state begin with those of a shorter one.
     words = np.random.SeedSequence(check_seed(seed)).generate_state(count, np.uint64)

@@ -18,7 +18,6 @@ from entity_env.environment import Environment, Playable, environment_failed
 from entity_env.errors import (
     ClosedError,
     EntityEnvError,
-    NumEnvsError,
     ResetNeededError,
     SettingError,
     StateError,
@@ -236,7 +235,7 @@ def damaged_state(saved: object, error: Exception) -> StateError:
 
 
 def check_count(
-    what: str, count: object, most: int | None = None, error: type[EntityEnvError] = NumEnvsError
+    what: str, count: object, most: int | None = None, error: type[EntityEnvError] = SettingError
 ) -> int:
     """Return ``count`` as an int of at least 1 (and at most ``most``), or raise ``error``."""
     return check_whole(what, count, 1, most, error)

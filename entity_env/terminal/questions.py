@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from entity_env.batching.frame import Frame
 from entity_env.drawing.table_text import entity_name, id_text, terminal_width
-from entity_env.errors import ActionIndexError, nearest, shorten
+from entity_env.errors import ActionError, nearest, shorten
 from entity_env.kinds.continuous import bounds_of, numbers_error, range_text
 from entity_env.kinds.select_entity import FrameSelectActors
 from entity_env.spaces import CONTINUOUS_ACTIONS, ActionName, ActionSpace, ObsSpace
@@ -90,14 +90,14 @@ def read_answer(text: str, question: Question) -> list[Any]:
     separated by commas, and a minus sign is the empty set; numbers by commas or spaces.
 
     Raises:
-        ActionIndexError: The text is not a valid answer.
+        ActionError: The text is not a valid answer.
     """
     if question.numbers is not None:
         return _numbers(text, question)
     words = text.split(",") if question.at_most else [text]
     chosen = [] if question.at_most and text.strip() == "-" else [_pick(w, question) for w in words]
     if len(set(chosen)) < len(chosen) or len(chosen) > max(question.at_most, 1):
-        raise ActionIndexError(
+        raise ActionError(
             f"these choices are not valid for {question.action!r}",
             expected=f"at most {question.at_most}, each once, with commas in between; - for none",
             received=shorten(text.strip(), 60),
@@ -165,7 +165,7 @@ def _pick(text: str, question: Question) -> int:
         if len(matches) == 1:
             return matches[0].index
         if matches:
-            raise ActionIndexError(
+            raise ActionError(
                 f"{text.strip()!r} can mean several choices",
                 received=", ".join(own.text for own in matches[:_MOST_NAMED]),
                 hint="type its number" if matches[0].number else "type more letters",
@@ -173,7 +173,7 @@ def _pick(text: str, question: Question) -> int:
     options = [own.text for own in choices[:_MOST_NAMED]]
     if len(choices) > _MOST_NAMED:
         options.append(f"... and {len(choices) - _MOST_NAMED:,} more")
-    raise ActionIndexError(
+    raise ActionError(
         f"there is no choice {shorten(text.strip(), 60)} for {question.actor} now",
         options=options,
         hint=nearest(text.strip(), [name for own in choices for name in own.names]),
@@ -188,7 +188,7 @@ def _numbers(text: str, question: Question) -> list[float]:
     except ValueError:
         numbers = np.zeros(0, np.float32)
     if len(numbers) != len(space):
-        raise ActionIndexError(
+        raise ActionError(
             f"the numbers are not valid for {question.action!r}",
             expected=range_text(space),
             received=shorten(text.strip(), 60),

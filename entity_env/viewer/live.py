@@ -14,7 +14,7 @@ import numpy.typing as npt
 from entity_env.agent import Decision, Proposer
 from entity_env.batching.frame import Frame
 from entity_env.environment import Playable, call_environment, hints_of, y_axis_of
-from entity_env.errors import ActionShapeError, SettingError, counted
+from entity_env.errors import ActionError, SettingError, counted
 from entity_env.metrics import EpisodeTracker
 from entity_env.player.proposers import decide_at
 from entity_env.seats.seat_player import call_if_there
@@ -260,7 +260,7 @@ class LiveSource(TableSource):
             except (TypeError, ValueError, OverflowError):
                 fits = False
             if not fits or not np.isfinite(values).all():
-                raise ActionShapeError(
+                raise ActionError(
                     f"{name} was not chosen for each actor",
                     expected=f"{counted(count, 'actor')}, {counted(form.width, 'number')} for each",
                 )

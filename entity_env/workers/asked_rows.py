@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.batching.vec_obs import VecObs
-from entity_env.errors import RowsError, shorten
+from entity_env.errors import ActionError, shorten
 
 __all__ = ["AskedRows", "Ready"]
 
@@ -71,7 +71,7 @@ class AskedRows:
         """Return ``rows`` as an array of distinct rows that wait for actions. Shape: (M,), int64.
 
         Raises:
-            RowsError: ``rows`` has other elements.
+            ActionError: ``rows`` has other elements.
         """
         try:
             numbers = np.asarray(rows)
@@ -80,7 +80,7 @@ class AskedRows:
         if numbers.size == 0:
             return np.zeros(0, np.int64)
         if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
-            raise RowsError(
+            raise ActionError(
                 "the rows are not numbers of rows",
                 expected=f"whole numbers from 0 to {self._num_envs - 1}, such as Ready.rows",
                 received=shorten(rows),
@@ -90,7 +90,7 @@ class AskedRows:
             if row in seen or row not in self._places:
                 known = 0 <= row < self._num_envs
                 problem = "is given twice" if row in seen else "does not wait for actions"
-                raise RowsError(
+                raise ActionError(
                     f"row {row} {problem if known else 'does not exist'}",
                     expected=f"rows that recv has returned, each once; waiting: {self.text()}",
                     received=shorten(numbers.tolist()),
@@ -102,12 +102,12 @@ class AskedRows:
         """Return the observations of at least one row, with action masks in the order of the rows.
 
         Raises:
-            RowsError: They were returned by different calls of ``recv``.
+            ActionError: They were returned by different calls of ``recv``.
         """
         ready, _ = self._places[int(rows[0])]
         strangers = [row for row in rows.tolist() if self._places[row][0] is not ready]
         if strangers:
-            raise RowsError(
+            raise ActionError(
                 f"rows {rows[0]} and {strangers[0]} come from different calls of recv",
                 expected="all or some of the rows of one Ready",
                 received=shorten(rows.tolist()),

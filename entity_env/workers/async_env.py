@@ -21,13 +21,12 @@ from entity_env.batching.ragged import ActionBuffer
 from entity_env.batching.vec_obs import VecObs, all_rows
 from entity_env.environment import Environment, check_seed
 from entity_env.errors import (
+    ActionError,
     ClosedError,
     NotReadyError,
     ResetNeededError,
-    RowsError,
     SettingError,
     StateError,
-    TimeoutValueError,
     counted,
     shorten,
 )
@@ -171,7 +170,7 @@ class AsyncEnv(VecEnv):
 
         Raises:
             NotReadyError: The time is over. Nothing is lost, and ``recv`` can be called again.
-            RowsError: Fewer than M rows are ready or running, so that ``recv`` would never return.
+            ActionError: Fewer than M rows are ready or running, so that the call would not end.
         """
         self._check_begun("recv")
         return self._receive(_end_of(timeout))
@@ -186,7 +185,7 @@ class AsyncEnv(VecEnv):
                 any order, each once. Shape: (M,).
 
         Raises:
-            RowsError: Rows do not wait for actions, or come from different calls of ``recv``.
+            ActionError: Rows do not wait for actions, or come from different calls of ``recv``.
         """
         self._check_begun("send")
         numbers = self._asked.numbers(rows)
@@ -277,7 +276,7 @@ class AsyncEnv(VecEnv):
         if self._seats > 1:
             there = self._games_there()
         if there < (self._batch_size if self._seats == 1 else 1):
-            raise RowsError(
+            raise ActionError(
                 f"recv would never return: it waits for {counted(self._batch_size, 'row')}, "
                 f"but only {there} are ready or running",
                 expected=f"at most {self._num_envs - self._batch_size} rows that wait for actions",
@@ -363,7 +362,7 @@ def _end_of(timeout: float | None) -> float | None:
         return None
     is_number = isinstance(timeout, int | float | np.integer | np.floating)
     if isinstance(timeout, bool) or not is_number or not timeout >= 0:
-        raise TimeoutValueError(
+        raise SettingError(
             "invalid timeout", expected="seconds >= 0, or None", received=shorten(timeout)
         )
     # This includes infinity, and integers that are too large for a float.

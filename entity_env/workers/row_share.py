@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from entity_env.errors import NumEnvsError, SettingError, counted
+from entity_env.errors import SettingError, counted
 from entity_env.rows.list_env import ListEnv
 from entity_env.seats.peeked import Peeked
 from entity_env.seats.seat_rows import SeatRows
@@ -63,8 +63,7 @@ def cut_rows(num_envs: int, num_processes: int, seats: int) -> list[tuple[int, i
     """Return the first row of each worker and its number of rows, which are whole games.
 
     Raises:
-        SettingError: The rows are not whole games.
-        NumEnvsError: There are more workers than games.
+        SettingError: The rows are not whole games, or there are more workers than games.
     """
     if num_envs % seats:
         raise SettingError(
@@ -74,7 +73,7 @@ def cut_rows(num_envs: int, num_processes: int, seats: int) -> list[tuple[int, i
         )
     games = num_envs // seats
     if num_processes > games:
-        raise NumEnvsError(
+        raise SettingError(
             "invalid number of processes",
             expected=f"a whole number >= 1 and <= {games}, the number of games of {seats} seats",
             received=num_processes,

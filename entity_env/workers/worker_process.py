@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from entity_env.environment import Environment, check_seed
-from entity_env.errors import NumEnvsError, SeatError, WorkerDiedError
+from entity_env.errors import SeatError, SettingError, WorkerDiedError
 from entity_env.multi_player import MultiPlayerEnvironment
 from entity_env.rows.vec_env import check_count
 from entity_env.spaces import check_same_spaces
@@ -150,7 +150,7 @@ def start_workers(
         apart: True to step each row, or each game, separately.
     """
     if os.name != "posix":
-        raise NumEnvsError("worker processes need Linux or macOS", hint="use ListEnv")
+        raise SettingError("worker processes need Linux or macOS", hint="use ListEnv")
     check_count("number of environments", num_envs)
     check_count("number of processes", num_processes, most=num_envs)
     check_seed(seed)

@@ -10,16 +10,16 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from entity_env.arguments import check_flag, check_number, check_span, check_whole
 from entity_env.batching.ragged import RaggedBufferI64
 from entity_env.batching.vec_obs import VecObs
-from entity_env.errors import StateError, shorten
+from entity_env.errors import SettingError, StateError, shorten
 from entity_env.observation import Observation
 from entity_env.rows.compiled import Actors, CompiledGame, CompiledRows, Entities, Field
 from entity_env.rows.game_kernel import SHOW
 from entity_env.rows.jit import interpreted
 from entity_env.rows.single_game import CompiledEnvironment
 
-from ..errors import EnvConfigError, check_flag, check_number, check_span, check_whole
 from ..given_files import is_kept, keep_files
 from .job_shop_bars import Bar, bars_of, named_bars, names_of, turned
 from .job_shop_chart import draw_chart
@@ -56,7 +56,7 @@ class JobShopRows(CompiledRows):
             families, flexible, labels, waiting: See ``JobShop``.
 
     Raises:
-        EnvConfigError: A setting is not valid.
+        SettingError: A setting is not valid.
     """
 
     consent_settings: ClassVar = {"instance": lambda one: str(one) in TAILLARD or is_kept(one)}
@@ -132,10 +132,10 @@ class JobShopRows(CompiledRows):
             machine_free: Time at which each machine is free. Shape: (machines,).
 
         Raises:
-            EnvConfigError: The rows have been made without ``instance``.
+            SettingError: The rows have been made without ``instance``.
         """
         if not self._given:
-            raise EnvConfigError("no instance to begin at", expected="instance=...")
+            raise SettingError("no instance to begin at", expected="instance=...")
         self.reset()
         g = SimpleNamespace(**self._fields, **self._game.settings)
         for row in range(len(self)):
@@ -232,13 +232,13 @@ class JobShopRows(CompiledRows):
 
 
 def _reversed(instances: Sequence[Instance]) -> tuple[Instance, ...]:
-    """Return the instances backwards, or raise EnvConfigError."""
+    """Return the instances backwards, or raise SettingError."""
     if not instances:
-        raise EnvConfigError(
+        raise SettingError(
             "no instance to schedule backwards", expected="instance=...", about="backwards"
         )
     if any(one.is_dated for one in instances):
-        raise EnvConfigError(
+        raise SettingError(
             "jobs with due dates or release times cannot be scheduled backwards",
             expected="backwards=False, or instances without them",
             about="backwards instance",
@@ -249,17 +249,17 @@ def _reversed(instances: Sequence[Instance]) -> tuple[Instance, ...]:
 def _checked(
     instances: Sequence[Instance], jobs: Any, machines: Any, **given: Any
 ) -> dict[str, float]:
-    """Return the settings of the compiled game, or raise EnvConfigError."""
+    """Return the settings of the compiled game, or raise SettingError."""
     arrivals = check_flag("arrivals", given["arrivals"])
     if instances and arrivals:
-        raise EnvConfigError(
+        raise SettingError(
             "instance and arrivals do not go together",
             expected="arrivals=False: a table says itself when jobs can start (release), and "
             "when they are due",
             about="instance arrivals",
         )
     if len({bool(own.due) for own in instances}) > 1:
-        raise EnvConfigError(
+        raise SettingError(
             "some instances have due dates, and others have none",
             expected="due dates in all of them, whose tardiness counts, or in none",
             about="instance",
@@ -268,7 +268,7 @@ def _checked(
     has_times = any(own.times is not None for own in instances)
     if has_times:
         if flexible != 1:
-            raise EnvConfigError(
+            raise SettingError(
                 "flexible does not go together with an instance whose operations have several "
                 "machines",
                 expected="flexible=1",
@@ -313,8 +313,8 @@ def _ascending(name: str, value: Any) -> tuple[float, float]:
     pair = value if isinstance(value, list | tuple) else (value, value)
     numbers = [check_number(name, own, 1e-3, 1e4) for own in pair]
     if len(numbers) != 2 or numbers[0] > numbers[1]:
-        raise EnvConfigError(
-            f"invalid parameter {name}",
+        raise SettingError(
+            f"invalid {name}",
             expected="a number, or two, the smaller one first",
             about=name,
             received=shorten(value),
@@ -472,7 +472,7 @@ class JobShop(CompiledEnvironment):
         threads: Number of threads that share the rows; no effect on a single game.
 
     Raises:
-        EnvConfigError: The instance does not exist or is damaged, or a number is out of range.
+        SettingError: The instance does not exist or is damaged, or a number is out of range.
     """
 
     rows = JobShopRows

@@ -11,9 +11,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.errors import counted, shorten
+from entity_env.errors import SettingError, counted, shorten
 
-from ..errors import EnvConfigError
 from ..given_files import check_length, read_given, read_whole, table_lines, text_lines
 from .taillard import TAILLARD
 
@@ -182,12 +181,12 @@ def find_instances(named: Any) -> list[Instance]:
     table of a user's own (``.csv``).
 
     Raises:
-        EnvConfigError: There is no such instance, or the file is damaged.
+        SettingError: There is no such instance, or the file is damaged.
     """
     each = [named] if isinstance(named, str | Path | Instance | Mapping) else named
     if not isinstance(each, Sequence) or not each:
-        raise EnvConfigError(
-            "invalid parameter instance",
+        raise SettingError(
+            "invalid instance",
             expected="ta01 to ta80, the path of a file, or a list of them",
             about="instance",
             received=shorten(named),
@@ -244,11 +243,11 @@ def _read(text: str, where: str, flexible: bool = False) -> Instance:
         if words and not _HEADING.fullmatch(" ".join(words)):
             rows.append((here, [read_whole(word, here, "a number", *_WIDEST) for word in words]))
     if not rows:
-        raise EnvConfigError(f"{where} is empty", expected=_FORMAT)
+        raise SettingError(f"{where} is empty", expected=_FORMAT)
     (here, head), *rows = rows
     is_size = len(head) in (2, 6)  # Taillard adds seeds, and the bounds of the makespan
     if not (is_size and 1 <= head[0] <= MOST_JOBS and 1 <= head[1] <= MOST_MACHINES):
-        raise EnvConfigError(
+        raise SettingError(
             f"{here}: no size of an instance",
             expected=f"1 to {MOST_JOBS} jobs, 1 to {MOST_MACHINES} machines",
             received=shorten(" ".join(map(str, head))),
@@ -256,7 +255,7 @@ def _read(text: str, where: str, flexible: bool = False) -> Instance:
     jobs, machines = head[:2]
     is_table = not flexible and len(rows) == 2 * jobs and len(rows[0][1]) == machines
     if not is_table and len(rows) != jobs:
-        raise EnvConfigError(
+        raise SettingError(
             f"{where} has the wrong number of jobs",
             expected=f"{counted(jobs, 'line')} after the first one",
             received=f"{len(rows)}",
@@ -308,7 +307,7 @@ def _flexible(where: str, rows: list[_Row], machines: int) -> Instance:
             if len(pairs) % 2 or max(table[-1]) < 0:
                 break
         if numbers or not table or len(table) != count or max(table[-1]) < 0 or len(pairs) % 2:
-            raise EnvConfigError(
+            raise SettingError(
                 f"{here}: the numbers do not fit together",
                 expected="the number of operations, and for each that of its machines and as many "
                 "pairs 'machine duration'",
@@ -332,7 +331,7 @@ def read_table(text: str, where: str) -> Instance:
     first line or on all. Columns are separated by commas, semicolons or tabs.
 
     Raises:
-        EnvConfigError: A column is missing or unknown, or a line is damaged; it names the line.
+        SettingError: A column is missing or unknown, or a line is damaged; it names the line.
     """
     jobs: dict[str, tuple[list[int], list[int]]] = {}
     places: dict[str, str] = {}
@@ -341,7 +340,7 @@ def read_table(text: str, where: str) -> Instance:
     for here, cells in table_lines(text, where, _COLUMNS, tuple(_OF_JOBS)):
         job, machine, duration = (cells.pop(name) for name in _COLUMNS)
         if not job or not machine:
-            raise EnvConfigError(f"{here}: a job or a machine without a name", expected=_COLUMNS)
+            raise SettingError(f"{here}: a job or a machine without a name", expected=_COLUMNS)
         times, route = jobs.setdefault(job, ([], []))
         places.setdefault(job, here)
         times.append(read_whole(duration, here, *_DURATION))
@@ -350,17 +349,17 @@ def read_table(text: str, where: str) -> Instance:
             if cell:
                 value = read_whole(cell, here, name, *_OF_JOBS[name])
                 if told[name].setdefault(job, value) != value:
-                    raise EnvConfigError(
+                    raise SettingError(
                         f"{here}: job {shorten(job)} has another {name} than on an earlier line",
                         expected=told[name][job],
                         received=value,
                     )
     if told["weight"] and not any(told["weight"].get(job, 1) for job in jobs):
-        raise EnvConfigError(f"{where}: all weights are 0", expected="a job that counts")
+        raise SettingError(f"{where}: all weights are 0", expected="a job that counts")
     late = [job for job in jobs if told["due"] and job not in told["due"]]
     if late or (told["weight"] and not told["due"]):
         job = (late or list(jobs))[0]
-        raise EnvConfigError(
+        raise SettingError(
             f"{places[job]}: job {shorten(job)} has no due date",
             expected="a number in the column due for each job, or for none and no weights; weight "
             "0 for a job that may be late",
@@ -378,7 +377,7 @@ def _made(
     where: str, durations: Any, routes: Any, machines: int, *best: Any, **given: Any
 ) -> Instance:
     if not 1 <= len(durations) <= MOST_JOBS or not 1 <= machines <= MOST_MACHINES:
-        raise EnvConfigError(
+        raise SettingError(
             f"{where}: no size of an instance",
             expected=f"1 to {MOST_JOBS} jobs, 1 to {MOST_MACHINES} machines",
             received=f"{counted(len(durations), 'job')}, {counted(machines, 'machine')}",
@@ -386,14 +385,14 @@ def _made(
     try:
         return Instance.of(durations, routes, machines, *best, **given)
     except ValueError as error:
-        raise EnvConfigError(f"{where}: {error}") from error
+        raise SettingError(f"{where}: {error}") from error
 
 
 def _check_job(row: list[int], machines: int, where: str) -> None:
     check_length(where, row, 2 * machines, f"{machines} pairs 'machine duration'")
     missing = sorted(set(range(machines)) - set(row[::2]))
     if missing:
-        raise EnvConfigError(
+        raise SettingError(
             f"{where}: the job does not visit each machine once",
             expected=f"machines 0 to {machines - 1}, each once",
             received=f"without {shorten(missing)}",

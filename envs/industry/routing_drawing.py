@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from entity_env.arguments import check_whole
 from entity_env.drawing import Sign, add_legend
 from entity_env.drawing.canvas import Canvas
 from entity_env.errors import counted
 
 from ..board_picture import BOARD, INK, PLAYERS
-from ..errors import check_whole
 from .routing_instances import RoutingInstance
 
 __all__ = ["draw_routes"]

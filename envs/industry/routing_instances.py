@@ -20,9 +20,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.errors import counted, nearest, shorten
+from entity_env.arguments import check_whole
+from entity_env.errors import SettingError, counted, nearest, shorten
 
-from ..errors import EnvConfigError, check_whole
 from ..given_files import check_length, read_given, read_number, read_whole, table_lines, text_lines
 
 __all__ = [
@@ -124,7 +124,7 @@ def find_instance(named: Any, capacity: Any = None, distances: Any = "usual") ->
             lists them. Those of a ``RoutingInstance`` cannot be changed.
 
     Raises:
-        EnvConfigError: The file is damaged, or needs rules that the game does not have.
+        SettingError: The file is damaged, or needs rules that the game does not have.
 
     Warns:
         RoutingWarning: Usual rounding loses decimals of coordinates, or of the published cost.
@@ -133,8 +133,8 @@ def find_instance(named: Any, capacity: Any = None, distances: Any = "usual") ->
         capacity = check_whole("capacity", capacity, 1, int(FAR))
     is_read = isinstance(named, RoutingInstance)
     if distances not in (DISTANCES[:1] if is_read else DISTANCES):
-        raise EnvConfigError(
-            "invalid parameter distances",
+        raise SettingError(
+            "invalid distances",
             expected="usual, as the instance has been read" if is_read else " or ".join(DISTANCES),
             received=shorten(distances),
             about="distances",
@@ -157,7 +157,7 @@ def find_instance(named: Any, capacity: Any = None, distances: Any = "usual") ->
 def _check_demands(places: Sequence[str], demands: Sequence[int], capacity: int) -> None:
     for here, demand in zip(places, demands, strict=True):
         if demand > capacity:
-            raise EnvConfigError(
+            raise SettingError(
                 f"{here}: more demand than a vehicle carries",
                 expected=f"at most {capacity}",
                 received=demand,
@@ -175,18 +175,18 @@ def _made(
 ) -> RoutingInstance:
     """Return the instance of the depot and the customers, checked together."""
     if not 2 <= len(nodes) <= MOST_CUSTOMERS + 1:
-        raise EnvConfigError(
+        raise SettingError(
             f"{where}: no size of an instance",
             expected=f"a depot and 1 to {MOST_CUSTOMERS:,} customers",
             received=counted(len(nodes), "place"),
         )
     if capacity is None:
-        raise EnvConfigError(
+        raise SettingError(
             f"{where} has no capacity of a vehicle", expected="capacity=..., a whole number"
         )
     depot, *customers = nodes
     if depot.demand:
-        raise EnvConfigError(
+        raise SettingError(
             f"{depot.here}: the depot has a demand", expected=0, received=depot.demand
         )
     places = np.array([(own.x, own.y) for own in nodes])
@@ -206,7 +206,7 @@ def _made(
     windows[:, 1] = np.minimum(windows[:, 1], depot.closes - service - back[1:])
     for own, (opens, closes) in zip(customers, windows.tolist(), strict=True):
         if opens > closes + lateness(extent, day):
-            raise EnvConfigError(
+            raise SettingError(
                 f"{own.here}: a customer cannot be served in time",
                 expected="a window that opens before it closes, and early enough to drive back",
                 received=f"{own.opens:g} to {own.closes:g}",
@@ -282,7 +282,7 @@ def _read_solomon(
         }
         nodes.append(_Node(here, words[0], **cells))  # type: ignore[arg-type]
     if fleet is None:
-        raise EnvConfigError(f"{where}: no vehicles", expected="their number and capacity")
+        raise SettingError(f"{where}: no vehicles", expected="their number and capacity")
     return _made(
         where, nodes, lines[0][1].strip(), fleet[1] if capacity is None else capacity,
         _rounding(distances, _TENTHS), min(fleet[0], MOST_VEHICLES),
@@ -322,14 +322,14 @@ class _CvrpFile:
                 return
             if key in _SECTIONS and not value:
                 if key in self.sections:
-                    raise EnvConfigError(
+                    raise SettingError(
                         f"{here}: {key} is there twice", expected="each section once"
                     )
                 inside = self.sections[key] = []
             elif colon and key in _KEYS:
                 self.head[key] = here, value
             elif colon or inside is None or re.match("[A-Za-z]", key):
-                raise EnvConfigError(
+                raise SettingError(
                     f"{here}: {shorten(key)} is not known",
                     options=(*_KEYS, *_SECTIONS),
                     hint=nearest(key, (*_KEYS, *_SECTIONS)),
@@ -340,10 +340,10 @@ class _CvrpFile:
     def said_of(self, key: str, options: Sequence[str] = ()) -> tuple[str, str]:
         """Return the value of a key, and its place before it."""
         if key not in self.head:
-            raise EnvConfigError(f"{self.where}: no {key}", expected=f"a line '{key} : ...'")
+            raise SettingError(f"{self.where}: no {key}", expected=f"a line '{key} : ...'")
         here, said = self.head[key]
         if options and said not in options:
-            raise EnvConfigError(f"{here}: {key} is {shorten(said)}", expected=" or ".join(options))
+            raise SettingError(f"{here}: {key} is {shorten(said)}", expected=" or ".join(options))
         return here, said
 
     def whole(self, key: str, least: int) -> int:
@@ -361,14 +361,14 @@ class _CvrpFile:
             )
             number = read_whole(words[0], here, "number of a place", 1, FAR)
             if number > count or number in found:
-                raise EnvConfigError(
+                raise SettingError(
                     f"{here}: no number of a place",
                     expected=f"each of 1 to {count} once",
                     received=number,
                 )
             found[number] = here, words[1:]
         if len(found) != count:
-            raise EnvConfigError(
+            raise SettingError(
                 f"{self.where}: {section} has the wrong length",
                 expected=counted(count, "line"),
                 received=len(found),
@@ -385,7 +385,7 @@ def _read_cvrplib(
     kind = file.said_of("EDGE_WEIGHT_TYPE", ("EUC_2D", "EXPLICIT"))[1]
     count = file.whole("DIMENSION", 2)
     if count > MOST_CUSTOMERS + 1:
-        raise EnvConfigError(
+        raise SettingError(
             f"{file.head['DIMENSION'][0]}: too many places",
             expected=f"at most {MOST_CUSTOMERS + 1:,}",
             received=count,
@@ -399,7 +399,7 @@ def _read_cvrplib(
     depots = file.sections.get("DEPOT_SECTION", [])
     numbers = [word for _, words in depots for word in words]
     if numbers not in ([], ["1"], ["1", "-1"]):
-        raise EnvConfigError(
+        raise SettingError(
             f"{depots[0][0]}: no depot that the game has",
             expected="place 1 alone, then -1",
             received=shorten(" ".join(numbers)),
@@ -450,7 +450,7 @@ def _listed(file: _CvrpFile, count: int) -> F64:
     """Return the distances that EDGE_WEIGHT_SECTION lists. Shape: (count, count)."""
     form = file.said_of("EDGE_WEIGHT_FORMAT", _FORMATS)[1]
     if count > _MOST_LISTED:
-        raise EnvConfigError(
+        raise SettingError(
             f"{file.where}: too many listed distances",
             expected=f"at most {_MOST_LISTED:,} places",
             received=count,
@@ -468,7 +468,7 @@ def _listed(file: _CvrpFile, count: int) -> F64:
         side = 0 if "DIAG" in form else 1
         rows, columns = np.tril_indices(count, -side) if by_row else np.triu_indices(count, side)
     if len(listed) != len(rows):
-        raise EnvConfigError(
+        raise SettingError(
             f"{file.where}: EDGE_WEIGHT_SECTION has the wrong length",
             expected=f"{counted(len(rows), 'distance')} for {counted(count, 'place')}, {form}",
             received=f"{len(listed):,}",

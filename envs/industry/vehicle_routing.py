@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.errors import StateError
+from entity_env.arguments import check_flag, check_number, check_span, check_whole
+from entity_env.errors import SettingError, StateError
 from entity_env.rows.compiled import (
     Actors,
     CompiledGame,
@@ -31,7 +32,6 @@ from entity_env.spaces import (
     SelectEntityActionSpace,
 )
 
-from ..errors import EnvConfigError, check_flag, check_number, check_span, check_whole
 from ..given_files import is_kept, keep_files
 from .routing_drawing import draw_routes
 from .routing_instances import CUT, FAR, MOST_CUSTOMERS, MOST_VEHICLES, find_instance, lateness
@@ -83,7 +83,7 @@ class VehicleRoutingRows(CompiledRows):
             ``VehicleRouting``.
 
     Raises:
-        EnvConfigError: A setting is not valid.
+        SettingError: A setting is not valid.
     """
 
     consent_settings: ClassVar = {"instance": is_kept}
@@ -110,7 +110,7 @@ class VehicleRoutingRows(CompiledRows):
         self.instance = one
         if one is not None:
             if requests:
-                raise EnvConfigError(
+                raise SettingError(
                     "requests do not go with an instance, whose customers are all known",
                     expected="requests=0",
                     received=requests,
@@ -122,7 +122,7 @@ class VehicleRoutingRows(CompiledRows):
         fleet = check_span("vehicles", 1 if vehicles is None else vehicles, 1, MOST_VEHICLES)
         room = 0 if capacity is None else check_whole("capacity", capacity, 1, 1_000_000)
         if 0 < room < 9 and one is None:
-            raise EnvConfigError(
+            raise SettingError(
                 "a vehicle is too small for a customer",
                 expected="capacity >= 9, the largest demand",
                 received=capacity,
@@ -757,7 +757,7 @@ class VehicleRouting(CompiledEnvironment):
         threads: Number of threads that share the rows; no effect on a single game.
 
     Raises:
-        EnvConfigError: A number is out of range, or a vehicle is too small for a customer.
+        SettingError: A number is out of range, or a vehicle is too small for a customer.
     """
 
     y_axis = "up"

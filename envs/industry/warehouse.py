@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from entity_env.arguments import check_span, check_whole
+from entity_env.errors import SettingError
 from entity_env.rows.compiled import (
     Actors,
     CompiledGame,
@@ -19,7 +21,6 @@ from entity_env.rows.compiled import (
 )
 from entity_env.rows.single_game import CompiledEnvironment
 
-from ..errors import EnvConfigError, check_span, check_whole
 from .warehouse_drawing import draw_warehouse
 from .warehouse_rules import (
     ACTION_SPACE,
@@ -48,7 +49,7 @@ class WarehouseRows(CompiledRows):
             See ``Warehouse``.
 
     Raises:
-        EnvConfigError: A setting is not valid.
+        SettingError: A setting is not valid.
     """
 
     def __init__(
@@ -85,7 +86,7 @@ class WarehouseRows(CompiledRows):
             "longest": int(plan.ways.max()),
         }
         if battery < (least := (room + 2) * settings["longest"]):
-            raise EnvConfigError(
+            raise SettingError(
                 "a battery does not last for a full load and the way to a charger",
                 expected=f"battery >= {least}, the longest way for each item and two more",
                 received=battery,
@@ -595,7 +596,7 @@ class Warehouse(CompiledEnvironment):
         threads: Number of threads that share the rows; no effect on a single game.
 
     Raises:
-        EnvConfigError: A number is out of range, there is no room, or a battery is too small.
+        SettingError: A number is out of range, there is no room, or a battery is too small.
     """
 
     y_axis = "up"

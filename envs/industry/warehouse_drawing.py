@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from entity_env.arguments import check_whole
 from entity_env.drawing import Sign, add_legend
 from entity_env.drawing.canvas import Canvas, Color
 from entity_env.errors import counted
 
 from ..board_picture import INK
-from ..errors import check_whole
 from .warehouse_rules import CLAIMED, WAITING, FloorPlan
 
 __all__ = ["draw_warehouse"]

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.errors import counted
+from entity_env.arguments import check_whole
+from entity_env.errors import SettingError, counted
 from entity_env.spaces import (
     ActionName,
     ActionSpace,
@@ -17,8 +18,6 @@ from entity_env.spaces import (
     Position,
     SelectEntityActionSpace,
 )
-
-from ..errors import EnvConfigError, check_whole
 
 __all__ = [
     "ACTION_SPACE",
@@ -88,7 +87,7 @@ def make_floor_plan(aisles: int, shelves: int, stations: int, chargers: int) -> 
         chargers: Along the upper edge, from the left.
 
     Raises:
-        EnvConfigError: A number out of range, stations or chargers for which there is no room, or
+        SettingError: A number out of range, stations or chargers for which there is no room, or
             too many cells.
     """
     aisles = check_whole("aisles", aisles, 2, 100)
@@ -97,7 +96,7 @@ def make_floor_plan(aisles: int, shelves: int, stations: int, chargers: int) -> 
     chargers = check_whole("chargers", chargers, 1, 100)
     width, height = 3 * aisles - 1, shelves + 4
     if max(stations, chargers) > width:
-        raise EnvConfigError(
+        raise SettingError(
             "there is no room for so many stations or chargers",
             expected=f"at most {width} along an edge of {aisles} aisles",
             received=f"{counted(stations, 'station')}, {counted(chargers, 'charger')}",
@@ -111,7 +110,7 @@ def make_floor_plan(aisles: int, shelves: int, stations: int, chargers: int) -> 
     floor |= set(at) | set(up)
     cells = sorted(floor, key=lambda cell: (cell[1], cell[0]))
     if len(cells) > MOST_CELLS:
-        raise EnvConfigError(
+        raise SettingError(
             "the warehouse is too large",
             expected=f"at most {MOST_CELLS:,} cells",
             received=f"{len(cells):,}",

@@ -13,12 +13,11 @@ import numpy as np
 
 from entity_env.batching.ragged import ActionBuffer, RaggedBufferI64
 from entity_env.batching.vec_obs import VecObs
-from entity_env.errors import nearest, shorten
+from entity_env.errors import SettingError, nearest, shorten
 from entity_env.rows.jit import compiled, kernel
 from entity_env.rows.random_numbers import random_int, seeded_streams
 from entity_env.spaces import ActionName
 
-from ..errors import EnvConfigError
 from .terrain import FOREST, LAKE, LAVA, STONE
 
 __all__ = ["ATTACKS", "WAYS", "Player"]
@@ -44,13 +43,13 @@ class Player:
         seed: Seed of the choices.
 
     Raises:
-        EnvConfigError: The way or the attack does not exist.
+        SettingError: The way or the attack does not exist.
     """
 
     def __init__(self, way: str, attack: str = "off", seed: int = 0) -> None:
         for name, given, options in (("way", way, WAYS), ("attack", attack, ATTACKS)):
             if given not in options:
-                raise EnvConfigError(
+                raise SettingError(
                     f"there is no {name} {shorten(given)}",
                     options=options,
                     hint=nearest(given, options),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import Field, field, fields
 from typing import Any
 
-from ..errors import check_flag, check_number, check_whole
+from entity_env.arguments import check_flag, check_number, check_whole
 
 __all__ = ["check_settings", "numbers", "setting"]
 
@@ -16,7 +16,7 @@ def setting(default: float, least: float = 0, most: float = 10_000) -> Any:
 
 
 def check_settings(settings: Any) -> None:
-    """Raise EnvConfigError unless all numbers of a dataclass are of their type and range."""
+    """Raise SettingError unless all numbers of a dataclass are of their type and range."""
     for own in fields(settings):
         if "range" in own.metadata:
             object.__setattr__(settings, own.name, _checked(own, getattr(settings, own.name)))

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.errors import counted, nearest, shorten
+from entity_env.arguments import check_whole
+from entity_env.errors import SettingError, counted, nearest, shorten
 
-from ..errors import EnvConfigError, check_whole
 from .settings import setting
 
 __all__ = [
@@ -73,10 +73,10 @@ class Terrain:
             margin: Nobody can be nearer to the edge than this.
 
         Raises:
-            EnvConfigError: Settings that do not fit together, or leave no room for newcomers.
+            SettingError: Settings that do not fit together, or leave no room for newcomers.
         """
         if self.map not in MAPS:
-            raise EnvConfigError(
+            raise SettingError(
                 f"there is no map {shorten(self.map)}",
                 options=MAPS,
                 hint=nearest(self.map, MAPS),
@@ -100,7 +100,7 @@ class Terrain:
         open_ = np.isin(maps[:, spawns[:, 0], spawns[:, 1]], (GRASS, SCRUB, FOREST))
         spawns = spawns if self.spawns is not None else spawns[open_.all(axis=0)]
         if not len(spawns) or (self.spawns is not None and not open_.all()):
-            raise EnvConfigError(
+            raise SettingError(
                 "the map has no room for newcomers",
                 expected="grass, scrub or forest where they come in, one cell at least",
                 received=counted(len(spawns), "cell"),
@@ -120,7 +120,7 @@ def make_map(number: int, size: int = 80, border: int = 9, is_large: bool = Fals
         is_large: True if there is more to find further out.
 
     Raises:
-        EnvConfigError: The package opensimplex is missing.
+        SettingError: The package opensimplex is missing.
     """
     scale = (28 if is_large else 16) * size / (144 if is_large else 80)
     ridged = _ridged_noise(_SEEDS[number] + np.arange(size) / size - 0.5, scale)
@@ -170,7 +170,7 @@ def _ridged_noise(places: npt.NDArray[np.float64], scale: float) -> npt.NDArray[
     try:
         from opensimplex import OpenSimplex
     except ImportError as error:
-        raise EnvConfigError(
+        raise SettingError(
             "maps are made with the package opensimplex, which is not installed",
             expected="pip install opensimplex, or a map of your own: tiles=...",
         ) from error
@@ -187,14 +187,14 @@ def _ridged_noise(places: npt.NDArray[np.float64], scale: float) -> npt.NDArray[
 def _given_map(given: Any, margin: int) -> Tiles:
     tiles = np.asarray(given)
     if tiles.ndim != 2 or tiles.dtype.kind not in "iu" or min(tiles.shape) <= 2 * margin:
-        raise EnvConfigError(
+        raise SettingError(
             "tiles are no map",
             expected=f"whole numbers (height, width), both greater than {2 * margin}",
             received=f"shape {tiles.shape}, {tiles.dtype}",
             about="tiles",
         )
     if tiles.min() < 0 or tiles.max() >= len(TILES):
-        raise EnvConfigError(
+        raise SettingError(
             "tiles have an unknown number",
             received=f"{tiles.min()} to {tiles.max()}",
             options=[f"{i}: {name}" for i, name in enumerate(TILES)],
@@ -203,7 +203,7 @@ def _given_map(given: Any, margin: int) -> Tiles:
     edge = np.ones(tiles.shape, bool)
     edge[margin:-margin, margin:-margin] = False
     if not np.isin(tiles[edge], (LAVA, LAKE, STONE)).all():
-        raise EnvConfigError(
+        raise SettingError(
             "agents could walk too near to the edge of the map",
             expected=f"lava, water or stone on the {margin} outer rows and columns",
             about="tiles",
@@ -219,7 +219,7 @@ def _given_spawns(given: Any, shape: tuple[int, ...]) -> Cells:
         or spawns.dtype.kind not in "iu"
         or ((spawns < 0) | (spawns >= shape)).any()
     ):
-        raise EnvConfigError(
+        raise SettingError(
             "spawns are no cells of the map",
             expected=f"(row, column) pairs below {shape}",
             received=shorten(given),

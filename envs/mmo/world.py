@@ -16,13 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env import VecObs
-from entity_env.errors import counted, nearest
+from entity_env.errors import SettingError, counted, nearest
 from entity_env.hints import ViewerHints
 from entity_env.rows.compiled import CompiledGame, CompiledRows, Field, random_int
 from entity_env.rows.jit import called, inlined, interpreted
 from entity_env.rows.single_game import CompiledPlayers
 
-from ..errors import EnvConfigError
 from .body import (
     AGE,
     COLUMN,
@@ -69,14 +68,14 @@ class MmoSettings(Terrain, Spawning, Foraging, Combat, Progression, Safety, Obse
     """All settings of a world; each system declares its own, in its file.
 
     Raises:
-        EnvConfigError: A value of the wrong type or range.
+        SettingError: A value of the wrong type or range.
     """
 
     def __post_init__(self) -> None:
         """Check all values."""
         check_settings(self)
         if self.agents % self.populations:
-            raise EnvConfigError(
+            raise SettingError(
                 "the seats do not divide into populations",
                 expected=f"agents, a multiple of {counted(self.populations, 'population')}",
                 received=self.agents,
@@ -246,7 +245,7 @@ class MmoRows(CompiledRows):
         names = [own.name for own in fields(self.settings_type)]
         for name in settings:
             if name not in names:
-                raise EnvConfigError(
+                raise SettingError(
                     f"there is no setting {name!r}",
                     options=names,
                     hint=nearest(name, names),
@@ -359,7 +358,7 @@ class Mmo(CompiledPlayers):
         settings: Settings of ``MmoSettings``, which each system declares in its file.
 
     Raises:
-        EnvConfigError: A setting of the wrong type or range, or a map without room for newcomers.
+        SettingError: A setting of the wrong type or range, or a map without room for newcomers.
     """
 
     rows = MmoRows
@@ -389,11 +388,11 @@ class Mmo(CompiledPlayers):
             kwargs: Those of ``MmoRows.draw_row``.
 
         Raises:
-            EnvConfigError: An unknown overlay, or values without a function.
+            SettingError: An unknown overlay, or values without a function.
         """
         self._begun()
         if overlay not in ("", *self.overlays) or (overlay == "values" and value is None):
-            raise EnvConfigError(
+            raise SettingError(
                 "there is no such overlay",
                 options=self.overlays,
                 received=overlay or value,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from entity_env.arguments import check_number
 from entity_env.rows.compiled import CompiledGame
 from entity_env.spaces import Discrete, Entity, ObsSpace
 
-from ..errors import check_number
 from .arrays import COMMAND, HP, KIND, MAX_HP, MONEY, SLOTS, TICK, X, Y, called, world_of
 from .minirts import (
     ACTIONS,
@@ -74,7 +74,7 @@ class MiniRtsMatch(Match):
         interface: ``strategic``, or ``units``: the learner gives commands to each unit.
 
     Raises:
-        EnvConfigError: A setting is unknown.
+        SettingError: A setting is unknown.
     """
 
     opponent: str = "simple"
@@ -86,7 +86,7 @@ class MiniRtsMatch(Match):
     scripts = ("simple", "hit_n_run")
 
     def __post_init__(self) -> None:
-        """Check all settings, else EnvConfigError."""
+        """Check all settings, else SettingError."""
         check_name("interface", self.interface, INTERFACES)
         super().__post_init__()
         check_number("draw", self.draw, -1000.0, 1000.0)

@@ -9,9 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.arguments import check_number
-from entity_env.errors import shorten
-
-from ..errors import EnvConfigError
+from entity_env.errors import SettingError, shorten
 
 __all__ = ["ATTACK", "BUILD", "COMMANDS", "GATHER", "MOVE", "NOTHING", "Rules", "UnitKind"]
 
@@ -89,7 +87,7 @@ class Rules:
         extra_commands: Names of durative commands that only this game has.
 
     Raises:
-        EnvConfigError: The numbers make the game impossible.
+        SettingError: The numbers make the game impossible.
     """
 
     kinds: tuple[UnitKind, ...]
@@ -102,10 +100,10 @@ class Rules:
     number: Mapping[str, int] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Check all numbers, else EnvConfigError."""
+        """Check all numbers, else SettingError."""
         names = [kind.name for kind in self.kinds]
         if not names or len(set(names)) < len(names):
-            raise EnvConfigError(
+            raise SettingError(
                 "the kinds of units need names of their own",
                 expected="at least one, all different",
                 received=shorten(names),
@@ -113,16 +111,16 @@ class Rules:
         object.__setattr__(self, "number", {name: i for i, name in enumerate(names)})
         limits = {"size": (4, 64), "max_tick": (1, 10**8), "resource": (0, 10**6)}
         for name, (least, most) in {**limits, "most_units": (1, 500)}.items():
-            check_number(f"rules: {name}", getattr(self, name), least, most, EnvConfigError)
+            check_number(f"rules: {name}", getattr(self, name), least, most)
         for kind in self.kinds:
             bounds = dict.fromkeys(("cost", "defence", "attack", "range", "vision"), 10**6)
             bounds |= dict.fromkeys(("attack_ticks", "gather_ticks", "build_ticks", "hp"), 10**6)
             for name, greatest in {**bounds, "speed": 1}.items():
                 what, least = f"unit {kind.name!r}: {name}", 1 if name == "hp" else 0
-                check_number(what, getattr(kind, name), least, greatest, EnvConfigError)
+                check_number(what, getattr(kind, name), least, greatest)
             unknown = [name for name in kind.builds if name not in self.number]
             if unknown:
-                raise EnvConfigError(
+                raise SettingError(
                     f"unit {kind.name!r} builds what there is not",
                     expected=f"kinds among {', '.join(names)}",
                     received=shorten(unknown),

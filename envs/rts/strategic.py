@@ -15,12 +15,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.errors import nearest, shorten
+from entity_env.arguments import check_flag, check_whole
+from entity_env.errors import SettingError, nearest, shorten
 from entity_env.rows.compiled import Actors, CompiledGame, Entities, Field, compiled, random_int
 from entity_env.rows.compiled_game import Function
 from entity_env.spaces import GlobalCategoricalActionSpace, ObsSpace
 
-from ..errors import EnvConfigError, check_flag, check_whole
 from .arrays import (
     ALIVE,
     KIND,
@@ -84,7 +84,7 @@ class Match:
         curriculum: A built-in player plays the learner's side for so many ticks at most at first.
 
     Raises:
-        EnvConfigError: A setting is unknown.
+        SettingError: A setting is unknown.
     """
 
     opponent: str = ""
@@ -99,7 +99,7 @@ class Match:
     """The names of built-in players."""
 
     def __post_init__(self) -> None:
-        """Check all settings, else EnvConfigError."""
+        """Check all settings, else SettingError."""
         check_name("opponent", self.opponent, self.opponents())
         if self.max_tick is not None:
             check_whole("max_tick", self.max_tick, 2, 10_000_000)
@@ -111,11 +111,11 @@ class Match:
 
     @classmethod
     def of(cls, given: Mapping[str, Any], seats: int) -> Self:
-        """Return the checked settings, or raise EnvConfigError with the nearest name."""
+        """Return the checked settings, or raise SettingError with the nearest name."""
         names = [own.name for own in fields(cls) if seats == 1 or own.name not in _OF_ONE]
         for name in given:
             if name not in names:
-                raise EnvConfigError(
+                raise SettingError(
                     f"there is no setting {name!r}",
                     options=names,
                     hint=nearest(name, names),
@@ -154,9 +154,9 @@ class Match:
 
 
 def check_name(what: str, name: str, names: tuple[str, ...]) -> None:
-    """Raise EnvConfigError unless a name is one of some others."""
+    """Raise SettingError unless a name is one of some others."""
     if name not in names:
-        raise EnvConfigError(
+        raise SettingError(
             f"there is no such {what}",
             expected=f"one of {', '.join(names)}",
             received=shorten(name),
@@ -481,7 +481,7 @@ class OrderRows(WorldRows):
             draw nor shaping.
 
     Raises:
-        EnvConfigError: A setting is unknown.
+        SettingError: A setting is unknown.
     """
 
     match: ClassVar[type[Match]]

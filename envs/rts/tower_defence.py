@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from entity_env.arguments import check_whole
 from entity_env.rows.compiled import Actors, CompiledGame, Entities, Field, random_int
 from entity_env.rows.jit import with_arrays
 from entity_env.spaces import (
@@ -18,7 +19,6 @@ from entity_env.spaces import (
     SelectEntityActionSpace,
 )
 
-from ..errors import check_whole
 from .arrays import (
     ALIVE,
     ATTACKED,
@@ -464,7 +464,7 @@ class TowerDefence(StrategyEnvironment):
         max_tick: Time at which the defender has won.
 
     Raises:
-        EnvConfigError: A setting is unknown.
+        SettingError: A setting is unknown.
     """
 
     rows = TowerDefenceRows

@@ -9,12 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from entity_env.errors import BatchError
 from ppo_trainer.algorithms.algorithm import Scale
 from ppo_trainer.config import PPOConfig
 from ppo_trainer.experience.rollout import Rollout
 from ragged_net import NetOutput
 from ragged_net.compiled import heads as compiled_heads
-from ragged_net.errors import ShapeError
 from ragged_net.transfer import send
 
 __all__ = ["NAMES", "minibatch_scale", "normalized", "ppo_coefficients", "ppo_losses"]
@@ -84,7 +84,7 @@ def ppo_losses(
         fraction, without gradient: fraction of ratios outside of 1 +- clip_coef.
 
     Raises:
-        ShapeError: The output does not fit the frames.
+        BatchError: The output does not fit the frames.
     """
     value = output.value
     if value_std is not None:
@@ -171,7 +171,7 @@ def _check_shapes(tensors: Sequence[Tensor], expected: tuple[int, ...]) -> None:
     """Check shapes, because the kernel does not and would read beyond the arrays."""
     received = [tuple(tensor.shape) for tensor in tensors]
     if any(shape != expected for shape in received):
-        raise ShapeError(
+        raise BatchError(
             "the network's output does not fit the minibatch", expected=expected, received=received
         )
 

@@ -16,9 +16,8 @@ from hydra.errors import HydraException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from entity_env.errors import shorten
+from entity_env.errors import SettingError, shorten
 from ppo_trainer.config import TrainConfig, config_to_dict
-from ppo_trainer.errors import ConfigError
 
 __all__ = [
     "CONF",
@@ -52,12 +51,12 @@ def composed(overrides: Sequence[str]) -> dict[str, Any]:
         overrides: Words in Hydra's grammar, as ``hydra_arguments`` returns them.
 
     Raises:
-        ConfigError: A setting has several values, or refers to something unknown.
+        SettingError: A setting has several values, or refers to something unknown.
     """
     parsed = [OverridesParser.create().parse_override(word) for word in overrides]
     for own in parsed:
         if own.is_sweep_override():
-            raise ConfigError(
+            raise SettingError(
                 f"{own.key_or_group} names several values",
                 expected="one value; a list is written as [4,10]",
             )
@@ -83,7 +82,7 @@ def composed(overrides: Sequence[str]) -> dict[str, Any]:
     try:
         resolved: Any = OmegaConf.to_container(OmegaConf.create(values), resolve=True)
     except OmegaConfBaseException as error:
-        raise ConfigError(
+        raise SettingError(
             f"a setting refers to something unknown: {str(error).splitlines()[0]}",
             expected="${name} with the name of another setting, such as ${seed}",
         ) from error
@@ -94,14 +93,14 @@ def read_settings(path: Path) -> dict[str, Any]:
     """Return the settings in a YAML file, whose values mean the same as on the command line.
 
     Raises:
-        ConfigError: The file cannot be read, or does not contain settings.
+        SettingError: The file cannot be read, or does not contain settings.
     """
     try:
         values = _value(yaml.compose(path.read_text(encoding="utf-8"), yaml.SafeLoader))
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}") from error
+        raise SettingError(f"{path} cannot be read: {error}") from error
     if not isinstance(values, dict | None):
-        raise ConfigError(
+        raise SettingError(
             f"{path} does not contain settings",
             expected="lines such as name: value, as in ppo_trainer/conf/experiment",
             received=shorten(values),
@@ -174,7 +173,7 @@ def _remove(values: dict[str, Any], path: str) -> None:
     for group in groups:
         within = within.get(group) if isinstance(within, dict) else None
     if not isinstance(within, dict) or name not in within:
-        raise ConfigError(f"~{path}: {path!r} does not exist")
+        raise SettingError(f"~{path}: {path!r} does not exist")
     del within[name]
 
 

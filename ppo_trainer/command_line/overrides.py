@@ -20,7 +20,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 
-from entity_env.errors import nearest, shorten
+from entity_env.errors import SettingError, nearest, shorten
 from entity_env.nearby import meant_nearby
 from entity_env.registry import path_settings, resolve
 from entity_env.storage.files import write_file
@@ -34,7 +34,6 @@ from ppo_trainer.command_line.composition import (
     read_settings,
 )
 from ppo_trainer.config import TrainConfig, config_from_dict, config_to_dict
-from ppo_trainer.errors import ConfigError
 from ppo_trainer.runs.folder import RunFolder
 from ppo_trainer.runs.trust import require_trust
 from ppo_trainer.settings.build import meant_setting, path_names, setting_names
@@ -71,7 +70,7 @@ def recipe(name: str, *settings: str) -> TrainConfig:
     For example ``train(recipe("xor", "seed=3"))``.
 
     Raises:
-        ConfigError: A name or a setting that does not exist.
+        SettingError: A name or a setting that does not exist.
     """
     return config_from_dict(composed(hydra_arguments([f"env={name}", *settings])))
 
@@ -80,7 +79,7 @@ def config_of_words(words: Sequence[str]) -> TrainConfig:
     """Return the config of ``python -m ppo_trainer <words>``, of a new or of a resumed run."""
     arguments = hydra_arguments(list(words))
     if flags := [word for word in arguments if word.startswith("-")]:
-        raise ConfigError(f"--show shows the settings of one run, without {' '.join(flags)}")
+        raise SettingError(f"--show shows the settings of one run, without {' '.join(flags)}")
     return resumed_config(composed(arguments), arguments)
 
 
@@ -92,11 +91,11 @@ def config_of(settings: Sequence[str], purpose: str) -> TrainConfig:
         purpose: Purpose of the environment, for errors, such as "tune for".
 
     Raises:
-        ConfigError: No environment is named, or a setting does not exist.
+        SettingError: No environment is named, or a setting does not exist.
     """
     names = [s.partition("=")[2] for s in settings if s.startswith("env=")]
     if not names and not any(s.lstrip("+").startswith("env._target_=") for s in settings):
-        raise ConfigError(
+        raise SettingError(
             f"no environment to {purpose}",
             expected="env=minesweeper, or env._target_=my_pkg.MyEnv",
             received=shorten(list(settings)),
@@ -112,7 +111,7 @@ def hydra_arguments(arguments: list[str]) -> list[str]:
     without ``env=`` starts from an environment without settings. Paths may contain any character.
 
     Raises:
-        ConfigError: ``env=`` or ``experiment=`` with an option that does not exist, several values
+        SettingError: ``env=`` or ``experiment=`` with an option that does not exist, several values
             without ``-m``, or a setting that is written as a flag or without a value.
     """
     arguments = list(_with_own_recipe(arguments))
@@ -121,7 +120,7 @@ def hydra_arguments(arguments: list[str]) -> list[str]:
     sweep = bool({"-m", "--multirun"} & set(arguments))
     flags, rewritten = [], []
     if sweep and (wide := [text for text in arguments if "interval(" in text]):
-        raise ConfigError(
+        raise SettingError(
             f"{wide[0]} names more values than a sweep can run",
             hint=f"to search among them: python -m ppo_trainer.tune env=... '{wide[0]}'",
         )
@@ -177,7 +176,7 @@ def _with_own_recipe(arguments: list[str]) -> Iterator[str]:
     Settings that follow on the command line override those of the file.
 
     Raises:
-        ConfigError: The file cannot be read, or does not contain settings.
+        SettingError: The file cannot be read, or does not contain settings.
     """
     for text in arguments:
         name, _, path = text.lstrip("+").partition("=")
@@ -217,25 +216,25 @@ def _value_text(value: Any) -> str:
 
 
 def _check_flag(previous: str, text: str) -> None:
-    """Raise ConfigError for a setting that is written as a flag, or without a value."""
+    """Raise SettingError for a setting that is written as a flag, or without a value."""
     name = text.lstrip("-").partition("=")[0]
     if text.startswith("--") and name.partition(".")[0] in {"trust", *get_type_hints(TrainConfig)}:
         value = "true" if name == "trust" else "<value>"
-        raise ConfigError(f"settings are not flags: {text}", hint=f"write {name}={value}")
+        raise SettingError(f"settings are not flags: {text}", hint=f"write {name}={value}")
     if text.startswith("-") and not any(flag.startswith(name) for flag in _FLAGS):
         flags = [f"-{flag}" if len(flag) < 3 else f"--{flag}" for flag in _FLAGS]
-        raise ConfigError(
+        raise SettingError(
             f"unknown option {text}",
             options=flags,
             hint=meant_setting(name, setting_names(TrainConfig)) or nearest(text, flags),
         )
     value_of_flag = previous.startswith("-") and previous not in ("-m", "--multirun")
     if text in get_type_hints(TrainConfig):
-        raise ConfigError(
+        raise SettingError(
             f"the setting {text!r} has no value", expected="name=value without spaces, as in seed=3"
         )
     if not text.startswith("-") and not value_of_flag:
-        raise ConfigError(
+        raise SettingError(
             f"{text!r} is not a setting",
             expected="name=value, such as seed=3",
             hint=_meant_by_word(text),
@@ -264,14 +263,14 @@ def _own_environment(text: str) -> str | None:
 
 
 def _check_grammar(text: str) -> None:
-    """Raise ConfigError if Hydra cannot read a setting."""
+    """Raise SettingError if Hydra cannot read a setting."""
     if re.match(r"[~+]{0,2}[A-Za-z_]", text):
         try:
             OverridesParser.create().parse_override(text)
             return
         except HydraException:
             pass
-    raise ConfigError(
+    raise SettingError(
         f"{shorten(text.lstrip('+'))} cannot be read",
         expected="name=value, such as seed=3, with closed brackets and quotes",
         hint="put a value with special characters in quotes within quotes: \"name='a=b'\"",
@@ -280,14 +279,14 @@ def _check_grammar(text: str) -> None:
 
 def _check_single(text: str, value: str) -> None:
     if "," in value and not set("[]{}()\"'") & set(value):
-        raise ConfigError(f"{text} names several values", hint="add -m to run each of them")
+        raise SettingError(f"{text} names several values", hint="add -m to run each of them")
 
 
 def _check_options(group: str, options: str) -> None:
     for option in options.split(","):  # a sweep names several
         if option.strip() not in GROUPS[group]:
             own = _own_environment(option) if group == "env" else None
-            raise ConfigError(
+            raise SettingError(
                 f"{group}={option} does not exist",
                 options=GROUPS[group],
                 hint=own or nearest(option, GROUPS[group]),
@@ -311,7 +310,7 @@ def resumed_config(settings: Any, overrides: Sequence[str] | None = None) -> Tra
     trust = settings.pop("trust", None)
     if settings.get("resume") is None:
         if trust is not None:
-            raise ConfigError("trust= applies to a resumed run only", hint="add resume=<run>")
+            raise SettingError("trust= applies to a resumed run only", hint="add resume=<run>")
         return config_from_dict(settings)
     run = RunFolder.open(settings["resume"])
     saved = run.read_config()
@@ -332,18 +331,18 @@ def _changes(settings: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any
     for override in words:
         name, _, _ = override.lstrip("+").partition("=")
         if name in GROUPS:
-            raise ConfigError(
+            raise SettingError(
                 f"{name}= cannot be combined with resume=: a run keeps its environment and recipe",
                 hint="change single settings, such as env.width=8 or "
                 + ("selfplay.mode=stages" if name == "selfplay" else "optim.lr=1e-4"),
             )
         if name == "init":
-            raise ConfigError(
+            raise SettingError(
                 "init= cannot be combined with resume=: a resumed run keeps its own network",
                 hint="leave out resume= to begin another run with that network",
             )
         if name in ("run_name", "run_dir"):
-            raise ConfigError(
+            raise SettingError(
                 f"{name}= cannot be combined with resume=: a run keeps its folder",
                 hint="rename or move the folder itself, and then resume it",
             )

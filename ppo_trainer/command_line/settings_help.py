@@ -10,13 +10,11 @@ from dataclasses import dataclass
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from entity_env.errors import nearest
+from entity_env.errors import EntityEnvError, SettingError, nearest
 from ppo_trainer.command_line.composition import RECIPES, read_recipe
 from ppo_trainer.config import TrainConfig
-from ppo_trainer.errors import ConfigError
 from ppo_trainer.reporting.settings_text import written
 from ppo_trainer.settings.build import KINDS
-from ragged_net.errors import RaggedNetError
 
 __all__ = ["RECIPES", "SettingHelp", "all_settings", "settings_help"]
 
@@ -54,7 +52,7 @@ def settings_help(name: str) -> str:
     """Return the settings of a group such as ``ppo``, or one setting with its recipes.
 
     Raises:
-        ConfigError: No setting or group has this name.
+        SettingError: No setting or group has this name.
     """
     known = all_settings()
     found = [own for own in known if own.name == name or own.name.startswith(f"{name}.")]
@@ -63,7 +61,7 @@ def settings_help(name: str) -> str:
         groups = sorted({own.rpartition(".")[0] for own in names} - {""})
         group = name.rpartition(".")[0]
         options = [own for own in names if own.rpartition(".")[0] == group] if group else groups
-        raise ConfigError(
+        raise SettingError(
             f"--help {name}: unknown setting",
             options=options or groups,
             hint=nearest(name, [*groups, *names]),
@@ -119,12 +117,10 @@ def _allowed(hint: Any, metadata: Mapping[str, Any]) -> str:
     words = KINDS.get(get_origin(kind) or kind, "a list")
     if get_origin(kind) is Literal:
         words = ", ".join(get_args(kind))
-    elif "range" in metadata:
-        words = metadata["range"].words
     elif "check" in metadata:
         try:
             metadata["check"]("", "?")
-        except RaggedNetError as error:
+        except EntityEnvError as error:
             said = re.findall(r"^ *(?:expected|valid): *(.*)", str(error), re.MULTILINE)
             words = said[-1].replace("'", "").removesuffix(", or None")
     return words if kind is hint else f"{words}, or null"

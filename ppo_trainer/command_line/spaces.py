@@ -11,8 +11,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import ChoiceSweep, IntervalSweep, QuotedString, RangeSweep
 from hydra.errors import HydraException
 
-from entity_env.errors import shorten
-from ppo_trainer.errors import ConfigError
+from entity_env.errors import SettingError, shorten
 
 if TYPE_CHECKING:
     import optuna
@@ -58,7 +57,7 @@ def spaces_of(settings: Iterable[str]) -> tuple[list[str], dict[str, Space]]:
         settings: Settings as on the command line.
 
     Raises:
-        ConfigError: An interval is empty.
+        SettingError: An interval is empty.
     """
     single, spaces, parser = [], dict[str, Space](), OverridesParser.create()
     for setting in settings:
@@ -109,9 +108,9 @@ def _space(setting: str, value: Any) -> Space:
         wide = low > 0 and high >= _WIDE * low and "linear" not in value.tags
         own = Interval(low, high, log=wide or "log" in value.tags)
     else:
-        raise ConfigError(f"{shorten(setting)} does not name values to search")
+        raise SettingError(f"{shorten(setting)} does not name values to search")
     if not own.low < own.high or (own.log and own.low <= 0):
-        raise ConfigError(
+        raise SettingError(
             f"{shorten(setting)} is an empty interval",
             expected="a smaller and a larger number, both above 0 for a logarithmic scale",
         )

@@ -10,7 +10,7 @@ from functools import partial
 
 from entity_env import VecEnv
 from entity_env.agent import RandomAgent, SpacedAgent
-from entity_env.errors import FAILURES
+from entity_env.errors import FAILURES, SettingError
 from entity_env.player.episodes import Policy, play_episodes, play_lives, play_rows, play_scripted
 from entity_env.player.play_budget import PlayBudget
 from entity_env.player.scripted_agent import ScriptedAgent, load_script
@@ -18,7 +18,6 @@ from entity_env.rows.slow_calls import naming_slow_calls
 from entity_env.rows.vec_env import check_count
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import Game
-from ppo_trainer.errors import ConfigError
 from ppo_trainer.evaluation.matches import play_sides
 from ppo_trainer.machine.screen import complain
 from ppo_trainer.machine.seeding import derived_seed
@@ -92,7 +91,7 @@ def evaluate_all(
             others=others,
         )
     if config.eval.scripted is not None:
-        scripted = load_script(config.eval.scripted, "eval.scripted", ConfigError)
+        scripted = load_script(config.eval.scripted, "eval.scripted", SettingError)
         players[SCRIPTED] = partial(_evaluate_script, game, scripted, config, episodes, seed)
     if not only_greedy:
         chance = RandomAgent(net.obs_space, net.action_space, seed)
@@ -135,9 +134,9 @@ def evaluate_against(
         temperature: The divisor of the logits from which it draws otherwise.
 
     Raises:
-        ConfigError: The game is for one player, or an opponent does not exist or does not fit.
+        SettingError: The game is for one player, or an opponent does not exist or does not fit.
     """
-    check_count("number of episodes", episodes, error=ConfigError)
+    check_count("number of episodes", episodes, error=SettingError)
     game.sides()  # raises for a game for one player
     made, device = {}, str(next(net.parameters()).device)
     for number, name in enumerate(opponents):

@@ -7,12 +7,12 @@ import numpy.typing as npt
 
 from entity_env import VecObs
 from entity_env.agent import Agent
+from entity_env.errors import SettingError
 from entity_env.metrics import complete_columns, metric_columns
 from entity_env.player.episodes import play
 from entity_env.player.play_budget import PlayBudget
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import Game
-from ppo_trainer.errors import ConfigError
 from ppo_trainer.players.opponent_rows import Lineup, OpponentRows
 
 __all__ = ["count_results", "play_pair", "play_sides"]
@@ -49,7 +49,7 @@ def play_sides(
         The metrics by name. Shape of each: (episodes,).
 
     Raises:
-        ConfigError: No game has ended.
+        SettingError: No game has ended.
     """
     kept, _ = _play(player, game, config, episodes, opponent, seed, budget or PlayBudget())
     return complete_columns(metric_columns(kept))
@@ -104,7 +104,7 @@ def _play(
 ) -> tuple[list[dict[str, float]], list[float]]:
     """Return the metrics of each episode, and the score of each game."""
     if game.is_endless:
-        raise ConfigError(
+        raise SettingError(
             f"games of {game.name} have no winner, because they never end",
             expected="a game with an end; python -m ppo_trainer.evaluate RUN measures episodes",
         )
@@ -130,7 +130,7 @@ def _play(
             budget.step(int(obs.done.sum()))
     kept = [summary for row in summaries for summary in row]
     if not kept:
-        raise ConfigError(
+        raise SettingError(
             "no game has ended", expected="more time (--seconds), or a larger eval.max_steps"
         )
     counts = np.zeros_like(wanted)

@@ -16,9 +16,9 @@ from pathlib import Path
 import numpy as np
 
 from entity_env.agent import Agent
+from entity_env.errors import CheckpointError, RunFolderError
 from entity_env.registry import Factory
 from entity_env.storage.files import folder_lock, remove, remove_leftovers
-from ppo_trainer.errors import CheckpointError, RunFolderError
 from ppo_trainer.evaluation.matches import count_results, play_pair
 from ppo_trainer.machine.commands import run_main
 from ppo_trainer.machine.helper_process import read_task
@@ -62,7 +62,7 @@ def follow(
         trust: Consent to import the code that the run names.
 
     Raises:
-        ConfigError: The game is for one player, or never ends.
+        SettingError: The game is for one player, or never ends.
         RunFolderError: Another process rates the run.
     """
     loaded = load_policy(run, env, "cpu", trust=trust, scripted=True)

@@ -11,9 +11,8 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from entity_env.errors import shorten
+from entity_env.errors import RecordingError, shorten
 from entity_env.storage.files import new_file_by_path, write_file
-from ppo_trainer.errors import VideoError
 
 __all__ = ["check_picture", "write_video"]
 
@@ -22,13 +21,13 @@ def write_video(path: Path, pictures: Sequence[Any], fps: float) -> Path:
     """Write pictures, (H, W, 3) uint8 of one size, as ``.gif`` or ``.mp4``; return the path."""
     frames = [check_picture(picture) for picture in pictures]
     if not frames or any(frame.shape != frames[0].shape for frame in frames):
-        raise VideoError(
+        raise RecordingError(
             "these pictures cannot be written as a video",
             expected="at least one picture, all of one size",
             received=sorted({frame.shape for frame in frames}),
         )
     if path.suffix.lower() not in (".gif", ".mp4"):
-        raise VideoError(
+        raise RecordingError(
             "unknown kind of video", received=path.suffix or str(path), options=(".gif", ".mp4")
         )
     try:
@@ -39,7 +38,7 @@ def write_video(path: Path, pictures: Sequence[Any], fps: float) -> Path:
             with new_file_by_path(path) as new:
                 _write_mp4(new, frames, fps)
     except OSError as error:
-        raise VideoError(f"{str(path)!r} cannot be written: {error}") from error
+        raise RecordingError(f"{str(path)!r} cannot be written: {error}") from error
     return path
 
 
@@ -61,7 +60,7 @@ def _write_mp4(path: Path, frames: Sequence[npt.NDArray[np.uint8]], fps: float) 
         import imageio.v2 as imageio
         import imageio_ffmpeg  # noqa: F401  (the encoder; imageio finds it by itself)
     except ImportError as error:
-        raise VideoError(
+        raise RecordingError(
             "writing MP4 needs an encoder that is not installed",
             hint="pip install 'ragged-rl[video]', or write a .gif",
         ) from error
@@ -74,10 +73,10 @@ def _write_mp4(path: Path, frames: Sequence[npt.NDArray[np.uint8]], fps: float) 
 
 
 def check_picture(picture: Any) -> npt.NDArray[np.uint8]:
-    """Return a picture as an array; raise VideoError if it is not one."""
+    """Return a picture as an array; raise RecordingError if it is not one."""
     frame = np.asarray(picture)
     if frame.ndim != 3 or frame.shape[2] != 3 or frame.dtype != np.uint8 or frame.size == 0:
-        raise VideoError(
+        raise RecordingError(
             "render() returned something that is not a picture",
             expected="shape (H, W, 3), dtype uint8",
             received=f"shape {frame.shape}, dtype {frame.dtype}: {shorten(picture, 60)}",

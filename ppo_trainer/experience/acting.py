@@ -9,8 +9,8 @@ from contextlib import AbstractContextManager, nullcontext
 import torch
 from torch import Tensor
 
+from entity_env.errors import DivergedError
 from ppo_trainer.config import TrainConfig
-from ppo_trainer.errors import DivergedError
 from ppo_trainer.experience.rollout import Rollout
 from ppo_trainer.machine.device import explained_memory, has_bfloat16
 from ragged_net import EntityBatch, NetOutput, RaggedNet, RaggedTensor

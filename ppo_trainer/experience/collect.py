@@ -12,10 +12,10 @@ import torch
 from entity_env import Metric, VecEnv, VecObs
 from entity_env.batching.ragged import ActionBuffer
 from entity_env.batching.vec_obs import check_final
+from entity_env.errors import EntityEnvError
 from entity_env.metrics import merge_columns
 from entity_env.wrappers.staggered_start import STAGGERED
 from ppo_trainer.config import TrainConfig
-from ppo_trainer.errors import TrainerError
 from ppo_trainer.experience.acting import act, autocast, check_output, value
 from ppo_trainer.experience.acting_graph import ActingGraphs
 from ppo_trainer.experience.frames import answers_in_order, asked_frames
@@ -108,7 +108,7 @@ def collect(
 
     Raises:
         NonFiniteError: A network has diverged.
-        TrainerError: No row acts any more, or never a row of one of the networks.
+        EntityEnvError: No row acts any more, or never a row of one of the networks.
     """
     wanted = -(-config.rollout.steps * len(env) // len(collectors))
     ended: list[Mapping[str, npt.NDArray[np.float64]]] = []
@@ -126,7 +126,7 @@ def collect(
             break
         idle = 0 if obs.num_frames else idle + 1
         if idle > MOST_IDLE_STEPS:
-            raise TrainerError(
+            raise EntityEnvError(
                 f"no row had to act in {MOST_IDLE_STEPS:,} steps",
                 expected="rows that must act (VecObs.rows)",
             )

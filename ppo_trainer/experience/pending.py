@@ -11,12 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ppo_trainer.errors import CheckpointError
+from entity_env.errors import CheckpointError, EntityEnvError
 from ppo_trainer.experience.acting import values_of
 from ppo_trainer.experience.trajectories import Decisions
 from ragged_net import EntityBatch, RaggedNet, RaggedTensor
 from ragged_net.actors import Actors
-from ragged_net.errors import RaggedNetError
 from ragged_net.heads.table import head_kind
 
 __all__ = ["pending_from_tensors", "pending_to_tensors", "tensors_of"]
@@ -83,7 +82,7 @@ def pending_from_tensors(tensors: Mapping[str, Tensor], net: RaggedNet, num_rows
         )
         with torch.no_grad():  # checks every number, because updates do not check again
             net(pending.batch, memory=pending.memory, given=values_of(pending.chosen))
-    except (KeyError, TypeError, ValueError, RuntimeError, RaggedNetError) as error:
+    except (KeyError, TypeError, ValueError, RuntimeError, EntityEnvError) as error:
         raise CheckpointError(
             f"the decisions with an open outcome are damaged: {type(error).__name__}: {error}"
         ) from error

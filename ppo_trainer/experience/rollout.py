@@ -11,10 +11,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from entity_env.errors import BatchError
 from ppo_trainer.experience.sequences import Sequences
 from ppo_trainer.experience.trajectories import select_choices
 from ragged_net import EntityBatch, RaggedTensor
-from ragged_net.errors import ShapeError
 from ragged_net.ragged import FrameNumbers
 
 __all__ = ["Rollout"]
@@ -53,7 +53,7 @@ class Rollout:
         """Check that each choice has a log-probability."""
         for name, chosen in self.chosen.items():
             if self.log_probs[name].num_rows != chosen.num_rows:
-                raise ShapeError(
+                raise BatchError(
                     f"action {name!r} has different numbers of choices and log-probabilities",
                     expected=f"{chosen.num_rows} of both",
                     received=f"{self.log_probs[name].num_rows} log-probabilities",

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from entity_env.errors import NonFiniteError
 from ppo_trainer.algorithms.algorithm import scheduled
 from ppo_trainer.config import OptimConfig, TrainConfig
-from ppo_trainer.errors import NonFiniteError
 from ppo_trainer.learner.step_metrics import StepMetrics
 from ragged_net import RaggedNet
 

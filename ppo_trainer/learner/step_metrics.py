@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import torch
 from torch import Tensor
 
-from ppo_trainer.errors import NonFiniteError
+from entity_env.errors import NonFiniteError
 
 __all__ = ["StepMetrics", "joined", "looks_are_free", "means", "of_policies"]
 

@@ -9,9 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from entity_env import EntityEnvError
 from entity_env.command_line import INTERRUPTED, run_program, version_text
-from ragged_net import RaggedNetError
 
 __all__ = ["INTERRUPTED", "command_parser", "python_command", "run_main"]
 
@@ -54,5 +52,5 @@ def command_parser(
 
 def run_main(main: Callable[[], None]) -> None:
     """Run a command, and exit with the status of ``run_program`` if it is not 0."""
-    if status := run_program(main, (EntityEnvError, RaggedNetError)):
+    if status := run_program(main):
         sys.exit(status)

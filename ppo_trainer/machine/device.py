@@ -10,8 +10,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 import torch
 
 from entity_env import VecEnv
+from entity_env.errors import DeviceError
 from ppo_trainer.config import TrainConfig
-from ppo_trainer.errors import DeviceError
 from ppo_trainer.machine.compile_ahead import compiling_ahead
 from ppo_trainer.machine.ranks import local_rank
 from ppo_trainer.machine.screen import say

@@ -16,8 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from entity_env.errors import LearnerLostError, SettingError
 from entity_env.workers.row_share import cut_rows
-from ppo_trainer.errors import ConfigError, LearnerLostError
 
 __all__ = ["LONE", "Ranks", "Share", "local_rank", "open_ranks"]
 
@@ -46,10 +46,10 @@ class Share:
             together: Number of rows that must be in one share, such as the seats of a game.
 
         Raises:
-            ConfigError: There are fewer games than shares.
+            SettingError: There are fewer games than shares.
         """
         if rows // together < self.of:
-            raise ConfigError(
+            raise SettingError(
                 f"{self.of} processes share the rows, and each needs some of its own",
                 expected=f"rollout.num_envs={self.of * together} or more",
                 received=rows,

@@ -64,7 +64,7 @@ class NetworkAgent(SpacedAgent):
         shown: Space of single observations; None for that of the network.
 
     Raises:
-        NetConfigError: ``temperature`` or ``top_k`` is out of range.
+        SettingError: ``temperature`` or ``top_k`` is out of range.
     """
 
     def __init__(
@@ -146,7 +146,7 @@ class NetworkAgent(SpacedAgent):
 
         Raises:
             EntityEnvError: The observation does not fit the spaces of the network.
-            NetConfigError: A temperature or ``top_k`` out of range.
+            SettingError: A temperature or ``top_k`` out of range.
         """
         frames = [self._frame(observation)]
         return self._act(frames, [game], greedy=greedy, temperature=temperature, top_k=top_k)[0]

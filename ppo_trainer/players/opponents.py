@@ -8,10 +8,9 @@ from pathlib import Path
 
 from entity_env import ActionSpace, ObsSpace
 from entity_env.agent import RandomAgent, SpacedAgent
-from entity_env.errors import EntityEnvError, SpaceError, nearest
+from entity_env.errors import EntityEnvError, SettingError, SpaceError, nearest
 from entity_env.player.scripted_agent import ScriptedAgent, is_script, load_script
 from entity_env.wrappers.selection import Selection, check_same_actions
-from ppo_trainer.errors import ConfigError
 from ppo_trainer.machine.torch_state import default_torch_state
 from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.runs.folder import named_policy
@@ -45,7 +44,7 @@ def make_opponent(
         device: Device of a network.
 
     Raises:
-        ConfigError: There is no such opponent, or it plays another game.
+        SettingError: There is no such opponent, or it plays another game.
         RunFolderError: The folder is not a run.
         CheckpointError: The run has no checkpoint, or a damaged one.
     """
@@ -55,7 +54,7 @@ def make_opponent(
     elif os.path.lexists(named_policy(name).expanduser()):
         made = _of_run(name, obs_space, action_space, seed, greedy, device)
     elif is_script(name):
-        script = load_script(name, "the opponent", ConfigError)
+        script = load_script(name, "the opponent", SettingError)
         made = ScriptedAgent(script, obs_space, action_space)
     else:
         raise _unknown(name)
@@ -94,11 +93,11 @@ def _of_run(
         check_same_actions(agent.action_space, action_space)
         is_whole = Selection.of(obs_space, agent.obs_space).is_whole
     except SpaceError as error:
-        raise ConfigError.from_fields(
+        raise SettingError.from_fields(
             {**error.fields(), "what": f"the opponent {name!r} plays another game: {error.what}"}
         ) from error
     if not is_whole:
-        raise ConfigError(
+        raise SettingError(
             f"the opponent {name!r} was trained on fewer entities or features than the game shows",
             expected=f"the entities {list(obs_space.entities)} with all their features",
             received=f"a network for {list(agent.obs_space.entities)}",
@@ -110,7 +109,7 @@ def _of_run(
 def _unknown(name: str) -> EntityEnvError:
     beside = Path(name).expanduser().parent
     runs = [own.parent.name for own in beside.glob("*/config.yaml")] if "/" in name else []
-    return ConfigError(
+    return SettingError(
         f"there is no opponent {name!r}",
         expected=_EXPECTED,
         hint="'scripted' exists in leagues only; elsewhere give the script that eval.scripted names"

@@ -13,10 +13,9 @@ import torch
 
 from entity_env import VecEnv
 from entity_env.agent import Agent
-from entity_env.errors import DAMAGES, shorten
+from entity_env.errors import DAMAGES, CheckpointError, SettingError, shorten
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import Game
-from ppo_trainer.errors import CheckpointError, ConfigError
 from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.players.opponent_rows import Lineup, OpponentRows
@@ -52,7 +51,7 @@ class SelfPlay:
         device: Device of the network.
 
     Raises:
-        ConfigError: An opponent does not exist, or the game is for one player.
+        SettingError: An opponent does not exist, or the game is for one player.
     """
 
     def __init__(
@@ -68,7 +67,7 @@ class SelfPlay:
         if not names and own.mode in ("stages", "fixed"):
             names = ["random"]
         if len(set(names)) < len(names):
-            raise ConfigError("selfplay.opponents contains an opponent twice", received=names)
+            raise SettingError("selfplay.opponents contains an opponent twice", received=names)
         spaces = net.obs_space, net.action_space
         self._agents: dict[str, Agent] = {}
         for number, name in enumerate(names):
@@ -95,7 +94,7 @@ class SelfPlay:
         if own.mode == "mirror" and not own.shapes_rewards:
             return None
         if not game.has_seats:
-            raise ConfigError(
+            raise SettingError(
                 f"selfplay is set, and {game.name} is not a game for several players",
                 expected="selfplay=mirror, which has no effect there, or a game with seats",
                 hint="some games with built-in opponents have variants for two players, such as "

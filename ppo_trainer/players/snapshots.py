@@ -8,10 +8,9 @@ from pathlib import Path
 
 import torch
 
-from entity_env.errors import DAMAGES
+from entity_env.errors import DAMAGES, CheckpointError
 from entity_env.storage.files import remove
 from ppo_trainer.config import TrainConfig
-from ppo_trainer.errors import CheckpointError
 from ppo_trainer.runs.checkpoint import load_network, save_network
 from ppo_trainer.runs.checkpoint_files import SavedFiles
 from ppo_trainer.runs.folder import RunFolder

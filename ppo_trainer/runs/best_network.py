@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 
 from torch import Tensor
 
+from entity_env.errors import CheckpointError
 from ppo_trainer.config import CheckpointConfig
-from ppo_trainer.errors import CheckpointError
 from ppo_trainer.runs.checkpoint import TrainState, save_network
 from ppo_trainer.runs.checkpoint_files import SavedFiles
 from ppo_trainer.runs.folder import RunFolder

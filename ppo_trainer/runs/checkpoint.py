@@ -21,12 +21,11 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from entity_env import ActionSpace, ObsSpace
-from entity_env.errors import shorten
+from entity_env.errors import CheckpointError, NonFiniteError, shorten
 from entity_env.storage.files import fresh_name, is_leftover, remove, sync_folder
 from ppo_trainer.algorithms.clone import Clone
 from ppo_trainer.algorithms.group_baseline import GroupReturns
 from ppo_trainer.config import TrainConfig
-from ppo_trainer.errors import CheckpointError, NonFiniteError
 from ppo_trainer.experience.acting_graph import ActingGraphs
 from ppo_trainer.experience.pending import pending_from_tensors, pending_to_tensors
 from ppo_trainer.experience.row_memory import RowMemory

@@ -19,10 +19,9 @@ from typing import Any, TypeVar
 from torch import Tensor
 
 from entity_env.command_line import version_text
-from entity_env.errors import StateError, shorten
+from entity_env.errors import CheckpointError, StateError, shorten
 from entity_env.storage.bounded_json import count_values, parse_json
 from entity_env.storage.files import open_file, read_file, sync_folder, write_file
-from ppo_trainer.errors import CheckpointError
 from ppo_trainer.runs.tensor_file import TensorForm, load_tensors, read_forms, save_tensors
 
 __all__ = ["STATE", "SavedFiles", "write_checkpoint"]

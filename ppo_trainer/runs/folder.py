@@ -18,12 +18,11 @@ from typing import Any
 import yaml
 
 from entity_env import ActionSpace, ObsSpace
-from entity_env.errors import SpaceError, shorten
+from entity_env.errors import RunFolderError, SettingError, SpaceError, shorten
 from entity_env.storage.bounded_json import count_values, parse_json
 from entity_env.storage.files import folder_lock, read_file, remove_leftovers, write_file
 from entity_env.storage.space_json import spaces_from_json, spaces_to_json
 from ppo_trainer.config import TrainConfig, config_from_dict, config_to_dict
-from ppo_trainer.errors import ConfigError, RunFolderError
 from ppo_trainer.machine.screen import say
 from ppo_trainer.runs.bounded_yaml import check_size, parse_yaml
 from ppo_trainer.runs.drafts import draft_name, remove_drafts
@@ -175,7 +174,7 @@ class RunFolder:
         values = self.read_values()
         try:
             return config_from_dict(values)
-        except ConfigError as error:
+        except SettingError as error:
             raise error.located(str(self.config_file)) from error.__cause__
 
     def read_signature(self) -> str | None:
@@ -212,7 +211,7 @@ class RunFolder:
         try:
             check_size(text)
         except ValueError as error:
-            raise ConfigError(f"the settings do not fit into config.yaml: {error}") from error
+            raise SettingError(f"the settings do not fit into config.yaml: {error}") from error
         with writing(self.config_file):
             write_file(self.config_file, text)
         with suppress(KeyUnavailableError), writing(self.signature_file):

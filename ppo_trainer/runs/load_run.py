@@ -10,10 +10,10 @@ from typing import Any
 import torch
 
 from entity_env import ObsSpace
+from entity_env.errors import RunFolderError
 from entity_env.registry import Factory
 from ppo_trainer.config import TrainConfig, with_changes
 from ppo_trainer.environments import Game, evaluated, make_factory
-from ppo_trainer.errors import RunFolderError
 from ppo_trainer.machine.device import choose_device
 from ppo_trainer.runs.checkpoint import load_network, locate_checkpoint, network_of
 from ppo_trainer.runs.folder import RunFolder, is_one_policy

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from io import SEEK_END, BufferedWriter
 from typing import Any
 
+from entity_env.errors import RunFolderError, SettingError
 from entity_env.storage.files import open_to_append, read_file, write_file
 from ppo_trainer.config import TrainConfig, config_to_dict
-from ppo_trainer.errors import ConfigError, RunFolderError
 from ppo_trainer.reporting.recent_episodes import RecentEpisodes
 from ppo_trainer.runs.folder import RunFolder, reading, refuse_link, writing
 from ppo_trainer.runs.metrics_file import keep_records, read_metrics
@@ -112,14 +112,14 @@ def check_wandb(config: TrainConfig) -> None:
     """Log in to W&B if it will be needed, before there is a run folder.
 
     Raises:
-        ConfigError: W&B is switched on, but is not installed or refuses the login.
+        SettingError: W&B is switched on, but is not installed or refuses the login.
     """
     if config.wandb.mode == "disabled":
         return
     try:
         import wandb
     except ImportError as error:
-        raise ConfigError(
+        raise SettingError(
             "wandb.mode is not disabled, but wandb is not installed", hint="pip install wandb"
         ) from error
     if config.wandb.mode == "online":
@@ -134,7 +134,7 @@ def _explained() -> Iterator[None]:
     try:
         yield
     except wandb.errors.Error as error:
-        raise ConfigError(
+        raise SettingError(
             f"W&B cannot be reached: {error}",
             hint="run `wandb login` first, or set WANDB_API_KEY; wandb.mode=offline needs neither",
         ) from error

@@ -7,10 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from entity_env.errors import DAMAGES
+from entity_env.errors import DAMAGES, RunFolderError
 from entity_env.storage.bounded_json import parse_json
 from entity_env.storage.files import read_file, write_file
-from ppo_trainer.errors import RunFolderError
 from ppo_trainer.runs.folder import RunFolder, reading, writing
 
 __all__ = ["RatedPlayer", "read_ratings", "write_ratings"]

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence, Sized
 from pathlib import Path
 
 from entity_env import ActionSpace, ObsSpace
+from entity_env.errors import CheckpointError
 from entity_env.spaces import Discrete, Feature, Flags, Grid, feature_name
 from ppo_trainer.config import TrainConfig
-from ppo_trainer.errors import CheckpointError
 from ppo_trainer.runs.checkpoint_files import SavedFiles
 from ppo_trainer.runs.tensor_file import TensorForm
 from ragged_net import NetConfig, RaggedNet

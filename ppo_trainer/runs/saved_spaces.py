@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from entity_env import ActionSpace, ObsSpace
-from entity_env.errors import SpaceError
+from entity_env.errors import CheckpointError, SpaceError
 from entity_env.wrappers.selection import Selection, check_same_actions
 from ppo_trainer.environments import Game
-from ppo_trainer.errors import CheckpointError
 from ppo_trainer.machine.screen import say
 from ppo_trainer.runs.folder import RunFolder
 

@@ -17,8 +17,8 @@ import secrets
 import stat
 from pathlib import Path
 
+from entity_env.errors import EntityEnvError
 from ppo_trainer.config import TrainConfig
-from ppo_trainer.errors import TrainerError
 
 __all__ = ["SIGNATURE_LENGTH", "KeyUnavailableError", "key_file", "sign", "verify"]
 
@@ -28,7 +28,7 @@ _KEY_BYTES = 32
 _NO_LINKS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
-class KeyUnavailableError(TrainerError):
+class KeyUnavailableError(EntityEnvError):
     """Raised if the user's key cannot be stored, or may be known to others."""
 
 

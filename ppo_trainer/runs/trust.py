@@ -17,7 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NoReturn
 
-from entity_env.errors import shorten
+from entity_env.errors import SettingError, UntrustedRunError, shorten
 from entity_env.player.scripted_agent import is_script
 from entity_env.registry import (
     Factory,
@@ -29,7 +29,6 @@ from entity_env.registry import (
 )
 from ppo_trainer.config import TrainConfig, WandbConfig
 from ppo_trainer.environments import UNIMPORTABLE
-from ppo_trainer.errors import ConfigError, UntrustedRunError
 from ppo_trainer.runs.folder import RunFolder
 from ppo_trainer.runs.signature import KeyUnavailableError, sign, verify
 
@@ -62,7 +61,7 @@ def require_trust(
         UnknownEnvironmentError: The name that the user passes is not that of an environment.
     """
     if not isinstance(trust, bool):
-        raise ConfigError("trust is not True or False", received=shorten(trust))
+        raise SettingError("trust is not True or False", received=shorten(trust))
     if trust:
         return
     refusal = _Refusal(run, saved)

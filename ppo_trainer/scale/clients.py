@@ -13,9 +13,9 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from entity_env import VecEnv
+from entity_env.errors import EntityEnvError
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import Game, open_vec_env
-from ppo_trainer.errors import TrainerError
 from ppo_trainer.machine.ranks import Ranks
 from ppo_trainer.machine.screen import say
 from ppo_trainer.scale.ray_cluster import open_ray, why_lost
@@ -39,7 +39,7 @@ def open_rows(config: TrainConfig, game: Game, ranks: Ranks) -> Iterator[VecEnv]
     """Open the rows that this process plays: its own, or those that worlds of Ray serve.
 
     Raises:
-        ConfigError: Ray is not installed, or settings contradict each other.
+        SettingError: Ray is not installed, or settings contradict each other.
     """
     workers: AbstractContextManager[Any] = nullcontext()
     if config.scale.mode != "local" and ranks.is_alone:
@@ -94,11 +94,11 @@ def _get(ray: Any, calls: Sequence[Any]) -> Sequence[Any]:
     """Return the results of calls.
 
     Raises:
-        TrainerError: A world has failed, or is lost.
+        EntityEnvError: A world has failed, or is lost.
     """
     try:
         return ray.get(calls)  # type: ignore[no-any-return]
     except ray.exceptions.RayError as error:
-        raise TrainerError(
+        raise EntityEnvError(
             "a world that serves this process is lost", received=why_lost(ray, error)
         ) from error

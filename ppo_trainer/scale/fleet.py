@@ -16,8 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from entity_env import Metric, VecEnv, VecObs
-from entity_env.errors import counted
-from ppo_trainer.errors import TrainerError
+from entity_env.errors import EntityEnvError, counted
 from ppo_trainer.experience.collect import Collected, collect
 from ppo_trainer.experience.pending import tensors_of
 from ppo_trainer.experience.trajectories import Trajectories
@@ -43,7 +42,7 @@ def open_gather(session: Session) -> Iterator[Gather]:
     """Give the function that collects experience: in this process, or from processes of Ray.
 
     Raises:
-        ConfigError: Ray is not installed, or settings contradict each other.
+        SettingError: Ray is not installed, or settings contradict each other.
     """
     own = session.config.scale
     if own.mode == "local" or not session.ranks.is_alone:
@@ -192,7 +191,7 @@ class Fleet:
         try:
             self._waiting.append(self._ray.get(ref))
         except self._ray.exceptions.RayTaskError as error:
-            raise TrainerError(
+            raise EntityEnvError(
                 "a process that plays for the run has failed", received=why_lost(self._ray, error)
             ) from error
         except self._ray.exceptions.RayError as error:
@@ -207,13 +206,13 @@ class Fleet:
         """Start a cell again, whose networks were playing ``rollouts`` rollouts.
 
         Raises:
-            TrainerError: Too many processes were lost one after the other.
+            EntityEnvError: Too many processes were lost one after the other.
         """
         self._lost, self._lost_in_a_row = self._lost + 1, self._lost_in_a_row + 1
         each = self._config.frames_per_update // self._config.scale.networks
         self._lost_frames += rollouts * each
         if self._lost_in_a_row > _MOST_LOSSES:
-            raise TrainerError(
+            raise EntityEnvError(
                 f"{_MOST_LOSSES} processes were lost one after the other", received=why
             )
         complain(f"a process that plays for the run is lost, and started again: {why}")

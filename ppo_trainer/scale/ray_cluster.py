@@ -12,9 +12,9 @@ from queue import Empty, Queue
 from threading import Event, Thread
 from typing import Any
 
+from entity_env.errors import SettingError
 from entity_env.workers.interpreter import python_path
 from ppo_trainer.config import ScaleConfig
-from ppo_trainer.errors import ConfigError
 from ppo_trainer.machine.device import cores
 
 __all__ = ["open_ray", "why_lost"]
@@ -36,12 +36,12 @@ def open_ray(scale: ScaleConfig, processes: int, address: str | None = None) -> 
         address: Address of the cluster; None for that of the settings.
 
     Raises:
-        ConfigError: Ray is not installed, or its cluster has too few cores.
+        SettingError: Ray is not installed, or its cluster has too few cores.
     """
     try:
         import ray
     except ImportError as error:
-        raise ConfigError(
+        raise SettingError(
             f"scale.mode={scale.mode} needs Ray", hint="pip install 'ragged-rl[ray]'"
         ) from error
     cluster: Any = ray
@@ -52,7 +52,7 @@ def open_ray(scale: ScaleConfig, processes: int, address: str | None = None) -> 
     try:
         there = cluster.cluster_resources().get("CPU", 0.0)
         if processes * scale.cpus > there:
-            raise ConfigError(
+            raise SettingError(
                 f"{processes} processes of Ray want {processes * scale.cpus:g} cores",
                 expected=f"at most {there:g}",
                 hint="lower scale.worlds and scale.networks, or set "
@@ -73,7 +73,7 @@ def _begin(ray: Any, address: str | None, finished: Event) -> None:
     because Linux kills the processes that Ray starts when the thread that started them ends.
 
     Raises:
-        ConfigError: There is no cluster, or it does not answer in time.
+        SettingError: There is no cluster, or it does not answer in time.
     """
     where = address or os.environ.get("RAY_ADDRESS")
     if where is not None and (why := _unreachable(where)) is not None:
@@ -122,15 +122,15 @@ def _unreachable(address: str) -> str | None:
         return f"{type(error).__name__}: {error}"
 
 
-def _no_cluster(address: str | None, why: str) -> ConfigError:
+def _no_cluster(address: str | None, why: str) -> SettingError:
     """Return the error of a cluster that does not exist, does not answer, or refuses."""
     if address is None:
-        return ConfigError(
+        return SettingError(
             "Ray does not start on this machine",
             received=why,
             hint="ray start --head starts it by hand and says more; then use scale.address=auto",
         )
-    return ConfigError(
+    return SettingError(
         f"no cluster of Ray can be joined at scale.address={address}",
         expected="a cluster that ray start --head has begun on one machine, and "
         "ray start --address=HOST:6379 has joined on this one",

@@ -15,13 +15,13 @@ import numpy as np
 
 from entity_env import ActionSpace, ObsSpace, VecEnv, VecObs
 from entity_env.batching.ragged import ActionBuffer
+from entity_env.errors import EntityEnvError, SettingError
 from entity_env.kinds.table import answer_forms
 from entity_env.workers.action_format import read_actions, split_actions
 from entity_env.workers.obs_format import ObsFormat
 from entity_env.workers.row_share import cut_rows
 from ppo_trainer.config import ScaleConfig, TrainConfig
 from ppo_trainer.environments import Game, make_vec_env
-from ppo_trainer.errors import ConfigError, TrainerError
 from ppo_trainer.experience.frames import answers_in_order, asked_frames, frames_of
 from ppo_trainer.machine.ranks import Share
 from ppo_trainer.machine.seeding import derived_seed
@@ -73,7 +73,7 @@ class World:
             seed: Seed of the new episodes; that of the first network is used.
 
         Raises:
-            TrainerError: Another network has not acted.
+            EntityEnvError: Another network has not acted.
         """
         self._answers[network] = answers
         if network == 0:
@@ -81,7 +81,7 @@ class World:
         try:
             self._all_here.wait(self._timeout)
         except threading.BrokenBarrierError as error:
-            raise TrainerError(
+            raise EntityEnvError(
                 "a world waits for a network that does not answer",
                 expected=f"answers of {self._all_here.parties} networks within {self._timeout:g} s",
             ) from error
@@ -226,11 +226,11 @@ def cells(worlds: int, networks: int) -> list[list[list[WorldShare]]]:
     ``cells(1, 2)``: one world, of which each network plays a half.
 
     Raises:
-        ConfigError: Neither number is a multiple of the other.
+        SettingError: Neither number is a multiple of the other.
     """
     more, fewer = max(worlds, networks), min(worlds, networks)
     if more % fewer:
-        raise ConfigError(
+        raise SettingError(
             "worlds and networks cannot be shared evenly",
             expected="scale.worlds a multiple of scale.networks, or the other way round",
             received=f"scale.worlds={worlds} scale.networks={networks}",
@@ -248,17 +248,17 @@ def num_workers(scale: ScaleConfig) -> int:
 
 
 def check_scale(config: TrainConfig) -> None:
-    """Raise ConfigError for settings of workers that would wait for ever, or lose decisions."""
+    """Raise SettingError for settings of workers that would wait for ever, or lose decisions."""
     own = config.scale
     cells(own.worlds, own.networks)
     if own.networks > own.worlds and not own.max_staleness:
-        raise ConfigError(
+        raise SettingError(
             "the networks of a world end their rollouts at different moments",
             expected="scale.max_staleness=1 or more, or as many worlds as networks",
             received=f"scale.worlds={own.worlds} scale.networks={own.networks}",
         )
     if config.ppo.clone_kl and config.net.memory != "none":
-        raise ConfigError(
+        raise SettingError(
             "ppo.clone_kl with a network with a memory needs all decisions of a row, but "
             "rollouts of lost processes, and old ones, are dropped",
             expected="scale.mode=local, or scale.mode=ascend with torchrun",

@@ -11,8 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from entity_env.arguments import named_settings
-from entity_env.errors import nearest, shorten
-from ppo_trainer.errors import ConfigError
+from entity_env.errors import SettingError, nearest, shorten
 
 __all__ = [
     "KINDS",
@@ -20,6 +19,7 @@ __all__ = [
     "fitted",
     "meant_setting",
     "names_its_settings",
+    "path_field",
     "path_names",
     "plain",
     "setting_names",
@@ -130,14 +130,14 @@ def build(kind: type[ConfigT], values: Any) -> ConfigT:
         values: Settings that differ from their defaults.
 
     Raises:
-        ConfigError: A value has the wrong type, or a key is unknown; the message names the group
+        SettingError: A value has the wrong type, or a key is unknown; the message names the group
             that has the key, or the nearest key.
     """
     return _build(kind, values, "", list(setting_names(kind, values, "")))
 
 
 def names_its_settings(kind: type[ConfigT]) -> type[ConfigT]:
-    """Return a dataclass whose unknown arguments raise ConfigError with the nearest name.
+    """Return a dataclass whose unknown arguments raise SettingError with the nearest name.
 
     Python's own TypeError contains neither the nearest setting nor the group that has it.
     """
@@ -150,7 +150,7 @@ def names_its_settings(kind: type[ConfigT]) -> type[ConfigT]:
             every = list(setting_names(kind))
             names = [name for name in every if name.rpartition(".")[2] == key]
             group = names[0].rpartition(".")[0] if names else ""
-            raise ConfigError(
+            raise SettingError(
                 f"{kind.__name__} has no setting {key!r}",
                 options=fields,
                 hint=f"did you mean {names[0]!r}? {kind.__name__}({group}={{{key!r}: ...}})"
@@ -161,6 +161,11 @@ def names_its_settings(kind: type[ConfigT]) -> type[ConfigT]:
 
     kind.__init__ = initialize  # type: ignore[method-assign,assignment]
     return kind
+
+
+def path_field(default: Any) -> Any:
+    """Return the field of a setting that is a path; any text on the command line is one."""
+    return dataclasses.field(default=default, metadata={"path": True})
 
 
 def path_names(kind: type, path: str = "") -> Iterator[str]:
@@ -190,7 +195,7 @@ def _build(kind: type[ConfigT], values: Any, path: str, names: Sequence[str]) ->
     """Return the dataclass for the values at ``path``."""
     hints = get_type_hints(kind)
     if not isinstance(values, Mapping):
-        raise ConfigError(
+        raise SettingError(
             f"{path or 'the configuration'} is not a group of settings",
             expected=f"its settings one by one, as in {_join(path, next(iter(hints)))}=...; "
             f"in Python {kind.__name__}, or a dict",
@@ -198,7 +203,7 @@ def _build(kind: type[ConfigT], values: Any, path: str, names: Sequence[str]) ->
         )
     for key in values:
         if key not in hints:
-            raise ConfigError(
+            raise SettingError(
                 f"unknown setting {_join(path, key)!r}",
                 options=hints,
                 hint=meant_setting(key, names, hints),
@@ -210,7 +215,7 @@ def _build(kind: type[ConfigT], values: Any, path: str, names: Sequence[str]) ->
         and field.name not in values
     ]
     if missing:
-        raise ConfigError(
+        raise SettingError(
             f"{path or kind.__name__} lacks {', '.join(missing)}",
             expected=f"{_join(path, missing[0])}=...",
             received=shorten(dict(values)),
@@ -228,7 +233,7 @@ def fitted(config: Any) -> dict[str, Any]:
     become plain values, and a float such as 1e6 becomes an int if a whole number is expected.
 
     Raises:
-        ConfigError: A value has the wrong type, here or in a nested dataclass.
+        SettingError: A value has the wrong type, here or in a nested dataclass.
     """
     return _fitted(config, "", ())
 
@@ -244,7 +249,7 @@ def plain(value: Any, path: str) -> Any:
     """Return ``value`` as plain values that YAML can write and read.
 
     Raises:
-        ConfigError: It contains other values than plain ones.
+        SettingError: It contains other values than plain ones.
     """
     value = _plain(value)
     if isinstance(value, Mapping):
@@ -254,7 +259,7 @@ def plain(value: Any, path: str) -> Any:
     if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
         return [plain(part, path) for part in value]
     if value is not None and type(value) not in (bool, int, float, str):
-        raise ConfigError(
+        raise SettingError(
             f"{path} cannot be written to config.yaml",
             expected="plain values: None, bool, int, float, str, lists and dicts of them",
             received=f"{shorten(value)} ({type(value).__name__})",
@@ -290,7 +295,7 @@ def _value(hint: Any, value: Any, path: str, names: Sequence[str] = ()) -> Any:
     value = _plain(value)
     if origin is Literal:
         if not isinstance(value, str) or value not in choices:
-            raise ConfigError(
+            raise SettingError(
                 f"{path} has an unknown value",
                 received=shorten(value),
                 options=choices,
@@ -314,8 +319,8 @@ def _value(hint: Any, value: Any, path: str, names: Sequence[str] = ()) -> Any:
     return value
 
 
-def _wrong_type(path: str, expected: str, value: Any) -> ConfigError:
-    return ConfigError(
+def _wrong_type(path: str, expected: str, value: Any) -> SettingError:
+    return SettingError(
         f"{path} has the wrong type",
         expected=expected,
         received=f"{shorten(value)} ({type(value).__name__})",

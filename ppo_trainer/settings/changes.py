@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from ppo_trainer.errors import ConfigError
+from entity_env.errors import SettingError
 
 __all__ = ["env_changes", "in_quotes", "path_text"]
 
@@ -18,7 +18,7 @@ def env_changes(words: Sequence[str]) -> dict[str, Any]:
     """Return the settings in words such as ``env.width=12``, read as in training.
 
     Raises:
-        ConfigError: A word is not a setting of the environment, or has several values.
+        SettingError: A word is not a setting of the environment, or has several values.
     """
     return {_name(word): _value(word) for word in words}
 
@@ -50,7 +50,7 @@ def _name(word: str) -> str:
     name, equals, _ = word.lstrip("+").partition("=")
     first, *path = name.split(".")
     if first != "env" or not path or not equals or not all(path):
-        raise ConfigError(
+        raise SettingError(
             f"{word!r} is not a setting of the environment",
             expected="env.<setting>=<value>, such as env.width=8",
             hint=f"options are written --{name} ..." if equals else None,
@@ -69,9 +69,9 @@ def _value(word: str) -> Any:
     try:
         override = OverridesParser.create().parse_override(word)
     except HydraException as error:
-        raise ConfigError(f"{word!r} cannot be read: {error}") from error
+        raise SettingError(f"{word!r} cannot be read: {error}") from error
     if override.is_sweep_override():
-        raise ConfigError(
+        raise SettingError(
             f"{word} names several values", expected="one value; a list is written as [4,10]"
         )
     return override.value()

@@ -6,8 +6,7 @@ import re
 
 import torch
 
-from entity_env.errors import nearest, shorten
-from ppo_trainer.errors import ConfigError, TrainerError
+from entity_env.errors import EntityEnvError, SettingError, nearest, shorten
 
 __all__ = ["check_device_name", "devices_here"]
 
@@ -18,7 +17,7 @@ _ALIASES = {"gpu": "did you mean 'cuda'?"}
 
 def check_device_name(
     name: object,
-    kind: type[TrainerError] = ConfigError,
+    kind: type[EntityEnvError] = SettingError,
     what: str = "device does not know this value",
 ) -> None:
     """Raise an error of this ``kind`` unless ``name`` is in ``NAMES`` or is like ``cuda:1``.

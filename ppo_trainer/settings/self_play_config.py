@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ppo_trainer.errors import ConfigError
-from ppo_trainer.settings.build import names_its_settings
-from ppo_trainer.settings.ranges import at_least, fraction, path_field
+from entity_env.arguments import FRACTION, at_least, checked, or_none
+from entity_env.errors import SettingError
+from ppo_trainer.settings.build import names_its_settings, path_field
 
 __all__ = ["SelfPlayConfig"]
 
@@ -85,32 +85,32 @@ class SelfPlayConfig:
 
     mode: Literal["mirror", "pool", "stages", "fixed", "population"] = "mirror"
     opponents: Sequence[str] = path_field(())
-    past: float = fraction(default=0.2)
+    past: float = checked(FRACTION, 0.2)
     choose: Literal["uniform", "recent", "quality"] = "uniform"
-    every: int = at_least(1, default=20)
-    keep: int = at_least(1, default=8)
-    at_once: int = at_least(1, default=1)
-    quality_step: float = at_least(0, default=0.01)
-    until_win: float = fraction(default=0.8)
-    until_steps: int = at_least(0, default=0)
-    until_episodes: int = at_least(0, default=0)
-    size: int = at_least(2, default=2)
-    populations: int = at_least(0, default=0)
+    every: int = checked(at_least(1), 20)
+    keep: int = checked(at_least(1), 8)
+    at_once: int = checked(at_least(1), 1)
+    quality_step: float = checked(at_least(0), 0.01)
+    until_win: float = checked(FRACTION, 0.8)
+    until_steps: int = checked(at_least(0), 0)
+    until_episodes: int = checked(at_least(0), 0)
+    size: int = checked(at_least(2), 2)
+    populations: int = checked(at_least(0), 0)
     shared_embeddings: bool = False
     ratings: bool = False
-    rating_games: int = at_least(2, default=20)
+    rating_games: int = checked(at_least(2), 20)
     average: bool = False
-    team_spirit: float = fraction(default=0.0)
-    team_spirit_end: float | None = fraction(default=None)
+    team_spirit: float = checked(FRACTION, 0.0)
+    team_spirit_end: float | None = checked(or_none(FRACTION), None)
     zero_sum: bool = False
-    minutes_per_step: float = at_least(0, default=0.0)
+    minutes_per_step: float = checked(at_least(0), 0.0)
 
     def __post_init__(self) -> None:
         """Check the values against each other."""
         if self.populations:
             self._become_populations()
         if self.plays_itself and self.opponents:
-            raise ConfigError(
+            raise SettingError(
                 f"selfplay.opponents is set, but selfplay.mode={self.mode} has no opponents",
                 expected="selfplay=pool, selfplay=stages or selfplay=fixed",
                 received=list(self.opponents),
@@ -120,7 +120,7 @@ class SelfPlayConfig:
         if self.mode == "stages" and not (
             self.until_win or self.until_steps or self.until_episodes
         ):
-            raise ConfigError(
+            raise SettingError(
                 "no condition ends a stage of selfplay=stages",
                 expected="selfplay.until_win, selfplay.until_steps or selfplay.until_episodes",
             )
@@ -129,14 +129,14 @@ class SelfPlayConfig:
         wanted = {"mode": ("mirror", "population"), "size": (2, self.populations)}
         for name, allowed in wanted.items():
             if getattr(self, name) not in allowed:
-                raise ConfigError(
+                raise SettingError(
                     f"selfplay.{name} contradicts selfplay.populations={self.populations}",
                     expected=f"{name}={allowed[1]}, or leave the setting out",
                     received=f"selfplay.{name}={getattr(self, name)}",
                 )
             object.__setattr__(self, name, allowed[1])
         if self.populations < 2:
-            raise ConfigError(
+            raise SettingError(
                 "selfplay.populations is out of range",
                 expected="2 or more policies, or 0 if seats have no policies of their own",
                 received=self.populations,

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from entity_env.errors import nearest, shorten
-from ppo_trainer.errors import CallbackError, ConfigError
+from entity_env.errors import CallbackError, SettingError, nearest, shorten
 
 if TYPE_CHECKING:
     from ppo_trainer.training.session import Session
@@ -57,7 +56,7 @@ class Callbacks:
         ended: True if a callback has ended the training.
 
     Raises:
-        ConfigError: An entry is neither a ``Callback`` with a method of its own nor a function.
+        SettingError: An entry is neither a ``Callback`` with a method of its own nor a function.
     """
 
     def __init__(self, callbacks: Iterable[CallbackLike] | CallbackLike | None) -> None:
@@ -97,21 +96,21 @@ class Callbacks:
         kind = type(callback)
         for name in dir(kind):
             if name.startswith("on_") and name not in _EVENTS:
-                raise ConfigError(
+                raise SettingError(
                     f"{where}: {kind.__name__}.{name} would never be called",
                     options=_EVENTS,
                     hint=nearest(name, _EVENTS),
                 )
         own = [name for name in _EVENTS if getattr(kind, name) is not getattr(Callback, name)]
         if not own:
-            raise ConfigError(f"{where}: {kind.__name__} has no method to call", options=_EVENTS)
+            raise SettingError(f"{where}: {kind.__name__} has no method to call", options=_EVENTS)
         for name in own:
             self._called[name].append(getattr(callback, name))
 
 
-def _no_callback(where: str, received: Any) -> ConfigError:
+def _no_callback(where: str, received: Any) -> SettingError:
     made = isinstance(received, type) and issubclass(received, Callback)
-    return ConfigError(
+    return SettingError(
         f"{where} cannot be called",
         expected="objects of a subclass of Callback, or functions of the session",
         received=shorten(received),

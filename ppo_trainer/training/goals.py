@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from entity_env.errors import nearest
+from entity_env.errors import SettingError, nearest
 from ppo_trainer.config import TrainConfig
-from ppo_trainer.errors import ConfigError
 from ppo_trainer.reporting.recent_episodes import PER_EPISODE, is_per_episode
 
 __all__ = ["check_metric_names", "check_metrics", "goals_reached"]
@@ -39,12 +38,12 @@ def check_metric_names(config: TrainConfig) -> None:
     """Check before a training that no setting names a number of updates as a metric of episodes.
 
     Raises:
-        ConfigError: A name such as ``loss/value`` or ``steps``, of which there is no mean.
+        SettingError: A name such as ``loss/value`` or ``steps``, of which there is no mean.
     """
     for setting, names in _wanted(config).items():
         for name in names:
             if not (name.startswith("eval/") or is_per_episode(name)):
-                raise ConfigError(
+                raise SettingError(
                     f"{setting}: {name!r} is a number of updates, not of episodes",
                     expected="a metric of episodes, such as win, reward, length, eval/win, or one "
                     "of the environment",
@@ -63,7 +62,7 @@ def check_metrics(config: TrainConfig, means: Mapping[str, float], is_full: bool
         is_full: True if enough episodes have ended for means.
 
     Raises:
-        ConfigError: ``stop_at``, ``stop_below`` or ``checkpoint.best`` names an unknown metric.
+        SettingError: ``stop_at``, ``stop_below`` or ``checkpoint.best`` names an unknown metric.
     """
     evaluated = any(known.startswith("eval/") for known in means)
     for setting, names in _wanted(config).items():
@@ -74,7 +73,7 @@ def check_metrics(config: TrainConfig, means: Mapping[str, float], is_full: bool
             if is_evaluated and (played in means or played in PER_EPISODE):
                 known = evaluated and is_full
             if name not in means and known:
-                raise ConfigError(
+                raise SettingError(
                     f"{setting}: no episode has a metric {name!r}",
                     options=sorted(means),
                     hint=nearest(name, means),

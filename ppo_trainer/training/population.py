@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 import torch
 
 from entity_env import ActionSpace, ObsSpace
+from entity_env.errors import CheckpointError, RunFolderError
 from entity_env.storage.files import remove
 from ppo_trainer.config import TrainConfig
-from ppo_trainer.errors import CheckpointError, RunFolderError
 from ppo_trainer.experience.collect import Collector
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer
 from ppo_trainer.experience.row_memory import RowMemory

@@ -8,8 +8,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from entity_env.errors import RunFolderError
 from entity_env.workers.pickles import pickled
-from ppo_trainer.errors import RunFolderError
 from ppo_trainer.evaluation.ratings import steps_of_version
 from ppo_trainer.machine.commands import python_command
 from ppo_trainer.machine.helper_process import start_helper

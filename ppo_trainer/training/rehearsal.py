@@ -18,7 +18,6 @@ from entity_env.player.episodes import VecPolicy, play
 from entity_env.player.scripted_agent import ScriptedAgent, is_script, load_script
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import Game
-from ppo_trainer.errors import ConfigError
 from ppo_trainer.players.opponents import make_opponent
 
 __all__ = ["rehearse", "rehearse_opponents", "rehearse_script"]
@@ -34,7 +33,7 @@ def rehearse(config: TrainConfig, game: Game) -> None:
         game: Game of the training.
 
     Raises:
-        ConfigError: One of them does not exist or fails; the message shows an example of actions.
+        SettingError: One of them does not exist or fails; the message shows an example of actions.
     """
     if config.eval.episodes or config.eval.every or config.selfplay.ratings:
         whole = replace(game.evaluated(config), shown=None)
@@ -47,7 +46,7 @@ def rehearse(config: TrainConfig, game: Game) -> None:
                 _play_a_step(rows, RandomAgent(*_spaces(rows), seed=0).act_rows)
         rehearse_script(config.eval.scripted, whole)
     elif config.eval.scripted is not None:
-        load_script(config.eval.scripted, "eval.scripted", ConfigError)
+        load_script(config.eval.scripted, "eval.scripted", SettingError)
     rehearse_opponents("selfplay.opponents", config.selfplay.opponents, game)
 
 
@@ -55,11 +54,11 @@ def rehearse_script(scripted: str | None, game: Game) -> None:
     """Play one step with the scripted player of evaluations, if there is one.
 
     Raises:
-        ConfigError: It does not exist or fails; the message shows an example of actions.
+        SettingError: It does not exist or fails; the message shows an example of actions.
     """
     if scripted is None:
         return
-    script = load_script(scripted, "eval.scripted", ConfigError)
+    script = load_script(scripted, "eval.scripted", SettingError)
     failing, whole = f"the script {scripted!r}", replace(game, shown=None, replays=None)
     if whole.is_compiled:  # it plays these in rows, and their single games are slow
         with whole.rows(1, seed=0) as rows:
@@ -80,7 +79,7 @@ def rehearse_opponents(setting: str, names: Sequence[str], game: Game) -> None:
     """Play one step with each opponent that is a script.
 
     Raises:
-        ConfigError: One of them does not exist or fails.
+        SettingError: One of them does not exist or fails.
     """
     for name in filter(is_script, names):
         with replace(game, replays=None).rows(game.whole(1), seed=0) as rows:
@@ -106,7 +105,7 @@ def _explained(
     spaces: tuple[Any, Any] | None = None,
     shown: Observation | None = None,
 ) -> Iterator[None]:
-    """Raise a ConfigError for any error in the block, with actions for ``shown`` as an example."""
+    """Raise a SettingError for any error in the block, with actions for ``shown`` as an example."""
     try:
         yield
     except Exception as error:  # scripts and environments may raise anything
@@ -116,7 +115,7 @@ def _explained(
             cause = error.__cause__  # that of the script
         if spaces is not None and shown is not None:
             example = f"actions such as {_written(RandomAgent(*spaces, seed=0).act(shown))}"
-        raise ConfigError(
+        raise SettingError(
             f"{setting}: {failing} failed in its first step: {type(cause).__name__}: {cause}",
             expected=example,
         ) from cause

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from entity_env.command_line import game_words
+from entity_env.errors import RunFolderError
 from ppo_trainer.environments import UNIMPORTABLE, evaluated, name_in_script
-from ppo_trainer.errors import RunFolderError
 from ppo_trainer.evaluation.comparison import evaluate, evaluate_all
 from ppo_trainer.machine.commands import python_command
 from ppo_trainer.machine.interrupt import Interrupt

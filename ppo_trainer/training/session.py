@@ -15,18 +15,18 @@ from typing import Any
 import torch
 
 from entity_env import VecEnv, VecObs
-from entity_env.errors import counted
+from entity_env.errors import (
+    CheckpointError,
+    DivergedError,
+    EntityEnvError,
+    NonFiniteError,
+    SettingError,
+    counted,
+)
 from ppo_trainer.algorithms.clone import Clone
 from ppo_trainer.algorithms.group_baseline import GroupReturns
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import UNIMPORTABLE, Game, name_in_script
-from ppo_trainer.errors import (
-    CheckpointError,
-    ConfigError,
-    DivergedError,
-    NonFiniteError,
-    TrainerError,
-)
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer
 from ppo_trainer.experience.row_history import RowHistory
 from ppo_trainer.experience.row_memory import RowMemory
@@ -160,7 +160,7 @@ class Session:
         """Store the numbers of an update, and its network if it is the best.
 
         Raises:
-            ConfigError: The settings name an unknown metric.
+            SettingError: The settings name an unknown metric.
         """
         self.state.metrics = metrics
         check_metrics(self.config, self.means, self.recent.is_full)
@@ -289,7 +289,7 @@ def saved_on_error(session: Session) -> Iterator[None]:
         yield
     except BrokenPipeError:  # raised between two updates, by this package's own output
         session.save()
-        raise TrainerError(
+        raise EntityEnvError(
             "the training stops, because nobody reads its output; it is saved",
             hint=f"to resume: {session.resume_command()}; to need no reader, append > log.txt",
         ) from None
@@ -387,14 +387,14 @@ def open_session(
 
 
 def _check_alone(config: TrainConfig, ranks: Ranks) -> None:
-    """Raise ConfigError for settings that several processes of one training do not support."""
+    """Raise SettingError for settings that several processes of one training do not support."""
     if config.scale.mode != "local" and config.rollout.processes:
-        raise ConfigError(
+        raise SettingError(
             f"scale.mode={config.scale.mode} has processes of its own",
             expected="rollout.processes=0",
         )
     if config.scale.mode == "rapid" and not ranks.is_alone:
-        raise ConfigError(
+        raise SettingError(
             "scale.mode=rapid has one process that learns",
             expected="scale.mode=ascend, or no torchrun",
         )
@@ -404,7 +404,7 @@ def _check_alone(config: TrainConfig, ranks: Ranks) -> None:
         ("ppo.baseline", config.ppo.baseline, "value"),
     ):
         if own != expected:
-            raise ConfigError(
+            raise SettingError(
                 f"{name}={own} trains in one process only",
                 expected=f"{name}={expected}, or no torchrun",
             )
@@ -412,7 +412,7 @@ def _check_alone(config: TrainConfig, ranks: Ranks) -> None:
 
 def _groups(config: TrainConfig, vec_env: VecEnv, players: SelfPlay | None) -> GroupReturns | None:
     if config.ppo.baseline != "value" and players is not None:
-        raise ConfigError(
+        raise SettingError(
             f"ppo.baseline={config.ppo.baseline} is not supported in self-play",
             expected="ppo.baseline=value, because the seats of a game have different returns",
         )

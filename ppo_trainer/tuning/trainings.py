@@ -11,16 +11,15 @@ from typing import Any
 
 import torch
 
+from entity_env.errors import EntityEnvError, SettingError
 from ppo_trainer.config import TrainConfig, with_changes
-from ppo_trainer.errors import ConfigError, NonFiniteError
 from ppo_trainer.evaluation.comparison import RANDOM
 from ppo_trainer.train import TrainResult, train
 from ppo_trainer.training.session import Session
-from ragged_net import RaggedNetError
 
 __all__ = ["FAILURES", "score", "steps_of_trials", "train_quietly"]
 
-FAILURES = (ConfigError, NonFiniteError, RaggedNetError, torch.OutOfMemoryError)
+FAILURES = (EntityEnvError, torch.OutOfMemoryError)
 """Errors of a training that other settings may avoid."""
 
 
@@ -44,7 +43,7 @@ def score(result: TrainResult, metric: str) -> float:
 
     Raises:
         KeyboardInterrupt: The training was interrupted, so that there is no score.
-        ConfigError: No episode has the metric.
+        SettingError: No episode has the metric.
     """
     if result.interrupted:
         raise KeyboardInterrupt
@@ -53,7 +52,7 @@ def score(result: TrainResult, metric: str) -> float:
     means = [own.mean(plain) for own in agents if own.count(plain)]
     if not means:
         names = {name for own in agents for name in own.metrics}
-        raise ConfigError(f"no episode has the metric {metric!r}", options=sorted(names))
+        raise SettingError(f"no episode has the metric {metric!r}", options=sorted(names))
     return max(means)
 
 

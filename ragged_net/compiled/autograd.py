@@ -16,10 +16,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
+from entity_env.errors import BatchError, DeviceError, DtypeError
 from ragged_net.compiled import kernels
 from ragged_net.compiled.first_order import once_differentiable
 from ragged_net.compiled.threads import together
-from ragged_net.errors import DeviceError, DtypeError, ShapeError
 from ragged_net.model.frames import Frames
 from ragged_net.ragged import check_memory
 
@@ -123,12 +123,12 @@ def saved(ctx: Any) -> tuple[Tensor, ...]:
     ``tensor.data = another``.
 
     Raises:
-        ShapeError: A tensor has another number of values, or another dtype, than before.
+        BatchError: A tensor has another number of values, or another dtype, than before.
     """
     tensors: tuple[Tensor, ...] = ctx.saved_tensors
     for tensor, kind in zip(tensors, ctx.saved_kinds, strict=True):
         if (tensor.numel(), tensor.dtype) != kind:
-            raise ShapeError(
+            raise BatchError(
                 "a tensor has been replaced between the forward and the backward pass",
                 expected=f"{kind[0]} values of {kind[1]}",
                 received=f"{tuple(tensor.shape)} of {tensor.dtype}",
@@ -224,7 +224,7 @@ def hidden_rows(frames: Frames) -> npt.NDArray[np.bool_]:
     if frames.hidden is None:
         return np.empty(0, np.bool_)
     if frames.hidden.shape != (frames.num_rows,) or frames.hidden.dtype != torch.bool:
-        raise ShapeError(
+        raise BatchError(
             "hidden does not have one boolean for each row",
             expected=f"({frames.num_rows},) bool",
             received=f"{tuple(frames.hidden.shape)} {frames.hidden.dtype}",
@@ -238,7 +238,7 @@ def turns_of_rows(frames: Frames, dim: int) -> npt.NDArray[np.float32]:
     if turns is None:
         return np.empty(0, np.float32)
     if turns.shape != (frames.num_rows, 2, dim) or turns.dtype != torch.float32:
-        raise ShapeError(
+        raise BatchError(
             "turns do not have a cosine and a sine for each number of each row",
             expected=f"({frames.num_rows}, 2, {dim}) float32",
             received=f"{tuple(turns.shape)} {turns.dtype}",

@@ -113,7 +113,7 @@ class EmbeddingLayer:
         """See ``Layer``.
 
         Raises:
-            RowIndexError: A discrete feature, or a place, is out of range.
+            BatchError: A discrete feature, or a place, is out of range.
         """
         code, dim = kernels.load("embed"), self.parts[0].vector.shape[0]
         y = torch.empty(self.rows, dim, dtype=torch.float32, device="cpu")

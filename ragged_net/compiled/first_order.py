@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ragged_net.errors import BatchedGradientError, SecondDerivativeError
+from entity_env.errors import GradientError
 
 __all__ = ["once_differentiable"]
 
@@ -26,7 +26,7 @@ def once_differentiable(backward: Backward) -> Backward:
     @functools.wraps(backward)
     def wrapped(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         if any(map(_is_several, gradients)):
-            raise BatchedGradientError(
+            raise GradientError(
                 "the compiled layers compute one gradient at a time",
                 hint=f"without is_grads_batched or vectorize; or {_PLAIN}",
             )
@@ -55,7 +55,7 @@ class _Final(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *_: Tensor) -> Tensor:
-        raise SecondDerivativeError(
+        raise GradientError(
             "a gradient of the compiled layers cannot be differentiated again",
             hint=f"{_PLAIN}: torch differentiates that any number of times",
         )

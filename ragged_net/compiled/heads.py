@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from entity_env.errors import BatchError
 from ragged_net.compiled import kernels
 from ragged_net.compiled.autograd import HEAD, flat, run, save, saved
 from ragged_net.compiled.first_order import once_differentiable
-from ragged_net.errors import ShapeError
 from ragged_net.heads.pairs import Pairs
 
 __all__ = ["Choices", "can_run", "can_select", "choose", "select"]
@@ -66,11 +66,11 @@ def choose(
         greedy: True to take the most likely choices instead of drawing.
 
     Raises:
-        ShapeError: Mask or choices do not fit the logits.
-        ActionChoiceError: A choice does not exist.
+        BatchError: Mask or choices do not fit the logits.
+        ActionError: A choice does not exist.
     """
     if mask.shape != logits.shape or (given is not None and given.shape != logits.shape[:1]):
-        raise ShapeError(
+        raise BatchError(
             "mask or choices do not fit the logits",
             expected=f"{tuple(logits.shape)} and ({logits.shape[0]},)",
             received=f"{tuple(mask.shape)} and {None if given is None else tuple(given.shape)}",
@@ -123,17 +123,17 @@ def select(query: Tensor, key: Tensor, pairs: Pairs) -> Tensor:
     Those of an actor are a log-softmax of query times key / sqrt(D), -inf where the mask forbids.
 
     Raises:
-        ShapeError: Queries or keys do not fit the pairs.
+        BatchError: Queries or keys do not fit the pairs.
     """
     width, actees = query.shape[1], int(pairs.actee_offsets[-1])
     if query.shape[0] != pairs.num_actors or key.shape != (actees, width):
-        raise ShapeError(
+        raise BatchError(
             "queries or keys do not fit the pairs",
             expected=f"({pairs.num_actors}, {width}) and ({actees}, {width})",
             received=f"{tuple(query.shape)} and {tuple(key.shape)}",
         )
     if pairs.mask is not None and pairs.mask.shape != (pairs.num_pairs,):
-        raise ShapeError(
+        raise BatchError(
             "the mask does not fit the pairs",
             expected=f"({pairs.num_pairs},)",
             received=tuple(pairs.mask.shape),

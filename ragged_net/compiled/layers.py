@@ -11,10 +11,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from entity_env.errors import BatchError
 from ragged_net.compiled import kernels
 from ragged_net.compiled.autograd import Arrays, flat, hidden_rows, turns_of_rows
 from ragged_net.compiled.threads import together
-from ragged_net.errors import ShapeError
 from ragged_net.model.frames import Frames
 from ragged_net.model.read_rows import Reading
 
@@ -100,7 +100,7 @@ class Block:
         """See ``Layer``."""
         (rows, dim), size = x.shape, len(weights[9])
         if rows != self.frames.num_rows:
-            raise ShapeError(
+            raise BatchError(
                 "the rows do not fit the frames",
                 expected=f"({self.frames.num_rows}, D)",
                 received=tuple(x.shape),
@@ -204,10 +204,10 @@ def _check_shapes(weights: Arrays, *expected: tuple[int, ...]) -> None:
     """Check the shapes of weights, because kernels would read or write beyond their memory.
 
     Raises:
-        ShapeError: A weight that was replaced has another shape.
+        BatchError: A weight that was replaced has another shape.
     """
     received = tuple(weight.shape for weight in weights)
     if received != expected:
-        raise ShapeError(
+        raise BatchError(
             "the weights of a layer do not fit its rows", expected=expected, received=received
         )

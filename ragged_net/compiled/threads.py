@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ragged_net.errors import NetConfigError
+from entity_env.errors import SettingError
 
 if TYPE_CHECKING:
     from ragged_net.compiled.kernels.plan import Plan
@@ -37,7 +37,7 @@ def set_threads(number: int) -> None:
     """
     global _threads
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-        raise NetConfigError(
+        raise SettingError(
             "threads for the CPU", expected="a whole number >= 1", received=repr(number)
         )
     _threads = number

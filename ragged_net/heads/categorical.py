@@ -10,17 +10,18 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from entity_env.arguments import check_whole
 from entity_env.spaces import CategoricalActionSpace, GlobalCategoricalActionSpace
 from ragged_net.actors import CategoricalActors
 from ragged_net.compiled import heads as compiled_heads
 from ragged_net.compiled.heads import Choices
-from ragged_net.errors import check_rows, check_tensor, whole
 from ragged_net.heads.draw import ActionOutput, Draw
 from ragged_net.heads.kind import HeadKind, gumbel_like
 from ragged_net.heads.orthogonal import POLICY_GAIN, orthogonal
 from ragged_net.heads.pairs import Pairs
 from ragged_net.precision import full_precision
 from ragged_net.ragged import RaggedTensor
+from ragged_net.tensor_checks import check_rows, check_tensor
 
 __all__ = ["CategoricalDist", "CategoricalHead", "CategoricalHeadKind", "GlobalCategoricalHeadKind"]
 
@@ -35,7 +36,10 @@ class CategoricalHead(nn.Module):
 
     def __init__(self, dim: int, choices: int) -> None:
         super().__init__()
-        dim, choices = whole("the width of a head", dim), whole("the choices of a head", choices)
+        dim, choices = (
+            check_whole("width of a head", dim),
+            check_whole("choices of a head", choices),
+        )
         self.logits = orthogonal(dim, choices, POLICY_GAIN)
 
     def forward(self, actors: Tensor, mask: Tensor) -> CategoricalDist:

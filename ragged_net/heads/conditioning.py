@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
+from entity_env.errors import SettingError, nearest
 from entity_env.spaces import ActionSpace
-from ragged_net.errors import NetConfigError, nearest
 from ragged_net.heads.kind import HeadKind
 from ragged_net.heads.orthogonal import orthogonal
 from ragged_net.heads.pairs import Pairs
@@ -39,7 +39,7 @@ class Conditioning(nn.Module):
         action_space: Action spaces by name.
 
     Raises:
-        NetConfigError: ``order`` contains an unknown action.
+        SettingError: ``order`` contains an unknown action.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Conditioning(nn.Module):
         super().__init__()
         for name in order:
             if name not in action_space:
-                raise NetConfigError(
+                raise SettingError(
                     f"NetConfig.action_order names an action {name!r} that does not exist",
                     received=list(order),
                     options=action_space,

@@ -10,15 +10,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from entity_env.arguments import check_whole
 from entity_env.spaces import ContinuousActionSpace, GlobalContinuousActionSpace
 from ragged_net.actors import ContinuousActors
-from ragged_net.errors import check_rows, whole
 from ragged_net.heads.draw import ActionOutput, Draw
 from ragged_net.heads.kind import HeadKind
 from ragged_net.heads.orthogonal import POLICY_GAIN, orthogonal
 from ragged_net.heads.pairs import Pairs
 from ragged_net.precision import full_precision
 from ragged_net.ragged import RaggedTensor
+from ragged_net.tensor_checks import check_rows
 
 __all__ = ["ClippedNormal", "ContinuousHead", "ContinuousHeadKind", "GlobalContinuousHeadKind"]
 
@@ -138,7 +139,7 @@ class ContinuousHead(nn.Module):
         self, dim: int, space: ContinuousActionSpace | GlobalContinuousActionSpace
     ) -> None:
         super().__init__()
-        self.mean = orthogonal(whole("the width of a head", dim), len(space), POLICY_GAIN)
+        self.mean = orthogonal(check_whole("width of a head", dim), len(space), POLICY_GAIN)
         self.log_std = nn.Parameter(torch.full((len(space),), math.log(FIRST_STD)))
         low, high = (torch.tensor(bounds, dtype=torch.float32) for bounds in space.inner_bounds)
         scale = [_scale(*bounds) for bounds in zip(space.low, space.high, strict=True)]

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from entity_env.errors import BatchError
 from ragged_net.actors import SelectActors
 from ragged_net.compiled import kernels
-from ragged_net.errors import ShapeError, check_kind
 from ragged_net.ragged import offsets_of
+from ragged_net.tensor_checks import check_kind
 
 __all__ = ["Pairs"]
 
@@ -44,12 +45,12 @@ class Pairs:
         """Return the pairs of ``action``.
 
         Raises:
-            ShapeError: Offsets or the mask have been changed and do not fit any more.
+            BatchError: Offsets or the mask have been changed and do not fit any more.
         """
         check_kind("a select-entity action", action, SelectActors)
         pairs = cls._of(action)
         if pairs.mask is not None and pairs.mask.shape != (pairs.num_pairs,):
-            raise ShapeError(
+            raise BatchError(
                 "the mask of a select-entity action does not have one value for each pair",
                 expected=f"({pairs.num_pairs},)",
                 received=tuple(pairs.mask.shape),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from ragged_net.errors import check_kind
+from ragged_net.tensor_checks import check_kind
 
 __all__ = ["PopArt"]
 

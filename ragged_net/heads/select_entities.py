@@ -15,15 +15,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from entity_env.arguments import check_whole
 from entity_env.spaces import SelectEntitiesActionSpace
 from ragged_net.actors import SelectActors
-from ragged_net.errors import check_kind, check_rows, whole
 from ragged_net.heads.draw import ActionOutput, Draw
 from ragged_net.heads.orthogonal import POLICY_GAIN, orthogonal
 from ragged_net.heads.pairs import Pairs
 from ragged_net.heads.select_entity import SelectDist, SelectEntityHeadKind, check_selected
 from ragged_net.precision import full_precision
 from ragged_net.ragged import RaggedTensor
+from ragged_net.tensor_checks import check_kind, check_rows
 
 __all__ = ["SelectEntitiesHead", "SelectEntitiesHeadKind", "SetDist", "Walk"]
 
@@ -70,7 +71,7 @@ class SetDist:
             name: Name of the action, for errors.
 
         Raises:
-            ActionChoiceError: An actor may not select a given entity.
+            ActionError: An actor may not select a given entity.
         """
         options, keys, own = self._options(), self._keys(), self.actors
         actees = torch.cat([self.actees, torch.zeros_like(self.actees[:1])])
@@ -149,8 +150,8 @@ class SelectEntitiesHead(nn.Module):
 
     def __init__(self, dim: int, at_most: int) -> None:
         super().__init__()
-        dim = whole("the width of a head", dim)
-        self.at_most = whole("the size of a set", at_most)
+        dim = check_whole("width of a head", dim)
+        self.at_most = check_whole("size of a set", at_most)
         self.query = orthogonal(dim, dim, POLICY_GAIN)
         self.key = orthogonal(dim, dim, 1.0)
         self.stop = nn.Parameter(torch.randn(dim))  # with the norm of a key

@@ -10,16 +10,18 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from entity_env.arguments import check_whole
+from entity_env.errors import ActionError
 from entity_env.spaces import SelectEntityActionSpace
 from ragged_net.actors import SelectActors
 from ragged_net.compiled import heads as compiled_heads
-from ragged_net.errors import ActionChoiceError, check_kind, check_rows, whole
 from ragged_net.heads.draw import ActionOutput, Draw
 from ragged_net.heads.kind import HeadKind, gumbel_like
 from ragged_net.heads.orthogonal import POLICY_GAIN, orthogonal
 from ragged_net.heads.pairs import Pairs
 from ragged_net.precision import full_precision
 from ragged_net.ragged import RaggedTensor
+from ragged_net.tensor_checks import check_kind, check_rows
 
 __all__ = ["SelectDist", "SelectEntityHead", "SelectEntityHeadKind", "check_selected"]
 
@@ -33,7 +35,7 @@ class SelectEntityHead(nn.Module):
 
     def __init__(self, dim: int) -> None:
         super().__init__()
-        dim = whole("the width of a head", dim)
+        dim = check_whole("width of a head", dim)
         # Keys of variance 1 and small queries make all initial scores nearly 0.
         self.query = orthogonal(dim, dim, POLICY_GAIN)
         self.key = orthogonal(dim, dim, 1.0)
@@ -209,7 +211,7 @@ def check_selected(name: str, selected: Tensor, positions: Tensor, pairs: Pairs)
     allowed = pairs.actor == actor
     if pairs.mask is not None:
         allowed = allowed & pairs.mask
-    raise ActionChoiceError(
+    raise ActionError(
         f"given[{name!r}] has an entity that its actor may not select, or has selected already",
         expected=f"one of {pairs.entity[allowed].tolist()}"
         + (", or -1 to stop, followed by -1 only" if selected.ndim > 1 else ""),

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from entity_env.arguments import check_whole
 from ragged_net.compiled import autograd as compiled
 from ragged_net.compiled.chain import chain, is_plain, weights_of
 from ragged_net.compiled.layers import Value
-from ragged_net.errors import check_rows, whole
 from ragged_net.heads.orthogonal import orthogonal
 from ragged_net.heads.popart import PopArt
 from ragged_net.model.transformer import make_activation
 from ragged_net.precision import full_precision
+from ragged_net.tensor_checks import check_rows
 
 __all__ = ["ValueHead"]
 
@@ -27,7 +28,7 @@ class ValueHead(nn.Module):
 
     def __init__(self, dim: int, activation: str = "relu", norm: str = "none") -> None:
         super().__init__()
-        dim = whole("the width of a head", dim)
+        dim = check_whole("width of a head", dim)
         self.mlp = nn.Sequential(
             orthogonal(dim, dim, 2**0.5), make_activation(activation), orthogonal(dim, 1, 1.0)
         )

@@ -13,20 +13,14 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
+from entity_env.errors import BatchError, DeviceError, nearest
 from ragged_net.compiled import autograd as compiled
 from ragged_net.compiled import kernels
-from ragged_net.errors import (
-    DeviceError,
-    ShapeError,
-    UnknownNameError,
-    check_kind,
-    check_tensor,
-    nearest,
-)
 from ragged_net.gpu import attention as gpu
 from ragged_net.model.frames import Frames
 from ragged_net.model.geometry import turn, turn_back
 from ragged_net.ragged import RaggedTensor
+from ragged_net.tensor_checks import check_kind, check_tensor
 
 __all__ = [
     "BACKENDS",
@@ -63,13 +57,13 @@ def ragged_attention(
         (N, H, D): for each row the softmax(q k / sqrt(D))-weighted mean of the values.
 
     Raises:
-        ShapeError, DtypeError, DeviceError, UnknownNameError: Arguments that do not fit together.
+        BatchError, DtypeError, DeviceError, BatchError: Arguments that do not fit together.
     """
     RaggedTensor(qkv, offsets)  # checks that they belong together
     if hidden is not None:
         check_tensor("hidden", hidden)
     if hidden is not None and (hidden.shape != qkv.shape[:1] or hidden.dtype != torch.bool):
-        raise ShapeError(
+        raise BatchError(
             "hidden does not have one boolean for each row",
             expected=f"({qkv.shape[0]},) bool",
             received=f"{tuple(hidden.shape)} {hidden.dtype}",
@@ -80,7 +74,7 @@ def ragged_attention(
 def attend(qkv: Tensor, frames: Frames, backend: str = "auto") -> Tensor:
     """Return ``ragged_attention`` for ``frames`` that several layers share."""
     if qkv.ndim != 4 or qkv.shape[:2] != (frames.num_rows, 3):
-        raise ShapeError(
+        raise BatchError(
             "qkv has the wrong shape",
             expected=f"({frames.num_rows}, 3, H, D)",
             received=tuple(qkv.shape),
@@ -99,7 +93,7 @@ def _turned(qkv: Tensor, turns: Tensor, function: Callable[[Tensor], Tensor]) ->
     """Return attention that depends on offsets; backends do not handle positions."""
     rows, _, heads, width = qkv.shape
     if turns.shape != (rows, 2, heads * width):
-        raise ShapeError(
+        raise BatchError(
             "turns do not have a cosine and a sine for each number of each row",
             expected=f"({rows}, 2, {heads * width})",
             received=tuple(turns.shape),
@@ -119,11 +113,11 @@ def _turn(x: Tensor, turns: Tensor, *, back: bool) -> Tensor:
 
 
 def check_backend(name: str) -> None:
-    """Raise UnknownNameError unless ``name`` is ``auto`` or a backend."""
+    """Raise BatchError unless ``name`` is ``auto`` or a backend."""
     check_kind("the attention backend", name, str)
     if name != "auto" and name not in BACKENDS:
         options = ["auto", *BACKENDS]
-        raise UnknownNameError(
+        raise BatchError(
             f"attention backend {name!r} does not exist",
             options=options,
             hint=nearest(name, options),

@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
+from entity_env.arguments import check_whole
+from entity_env.errors import BatchError
 from entity_env.spaces import Discrete, Feature, Grid, ObsSpace
 from ragged_net.batch import EntityBatch
 from ragged_net.compiled import embedding as compiled_embedding
@@ -17,13 +19,13 @@ from ragged_net.compiled.autograd import all_are_watched
 from ragged_net.compiled.chain import NO_ROWS, chain, is_plain
 from ragged_net.compiled.embedding import EmbeddingLayer, Part
 from ragged_net.config import NetConfig
-from ragged_net.errors import ShapeError, check_kind, whole
 from ragged_net.model.attributes import AttributeEmbedding
 from ragged_net.model.input_norm import Gathered, InputNorm, own_moments
 from ragged_net.model.layout import Layout
 from ragged_net.model.tables import INIT_STD, FlagTable, Tables, initialize, rows_of
 from ragged_net.model.tiles import TileEmbedding
 from ragged_net.model.waves import Waves
+from ragged_net.tensor_checks import check_kind
 
 __all__ = ["EntityEmbedding", "TypeEmbedding"]
 
@@ -153,7 +155,7 @@ class EntityEmbedding(nn.Module):
     ) -> None:
         super().__init__()
         check_kind("the observation space", obs_space, ObsSpace)
-        dim = whole("the width of an embedding", dim)
+        dim = check_whole("width of an embedding", dim)
         # A list, because a ModuleDict refuses some names of entity types.
         self.names = tuple(obs_space.entities)
         self.dim = dim
@@ -221,7 +223,7 @@ class EntityEmbedding(nn.Module):
             or sum(counts) != layout.num_rows
             or batch.num_frames != layout.num_frames
         ):
-            raise ShapeError(
+            raise BatchError(
                 "the layout is not that of this batch, or differs in global entities",
                 expected=f"places for {' + '.join(map(str, counts)) or 'no'} entities "
                 f"in {batch.num_frames} frames",
@@ -244,7 +246,7 @@ class EntityEmbedding(nn.Module):
         return EmbeddingLayer(parts, rows)
 
     def check_statistics(self, batch: EntityBatch) -> None:
-        """Raise FeatureValueError if a continuous feature of ``batch`` is not finite."""
+        """Raise FeatureError if a continuous feature of ``batch`` is not finite."""
         for norm, values in self._norms(batch):
             norm.check(values)
 

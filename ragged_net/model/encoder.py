@@ -14,7 +14,6 @@ from ragged_net.compiled.autograd import WeightArrays, all_are_watched
 from ragged_net.compiled.chain import NO_ROWS, Layer, chain, is_plain, weights_of
 from ragged_net.compiled.layers import Norm, ReluLinear
 from ragged_net.config import NetConfig
-from ragged_net.errors import check_kind
 from ragged_net.model.embedding import EntityEmbedding
 from ragged_net.model.frames import Frames
 from ragged_net.model.layout import Layout
@@ -24,6 +23,7 @@ from ragged_net.model.relations import RelationTurns
 from ragged_net.model.relative_position import PositionWaves
 from ragged_net.model.transformer import RaggedTransformer, make_activation
 from ragged_net.ragged import RaggedTensor
+from ragged_net.tensor_checks import check_kind
 
 __all__ = ["Encoder", "Mix", "frame_means"]
 

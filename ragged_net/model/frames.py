@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from ragged_net.compiled.threads import get_threads, shares
-from ragged_net.errors import check_kind, check_tensor
 from ragged_net.gpu.attention import Spans
 from ragged_net.model.layout import Layout
 from ragged_net.ragged import offsets_of, shifted_places
+from ragged_net.tensor_checks import check_kind, check_tensor
 from ragged_net.transfer import send
 
 __all__ = ["MOST_FRAMES", "FrameGroups", "Frames", "Places"]

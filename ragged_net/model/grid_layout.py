@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
+from entity_env.errors import BatchError
 from entity_env.spaces import Grid, ObsSpace
 from ragged_net.batch import EntityBatch
-from ragged_net.errors import ShapeError, VisibilityError
 from ragged_net.model.embedding import EntityEmbedding
 from ragged_net.model.layout import Layout
 from ragged_net.model.read_rows import Encoded
@@ -87,12 +87,11 @@ class GridRows:
         """Check that each frame shows all cells of a grid or none, and hides none of them.
 
         Raises:
-            ShapeError: A frame shows a part of the cells.
-            VisibilityError: Cells are hidden.
+            BatchError: A frame shows a part of the cells, or cells are hidden.
         """
         for name, grid in self.grids.items():
             if name in batch.visible:
-                raise VisibilityError(
+                raise BatchError(
                     f"the batch hides cells of the grid {name!r}",
                     expected="no mask for it: use a feature to mark unknown cells",
                 )
@@ -100,7 +99,7 @@ class GridRows:
             wrong = (lengths != 0) & (lengths != grid.size)
             if bool(wrong.any()):
                 frame = int(wrong.nonzero()[0])
-                raise ShapeError(
+                raise BatchError(
                     f"frame {frame} has a part of the cells of the grid {name!r}",
                     expected=f"all {grid.size} of {grid.shape}, row by row, or none",
                     received=int(lengths[frame]),

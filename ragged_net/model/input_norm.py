@@ -8,8 +8,9 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor, nn
 
+from entity_env.errors import BatchError, FeatureError
 from entity_env.spaces import Continuous, Discrete, Feature, feature_name
-from ragged_net.errors import FeatureValueError, ShapeError, check_kind, check_tensor
+from ragged_net.tensor_checks import check_kind, check_tensor
 
 __all__ = ["Gathered", "InputNorm", "own_moments"]
 
@@ -117,10 +118,10 @@ class InputNorm(nn.Module):
         return values.index_select(1, self.columns)
 
     def check_width(self, values: Tensor) -> None:
-        """Raise ShapeError if ``values`` are not whole feature rows (N, F)."""
+        """Raise BatchError if ``values`` are not whole feature rows (N, F)."""
         check_tensor("the feature rows", values)
         if values.ndim != 2 or values.shape[1] != self.width:
-            raise ShapeError(
+            raise BatchError(
                 "feature rows have the wrong width",
                 expected=f"(N, {self.width})",
                 received=tuple(values.shape),
@@ -138,12 +139,12 @@ class InputNorm(nn.Module):
         return ((self.pick(values) - self.shift) * self.scale).clamp(-CLIP, CLIP)
 
     def check(self, values: Tensor) -> None:
-        """Raise FeatureValueError if a continuous column of ``values`` (N, F) is not finite."""
+        """Raise FeatureError if a continuous column of ``values`` (N, F) is not finite."""
         bad = ~torch.isfinite(self.pick(values))
         if not bool(bad.any()):
             return
         row, column = bad.nonzero()[0].tolist()
-        raise FeatureValueError(
+        raise FeatureError(
             f"feature {self.names[column]!r} is not finite in row {row}",
             expected="a finite number; the statistics are unchanged",
             received=float(self.pick(values)[row, column]),
@@ -159,7 +160,7 @@ class InputNorm(nn.Module):
                 training. Shape of each: (parts, 1 + 2 F_c), float64.
 
         Raises:
-            FeatureValueError: A value is not finite; the statistics are then unchanged.
+            FeatureError: A value is not finite; the statistics are then unchanged.
         """
         several = values if isinstance(values, list) else [values]
         for rows in several:

@@ -10,10 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from entity_env.errors import BatchError
 from ragged_net.batch import EntityBatch
 from ragged_net.compiled import kernels
-from ragged_net.errors import ShapeError, check_kind, check_names, check_tensor
 from ragged_net.ragged import RaggedTensor, shifted_places
+from ragged_net.tensor_checks import check_kind, check_names, check_tensor
 
 __all__ = ["Layout"]
 
@@ -62,7 +63,7 @@ class Layout:
                 if None.
 
         Raises:
-            RaggedNetError: The entity types differ, or the parts of the batch do not fit together
+            EntityEnvError: The entity types differ, or the parts of the batch do not fit together
                 any more.
         """
         try:
@@ -127,11 +128,11 @@ class Layout:
         """Return the flat rows of entity ``indices`` (A,) within their frames. Shape: (A,).
 
         Raises:
-            ShapeError: The indices have another number of frames.
+            BatchError: The indices have another number of frames.
         """
         check_kind("the indices", indices, RaggedTensor)
         if indices.num_frames != self.num_frames:
-            raise ShapeError(
+            raise BatchError(
                 "the indices have another number of frames than the layout",
                 expected=self.num_frames,
                 received=indices.num_frames,

@@ -17,14 +17,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
+from entity_env.errors import BatchError, SettingError
 from ragged_net.config import NetConfig
-from ragged_net.errors import MemoryStateError, NetConfigError, check_kind, check_rows
 from ragged_net.model.encoder import frame_means
 from ragged_net.model.frames import Frames, Places
 from ragged_net.model.layout import Layout
 from ragged_net.model.sequences import Steps
 from ragged_net.precision import full_precision
 from ragged_net.ragged import RaggedTensor
+from ragged_net.tensor_checks import check_kind, check_rows
 from ragged_net.transfer import send
 
 __all__ = ["Joined", "Memory", "Recalled", "join", "shown_means"]
@@ -60,7 +61,7 @@ class Memory(nn.Module):
         super().__init__()
         check_kind("the config of a memory", config, NetConfig)
         if config.memory not in _CELLS:
-            raise NetConfigError(
+            raise SettingError(
                 "NetConfig.memory is not a cell", received=repr(config.memory), options=_CELLS
             )
         self.kind, self.size, self.dim = config.memory, config.memory_size, config.dim
@@ -104,7 +105,7 @@ class Memory(nn.Module):
                 sequences of one frame. Shape: (S,).
 
         Raises:
-            MemoryStateError: The state or the lengths do not fit.
+            BatchError: The state or the lengths do not fit.
         """
         check_rows("the pooled frames", pooled, self.dim)
         frames = pooled.shape[0]
@@ -133,12 +134,12 @@ class Memory(nn.Module):
         return packed.data, following.squeeze(0)
 
     def check_state(self, state: Tensor | None, sequences: int) -> None:
-        """Raise MemoryStateError unless ``state`` has the shape for ``sequences`` sequences."""
+        """Raise BatchError unless ``state`` has the shape for ``sequences`` sequences."""
         weight = self.to_entity.weight
         expected = f"({sequences}, {self.state_size}) {weight.dtype} on {weight.device}"
         hint = "net.initial_state(games) when games begin, then the memory of the output before"
         if not isinstance(state, Tensor):
-            raise MemoryStateError(
+            raise BatchError(
                 f"the network has a memory ({self.kind}), but no state was given",
                 expected=f"memory: {expected}",
                 received=type(state).__name__,
@@ -149,7 +150,7 @@ class Memory(nn.Module):
             weight.dtype,
             weight.device,
         ):
-            raise MemoryStateError(
+            raise BatchError(
                 f"the state of the network's memory ({self.kind}) does not fit",
                 expected=expected,
                 received=f"{tuple(state.shape)} {state.dtype} on {state.device}",

@@ -51,7 +51,7 @@ class Reading:
 
     @classmethod
     def of(cls, num_frames: int, num_rows: int, asked: Sequence[Tensor]) -> Reading:
-        """Return the reading of lists of flat rows (A,) int64 on the CPU; else RowIndexError."""
+        """Return the reading of lists of flat rows (A,) int64 on the CPU; else BatchError."""
         wanted = np.concatenate([rows.numpy() for rows in asked]) if asked else _NO_ROWS
         places, order, count = kernels.load("indices").number_rows(wanted, num_rows, num_frames)
         again = None if count == len(wanted) else torch.from_numpy(order)

@@ -17,10 +17,10 @@ import math
 import torch
 from torch import Tensor, nn
 
+from entity_env.errors import SettingError
 from entity_env.spaces import ObsSpace
 from ragged_net.batch import EntityBatch
 from ragged_net.config import NetConfig
-from ragged_net.errors import NetConfigError
 from ragged_net.model.layout import Layout
 from ragged_net.model.relative_position import TURNED
 
@@ -53,7 +53,7 @@ class RelationTurns(nn.Module):
         pairs = config.dim // config.heads // 2
         turned = int(pairs * TURNED)
         if turned < len(relations) or (config.dim // config.heads) % 2:
-            raise NetConfigError(
+            raise SettingError(
                 "net.relations turns pairs of numbers, and heads have too few for it",
                 expected=f"dim / heads, even and at least {math.ceil(len(relations) / TURNED) * 2}",
                 received=f"dim={config.dim}, heads={config.heads}",

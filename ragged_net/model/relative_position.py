@@ -17,10 +17,10 @@ import math
 import torch
 from torch import Tensor, nn
 
+from entity_env.errors import SettingError
 from entity_env.spaces import ObsSpace
 from ragged_net.batch import EntityBatch
 from ragged_net.config import NetConfig
-from ragged_net.errors import NetConfigError
 from ragged_net.model.geometry import columns_of, wave_vectors
 from ragged_net.model.layout import Layout
 from ragged_net.model.places import position_columns
@@ -49,7 +49,7 @@ class PositionWaves(nn.Module):
         setting = config.relative_position or RelativePosition()
         width = config.dim // config.heads
         if width % 4:
-            raise NetConfigError(
+            raise SettingError(
                 "relative_position turns pairs of numbers, and heads have too few for it",
                 expected="dim / heads, a multiple of 4",
                 received=f"dim={config.dim}, heads={config.heads}",

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ragged_net.errors import MemoryStateError
+from entity_env.errors import BatchError
 
 __all__ = ["Steps"]
 
@@ -40,7 +40,7 @@ class Steps:
             num_frames: B, their sum.
 
         Raises:
-            MemoryStateError: Other lengths.
+            BatchError: Other lengths.
         """
         counts = np.asarray(lengths.cpu() if isinstance(lengths, Tensor) else lengths)
         if not counts.size:
@@ -51,7 +51,7 @@ class Steps:
             or counts.min(initial=1) < 1
             or counts.sum() != num_frames
         ):
-            raise MemoryStateError(
+            raise BatchError(
                 "the sequences are not those of the batch",
                 expected=f"lengths (S,) of at least 1, {num_frames} frames together",
                 received=f"{counts.dtype} {counts.shape}: {counts.reshape(-1)[:20].tolist()}",

@@ -8,12 +8,12 @@ from ragged_net.compiled import autograd as compiled
 from ragged_net.compiled.chain import chain, is_plain, weights_of
 from ragged_net.compiled.layers import Block
 from ragged_net.config import NetConfig, check_activation
-from ragged_net.errors import check_kind, check_rows
 from ragged_net.model.attention import attend
 from ragged_net.model.frames import Frames
 from ragged_net.model.layout import Layout
 from ragged_net.model.position_bias import PositionBias
 from ragged_net.model.read_rows import Reading
+from ragged_net.tensor_checks import check_kind, check_rows
 
 __all__ = ["RaggedTransformer", "TransformerBlock", "make_activation"]
 
@@ -119,7 +119,7 @@ class RaggedTransformer(nn.Module):
             frames: Layout of the rows, or ``Frames``, which may also hide rows.
 
         Raises:
-            ShapeError: The rows do not fit the frames.
+            BatchError: The rows do not fit the frames.
         """
         check_rows("the rows of a transformer", x)
         frames = Frames.of(frames)

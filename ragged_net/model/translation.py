@@ -7,9 +7,9 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from entity_env.errors import BatchError
 from entity_env.spaces import Continuous, Entity, Feature, ObsSpace
 from ragged_net.batch import EntityBatch
-from ragged_net.errors import ReferenceEntityError
 from ragged_net.model.frames import Places
 from ragged_net.model.geometry import columns_of, direction, distance, into_frame
 from ragged_net.model.layout import Layout
@@ -72,14 +72,14 @@ class Translator:
         """Return the batch relative to the reference entity of each frame.
 
         Raises:
-            ReferenceEntityError: A frame has several reference entities.
+            BatchError: A frame has several reference entities.
         """
         reference = self.setting.reference
         rows = batch.entities[reference]
         lengths = rows.host_offsets.diff()
         if bool((lengths > 1).any()):
             frame = int((lengths > 1).nonzero()[0])
-            raise ReferenceEntityError(
+            raise BatchError(
                 f"frame {frame} has several entities of the type {reference!r}, "
                 "the reference of net.translation",
                 expected="at most one in each frame",

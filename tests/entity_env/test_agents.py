@@ -87,20 +87,20 @@ def test_a_script_plays_rows_as_it_plays_single_observations():
 def test_answers_come_in_the_order_of_the_mask_whatever_order_a_script_has():
     with SeatRows(lambda: Secrets(2), 2) as rows:
         agent = ScriptedAgent(lambda o: {"Stay": None}, *spaces(rows))
-        with pytest.raises(errors.UnknownActionError, match="'Go' was left out"):
+        with pytest.raises(errors.ActionError, match="'Go' was left out"):
             agent.act_rows(rows.reset())
 
         def somebody_else(observation):
             return {"Mark": SelectEntityAction([("Cell", 0)], [("Cell", 1)])}
 
     with SeatRows(TicTacToe, 2) as rows:
-        with pytest.raises(errors.ActorError, match="other actors"):
+        with pytest.raises(errors.MaskError, match="other actors"):
             ScriptedAgent(somebody_else, *spaces(rows)).act_rows(rows.reset())
         nobody = lambda o: {"Mark": SelectEntityAction([("Player", 0)], ["x"])}  # noqa: E731
-        with pytest.raises(errors.ActorError, match="not in the frame"):
+        with pytest.raises(errors.MaskError, match="not in the frame"):
             ScriptedAgent(nobody, *spaces(rows)).act_rows(rows.reset())
         wrong = lambda o: {"Mark": 3}  # noqa: E731
-        with pytest.raises(errors.ActionShapeError, match="'Mark' has the wrong type"):
+        with pytest.raises(errors.ActionError, match="'Mark' has the wrong type"):
             ScriptedAgent(wrong, *spaces(rows)).act_rows(rows.reset())
         with pytest.raises(errors.SettingError, match="did not return actions"):
             ScriptedAgent(lambda o: None, *spaces(rows)).act_rows(rows.reset())
@@ -151,7 +151,7 @@ def test_as_many_actors_as_must_act_are_needed(actors):
         )
     )
     given = {"Move": CategoricalAction(actors, [1] * len(actors), ["left", "right"])}
-    with pytest.raises(errors.ActorError, match="other actors than those that can act"):
+    with pytest.raises(errors.MaskError, match="other actors than those that can act"):
         answers_in_frame(given, frame, space)
 
 

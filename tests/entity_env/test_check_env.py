@@ -416,7 +416,7 @@ def test_an_environment_itself_can_be_checked_and_is_left_alone():
     before = env.get_state(), env.rng.bit_generator.state
     check_env(env)
     assert (env.get_state(), env.rng.bit_generator.state) == before
-    with pytest.raises(errors.DeterminismError):
+    with pytest.raises(errors.ObservationError):
         check_env(GlobalRandomness())
 
 
@@ -431,10 +431,10 @@ def test_an_environment_that_cannot_be_copied_is_asked_for_as_a_class():
 
 
 BROKEN = [
-    (GlobalRandomness, errors.DeterminismError, ("features.Walker differs", "self.rng", "step 0")),
-    (RandomReward, errors.DeterminismError, ("reward differs", "step 1")),
-    (LeftOver, errors.DeterminismError, ("reset with the same seed", "global_features")),
-    (SharedByAll, errors.DeterminismError, ("made again with the same seed", "global_features")),
+    (GlobalRandomness, errors.ObservationError, ("features.Walker differs", "self.rng", "step 0")),
+    (RandomReward, errors.ObservationError, ("reward differs", "step 1")),
+    (LeftOver, errors.ObservationError, ("reset with the same seed", "global_features")),
+    (SharedByAll, errors.ObservationError, ("made again with the same seed", "global_features")),
     (GrowingSpace, errors.SpaceError, ("obs_space", "same at every call", "later")),
     (GrowingActions, errors.SpaceError, ("action_space", "same at every call", "far")),
     (Aliased, errors.ObservationError, ("memory that it has returned", "features.Walker")),
@@ -459,11 +459,11 @@ BROKEN = [
     (NeedsResetBeforeState, errors.EnvironmentFailedError, ("set_state", "AttributeError")),
     (GrayPicture, errors.ObservationError, ("render", "(H, W, 3)", "uint8 (2, 3)")),
     (FloatPicture, errors.ObservationError, ("render", "float64 (2, 3, 3)")),
-    (DrawsByLot, errors.DeterminismError, ("drawn now and then", "features.Walker")),
+    (DrawsByLot, errors.ObservationError, ("drawn now and then", "features.Walker")),
     (NoText, errors.ObservationError, ("render_text", "a string", "None")),
     (ClosesOnce, errors.EnvironmentFailedError, ("a second close", "IndexError")),
-    (NaNLater, errors.FeatureValueError, ("'Walker', row 1", "step 5")),
-    (EmptyMask, errors.EmptyMaskError, ("'Go'", "step 2")),
+    (NaNLater, errors.FeatureError, ("'Walker', row 1", "step 5")),
+    (EmptyMask, errors.MaskError, ("'Go'", "step 2")),
     (RefusesTheSecondChoice, errors.EnvironmentFailedError, ("KeyError", "in act")),
     (BrokenAtBirth, errors.EnvironmentFailedError, ("no parts left",)),
     (dict, errors.ObservationError, ("create_env",)),
@@ -656,7 +656,7 @@ def test_actors_with_nothing_to_select_are_noted():
 def test_wrong_arguments_are_refused():
     with pytest.raises(errors.SettingError, match="episodes"):
         check_env(Walk, episodes=0)
-    with pytest.raises(errors.SeedError):
+    with pytest.raises(errors.SettingError):
         check_env(Walk, seed=-1)
     with pytest.raises(errors.SettingError, match="BrokenSize needs the setting 'size'"):
         check_env(BrokenSize)

@@ -31,14 +31,7 @@ from entity_env import (
 from entity_env.batching.row_reader import RowReader
 from entity_env.checking.check_tools import difference, pack_obs
 from entity_env.drawing import choices_of
-from entity_env.errors import (
-    ActionIndexError,
-    ActionMaskError,
-    ActionShapeError,
-    ActorError,
-    SpaceError,
-    UnknownActionError,
-)
+from entity_env.errors import ActionError, MaskError, SpaceError
 from entity_env.player.episodes import random_policy
 from entity_env.recording import EpisodeDataset, RecordEpisodes
 from entity_env.storage.space_json import spaces_from_json, spaces_to_json
@@ -114,9 +107,9 @@ def test_impossible_bounds_are_refused(low, high, words):
 def test_an_unknown_argument_is_named():
     with pytest.raises(SpaceError, match="hihg"):
         ContinuousActionSpace(low=0, hihg=1)
-    with pytest.raises(ActionMaskError, match="actor_type"):
+    with pytest.raises(MaskError, match="actor_type"):
         ContinuousActionMask(actor_type=["Gun"])
-    with pytest.raises(ActionShapeError, match="actors, values"):
+    with pytest.raises(ActionError, match="actors, values"):
         ContinuousAction(actors=[])
 
 
@@ -161,9 +154,9 @@ def test_all_rows_at_once_read_as_single_frames_do():
 @pytest.mark.parametrize(
     ("mask", "error", "words"),
     [
-        (GlobalContinuousActionMask(), ActionMaskError, "ContinuousActionMask"),
-        (ContinuousActionMask(actor_ids=["nobody"]), ActorError, "nobody"),
-        (ContinuousActionMask(actor_ids=["gun0", "gun0"]), ActorError, "twice"),
+        (GlobalContinuousActionMask(), MaskError, "ContinuousActionMask"),
+        (ContinuousActionMask(actor_ids=["nobody"]), MaskError, "nobody"),
+        (ContinuousActionMask(actor_ids=["gun0", "gun0"]), MaskError, "twice"),
     ],
 )
 def test_wrong_masks_are_refused(mask, error, words):
@@ -208,17 +201,17 @@ def test_an_environment_receives_its_numbers():
 @pytest.mark.parametrize(
     ("changed", "error", "words"),
     [
-        (answers(angle=(0.5, 2.5)), ActionIndexError, "number 0 is out of bounds.*from -2 to 2"),
-        (answers(angle=(0.5, math.nan)), ActionIndexError, "environment 0"),
-        (answers(wind=((-1, 0),)), ActionIndexError, "from 0 to 10"),
-        (answers(wind=((1, math.inf),)), ActionIndexError, "number 1"),
-        (answers(angle=(0.5,)), ActionShapeError, "2 choices"),
-        (answers(wind=((1.0,),)), ActionShapeError, "2 numbers for each actor"),
-        ({"Angle": answers()["Angle"]}, UnknownActionError, "'Wind' is missing"),
+        (answers(angle=(0.5, 2.5)), ActionError, "number 0 is out of bounds.*from -2 to 2"),
+        (answers(angle=(0.5, math.nan)), ActionError, "environment 0"),
+        (answers(wind=((-1, 0),)), ActionError, "from 0 to 10"),
+        (answers(wind=((1, math.inf),)), ActionError, "number 1"),
+        (answers(angle=(0.5,)), ActionError, "2 choices"),
+        (answers(wind=((1.0,),)), ActionError, "2 numbers for each actor"),
+        ({"Angle": answers()["Angle"]}, ActionError, "'Wind' is missing"),
         (
             answers()
             | {"Angle": RaggedBufferI64.from_flattened(np.zeros((2, 1), np.int64), np.array([2]))},
-            ActionShapeError,
+            ActionError,
             "RaggedBufferF32",
         ),
     ],
@@ -345,7 +338,7 @@ def test_numbers_are_typed_and_drawn():
         ("nan", first),
         ("3", whole),
     ]:
-        with pytest.raises(ActionIndexError):
+        with pytest.raises(ActionError):
             read_answer(text, question)
     numbers = {
         "Angle": np.array([[0.5], [-1]], np.float32),

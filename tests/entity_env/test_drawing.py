@@ -282,9 +282,9 @@ def test_wrong_arguments_are_explained(arguments, words):
 
 
 def test_a_wrong_observation_is_explained():
-    with pytest.raises(errors.FeatureShapeError, match="'Ant'"):
+    with pytest.raises(errors.FeatureError, match="'Ant'"):
         draw_observation(seen(Ant=[[1, 2]]), SPACE)
-    with pytest.raises(errors.FeatureValueError, match="not finite"):
+    with pytest.raises(errors.FeatureError, match="not finite"):
         draw_observation(seen(Ant=[[0, float("nan"), 0]]), SPACE)
     with pytest.raises(errors.ObservationError, match="Observation"):
         draw_observation({"Ant": []}, SPACE)

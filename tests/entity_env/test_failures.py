@@ -10,7 +10,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from ragged_envs.errors import EnvConfigError
 from ragged_envs.minesweeper import MineSweeper
 from support.broken import ragged
 from support.tiny_envs import Chain, Farm, assert_same_obs, chain_metrics, row_seed
@@ -34,6 +33,7 @@ from entity_env import (
     errors,
     make,
 )
+from entity_env.errors import SettingError
 from entity_env.player.episodes import play_episodes, play_scripted, random_policy
 from entity_env.workers import channel
 from entity_env.workers.worker import revive
@@ -169,7 +169,7 @@ def test_actions_may_be_a_view():
         env.reset()
         three = ragged([0, 0, 1], [1, 1, 1])
         assert env.act({"Go": three[[0, 2], :, :]}).reward.tolist() == [1.0, 1.0]
-        with pytest.raises(errors.ActionShapeError, match="2 rows"):
+        with pytest.raises(errors.ActionError, match="2 rows"):
             env.act({"Go": three[[0, 1, 2], :, :]})
 
 
@@ -177,7 +177,7 @@ def test_actions_that_are_refused_have_played_nothing():
     with ListEnv(Switch, 2) as env:
         env.reset()
         env.act(go(2))
-        with pytest.raises(errors.ActionIndexError):
+        with pytest.raises(errors.ActionError):
             env.act({"Go": ragged([0, 7], [1, 1])})
         assert env.act(go(2)).reward.tolist() == [2.0, 2.0]
 
@@ -255,7 +255,7 @@ def test_ctrl_c_in_a_constructor_closes_too():
 
 def test_a_refused_seed_closes_what_was_made():
     closed = []
-    with pytest.raises(errors.SeedError):
+    with pytest.raises(errors.SettingError):
         ListEnv(factory(closing(closed, 0), closing(closed, 1)), 2, seed=-1)
     assert closed == [0, 1]
 
@@ -316,9 +316,9 @@ def test_where_nobody_acts_an_empty_answer_may_have_any_width(make, width):
 def test_where_nobody_acts_an_answer_with_actors_is_refused():
     with ListEnv(Idle, 2) as env:
         env.reset()
-        with pytest.raises(errors.ActionShapeError, match="number of actors"):
+        with pytest.raises(errors.ActionError, match="number of actors"):
             env.act({"Move": ragged([0, 0], [1, 1])})
-        with pytest.raises(errors.ActionShapeError, match="number of rows"):
+        with pytest.raises(errors.ActionError, match="number of rows"):
             env.act({"Move": ragged([], [0, 0, 0])})
 
 
@@ -335,7 +335,7 @@ def test_a_metric_that_the_framework_counts_itself_is_refused(name):
 
     with ListEnv(Greedy, 2) as env:
         env.reset()
-        with pytest.raises(errors.MetricError, match=rf"^environment 0, step 1.*'{name}'"):
+        with pytest.raises(errors.ObservationError, match=rf"^environment 0, step 1.*'{name}'"):
             env.act(go(2))
 
 
@@ -556,9 +556,9 @@ class Faulty(Chain):
 
 @pytest.mark.parametrize("make", [ListEnv, functools.partial(ParallelEnv, num_processes=2)])
 def test_an_error_class_from_elsewhere_arrives_as_itself(make):
-    with pytest.raises(EnvConfigError) as caught:
+    with pytest.raises(SettingError) as caught:
         make(functools.partial(MineSweeper, width=0), 2)
-    assert type(caught.value) is EnvConfigError
+    assert type(caught.value) is SettingError
     assert caught.value.where == "environment 0, step 0, create_env"
     assert "width" in caught.value.what
 

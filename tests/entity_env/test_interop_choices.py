@@ -10,7 +10,7 @@ gymnasium = pytest.importorskip("gymnasium")
 from gymnasium import spaces  # noqa: E402
 
 from entity_env import GlobalCategoricalAction, ListEnv, check_env  # noqa: E402
-from entity_env.errors import MaskShapeError, SpaceError  # noqa: E402
+from entity_env.errors import MaskError, SpaceError  # noqa: E402
 from entity_env.interop import GymnasiumEnv  # noqa: E402
 from entity_env.interop.translated.action_writer import ActionWriter  # noqa: E402
 
@@ -183,7 +183,7 @@ def test_masks_may_be_one_after_the_other(space, mask, expected):
     ],
 )
 def test_masks_that_do_not_fit_are_refused(space, mask, words):
-    with pytest.raises(MaskShapeError, match=words):
+    with pytest.raises(MaskError, match=words):
         ActionWriter(space).masks(mask)
 
 

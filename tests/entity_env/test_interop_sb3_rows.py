@@ -20,10 +20,9 @@ from support.tiny_envs import Chain  # noqa: E402
 
 from entity_env import ListEnv  # noqa: E402
 from entity_env.errors import (  # noqa: E402
-    ActionShapeError,
+    ActionError,
     CapacityError,
     ClosedError,
-    MaskedActionError,
     MissingPackageError,
     ResetNeededError,
     SettingError,
@@ -201,11 +200,11 @@ def test_what_can_be_wrong():
         env.env_method("action_masks")
     env.seed(0)
     env.reset()
-    with pytest.raises(ActionShapeError):
+    with pytest.raises(ActionError):
         env.step(np.zeros((3, 1), int))
     masks = get_action_masks(env)
     assert not masks.all()
-    with pytest.raises(MaskedActionError):
+    with pytest.raises(ActionError):
         env.step(np.argmin(masks, axis=1)[:, None])
     env.set_options({"size": 3})
     with pytest.raises(SettingError, match="options"):

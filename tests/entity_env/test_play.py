@@ -271,5 +271,5 @@ def test_a_bad_observation_in_a_scripted_game_is_refused():
         def act(self, actions):
             return Observation(features={"Walker": [[np.inf]]})
 
-    with pytest.raises(errors.FeatureValueError):
+    with pytest.raises(errors.FeatureError):
         play_scripted(Bad, lambda observation: {}, 1, 0)

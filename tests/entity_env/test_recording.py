@@ -28,7 +28,6 @@ from entity_env.errors import (
     ObservationError,
     RecordingError,
     ResetNeededError,
-    SeedError,
     SettingError,
 )
 from entity_env.player.episodes import random_policy
@@ -580,7 +579,7 @@ def test_a_recorder_needs_a_reset_and_ends_when_it_is_closed(tmp_path):
     ("options", "kind"),
     [
         ({"size": 0, "seed": 1}, SettingError),
-        ({"size": 3, "seed": -1}, SeedError),
+        ({"size": 3, "seed": -1}, SettingError),
         ({"size": 3, "seed": 1, "epochs": 0}, SettingError),
         ({"size": 3, "seed": 1, "window": 0}, SettingError),
     ],

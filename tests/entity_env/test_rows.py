@@ -144,19 +144,19 @@ def test_large_numbers_of_float32_are_read_at_once():
 MORE = [
     broken._obs(name, error, (), *path)
     for name, error, *path in [
-        ("no rows of text", errors.FeatureTypeError, "features", "Mine", np.zeros(0, "U1")),
-        ("a dict of rows", errors.FeatureTypeError, "features", "Mine", [{0: 1, 2: 3}] * 2),
-        ("a dict for rows", errors.FeatureTypeError, "features", "Cannon", {(0.0,): 1}),
+        ("no rows of text", errors.FeatureError, "features", "Mine", np.zeros(0, "U1")),
+        ("a dict of rows", errors.FeatureError, "features", "Mine", [{0: 1, 2: 3}] * 2),
+        ("a dict for rows", errors.FeatureError, "features", "Cannon", {(0.0,): 1}),
         (
             "a flat pair mask",
-            errors.MaskShapeError,
+            errors.MaskError,
             "actions",
             "Fire",
             SelectEntityActionMask(actor_types=["Cannon"], actee_types=["Mine"], mask=[True, True]),
         ),
         (
             "a pair mask on its side",
-            errors.MaskShapeError,
+            errors.MaskError,
             "actions",
             "Fire",
             SelectEntityActionMask(
@@ -165,30 +165,30 @@ MORE = [
         ),
         (
             "a mask of text for nobody",
-            errors.MaskTypeError,
+            errors.MaskError,
             "actions",
             "Move",
             CategoricalActionMask(actor_ids=[], mask=""),
         ),
         (
             "actors that are a dict",
-            errors.ActionMaskError,
+            errors.MaskError,
             "actions",
             "Move",
             CategoricalActionMask(actor_ids={("Robot", 0): True}),
         ),
         (
             "actor types that are a dict",
-            errors.ActionMaskError,
+            errors.MaskError,
             "actions",
             "Move",
             CategoricalActionMask(actor_types={"Robot": True}),
         ),
-        ("a mask that is None", errors.ActionMaskError, "actions", "Move", None),
-        ("visible as fractions", errors.VisibilityError, "visible", "Mine", [0.5, 1.0]),
+        ("a mask that is None", errors.MaskError, "actions", "Move", None),
+        ("visible as fractions", errors.ObservationError, "visible", "Mine", [0.5, 1.0]),
         ("another number for done", errors.ObservationError, "done", 2),
-        ("a reward in a list", errors.RewardError, "reward", [1.0]),
-        ("a reward in an array", errors.RewardError, "reward", np.ones(1)),
+        ("a reward in a list", errors.ObservationError, "reward", [1.0]),
+        ("a reward in an array", errors.ObservationError, "reward", np.ones(1)),
     ]
 ]
 
@@ -332,7 +332,7 @@ def test_a_new_episode_that_is_already_over_is_an_error():
 def test_an_array_of_text_without_rows_is_refused_beside_good_arrays():
     space = ObsSpace(entities={"A": broken.Entity(["x"])})
     good, bad = (Observation(features={"A": rows}) for rows in ([[1.0]], np.zeros(0, "U1")))
-    with pytest.raises(errors.FeatureTypeError, match=r"^row 1: the features of entity type 'A'"):
+    with pytest.raises(errors.FeatureError, match=r"^row 1: the features of entity type 'A'"):
         RowReader(space, ACTION_SPACE).read([good, bad], where)
 
 
@@ -444,7 +444,7 @@ def test_types_that_are_no_list_are_refused_beside_ids_too(types):
         Observation(**walkers, actions={"Go": CategoricalActionMask(actor_ids=["w"])}),
     ]
     reader = RowReader(Chain().obs_space(), Chain().action_space())
-    with pytest.raises(errors.ActionMaskError, match="row 0: action 'Go': the actors are not"):
+    with pytest.raises(errors.MaskError, match="row 0: action 'Go': the actors are not"):
         reader.read(rows, "row {}".format)
 
 

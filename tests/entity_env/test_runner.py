@@ -319,7 +319,7 @@ def test_what_is_forbidden_makes_no_beginning_ambiguous():
     ],
 )
 def test_wrong_answers_say_what_is_valid(action, row, text, words):
-    with pytest.raises(errors.ActionIndexError) as caught:
+    with pytest.raises(errors.ActionError) as caught:
         pick(text, asked(action)[row])
     for word in words:
         assert word in str(caught.value)
@@ -333,7 +333,7 @@ def test_labels_that_are_numbers_have_no_other_numbers():
     assert write_choices(question) == "  1   2   3"
     assert pick("1", question) == 0
     assert pick("3", question) == 2
-    with pytest.raises(errors.ActionIndexError):
+    with pytest.raises(errors.ActionError):
         pick("0", question)
 
 
@@ -691,7 +691,7 @@ def test_the_command_line_plays(typed, capsys):
         (["support.tiny_envs.Chian"], ("UnknownEnvironmentError", "did you mean 'Chain'?")),
         (["support.tiny_envs.Chain", "lenght=1"], ("SettingError", "did you mean 'length'?")),
         (["support.tiny_envs.Chain", "length"], ("SettingError", "name=value")),
-        (["support.tiny_envs.Chain", "--seed", "-1"], ("SeedError",)),
+        (["support.tiny_envs.Chain", "--seed", "-1"], ("SettingError",)),
         (["support.tiny_envs.Chain", "--episodes", "0"], ("SettingError", "episodes")),
         (["support.tiny_envs.BrokenAtBirth"], ("EnvironmentFailedError", "no parts left")),
         (["support.tiny_envs.row_seed", "seed=1", "row=1"], ("UnknownEnvironmentError", "-> Env")),
@@ -725,7 +725,7 @@ class Failing(Chain):
     ("how", "words"),
     [
         ("raise", ("EnvironmentFailedError", "NotImplementedError in act: no motor", "Traceback")),
-        ("nan", ("FeatureValueError: step 1, seat 'you', act: entity type 'Walker'",)),
+        ("nan", ("FeatureError: step 1, seat 'you', act: entity type 'Walker'",)),
         ("text", ("RuntimeError in render_text: no ink",)),
     ],
 )

@@ -211,9 +211,9 @@ BROKEN = {
          {"a": told(done=True)}], errors.SeatError, "'a' is done, and was done already",
     ),
     "an entity type": (
-        [{"a": Observation(features={"Dog": [[1.0]]})}], errors.UnknownEntityTypeError, "Dog",
+        [{"a": Observation(features={"Dog": [[1.0]]})}], errors.ObservationError, "Dog",
     ),
-    "a reward": ([{"a": asked()}, {"a": asked(reward=np.nan)}], errors.RewardError, "finite"),
+    "a reward": ([{"a": asked()}, {"a": asked(reward=np.nan)}], errors.ObservationError, "finite"),
     "a failure": ([{"a": asked()}], errors.EnvironmentFailedError, "IndexError"),
 }  # fmt: skip
 

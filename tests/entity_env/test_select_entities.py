@@ -26,15 +26,7 @@ from entity_env.batching.frame_reader import FrameReader
 from entity_env.batching.row_reader import RowReader
 from entity_env.checking.check_env import check_env
 from entity_env.drawing.chosen import choices_of, chosen_lines
-from entity_env.errors import (
-    ActionIndexError,
-    ActionMaskError,
-    ActionShapeError,
-    ActorError,
-    MaskedActionError,
-    SettingError,
-    SpaceError,
-)
+from entity_env.errors import ActionError, MaskError, SettingError, SpaceError
 from entity_env.kinds.table import typed_actions
 from entity_env.player.episodes import random_policy
 from entity_env.player.scripted_agent import ScriptedAgent
@@ -112,7 +104,7 @@ def test_a_script_selects_sets_in_rows():
     assert taken.as_array().tolist() == [[3, 1], [2, -1], [-1, -1]]
     assert taken.size1().tolist() == [1, 0, 2]
     obs = batch_obs([shown([1.0, 2.0, 3.0])], SPACE, PICK)
-    with pytest.raises(ActionIndexError, match=r"too many(.|\n)*at most 2 ids"):
+    with pytest.raises(ActionError, match=r"too many(.|\n)*at most 2 ids"):
         ScriptedAgent(backwards, SPACE, PICK).act_rows(obs)
 
 
@@ -121,18 +113,18 @@ def test_sets_are_equal_in_any_order():
     assert one == SelectEntitiesAction(["H"], [["b", "a"]])
     assert one != SelectEntitiesAction(["H"], [["a"]])
     assert one != SelectEntitiesAction(["H"], [["a", "c"]])
-    with pytest.raises(ActionShapeError, match="actors, actees"):
+    with pytest.raises(ActionError, match="actors, actees"):
         SelectEntitiesAction(["H"])
 
 
 @pytest.mark.parametrize(
     ("row", "error", "text"),
     [
-        ([3, 3], ActionIndexError, r"twice(.|\n)*each entity at most once(.|\n)*\[3, 3\]"),
-        ([-1, 3], ActionIndexError, "after it has stopped"),
-        ([2, -1], MaskedActionError, r"entity 2 cannot be selected(.|\n)*\[1, 3\]"),
-        ([0, -1], MaskedActionError, "entity 0 cannot be selected"),
-        ([-2, -1], MaskedActionError, "entity -2 cannot be selected"),
+        ([3, 3], ActionError, r"twice(.|\n)*each entity at most once(.|\n)*\[3, 3\]"),
+        ([-1, 3], ActionError, "after it has stopped"),
+        ([2, -1], ActionError, r"entity 2 cannot be selected(.|\n)*\[1, 3\]"),
+        ([0, -1], ActionError, "entity 0 cannot be selected"),
+        ([-2, -1], ActionError, "entity -2 cannot be selected"),
     ],
 )
 def test_sets_that_are_wrong_name_their_environment(row, error, text):
@@ -145,13 +137,13 @@ def test_sets_that_are_wrong_name_their_environment(row, error, text):
 def test_a_buffer_of_the_wrong_width_is_refused():
     obs = batch_obs(OBSERVATIONS[:1], SPACE, PICK)
     one = RaggedBufferI64.from_flattened(np.array([[1]]), np.array([1]))
-    with pytest.raises(ActionShapeError, match="2 numbers for each actor"):
+    with pytest.raises(ActionError, match="2 numbers for each actor"):
         check_actions({"Pick": one}, obs, PICK)
 
 
 def test_a_mask_of_another_class_is_refused():
     wrong = Observation(features={"Hand": [()]}, actions={"Pick": CategoricalActionMask()})
-    with pytest.raises(ActionMaskError, match="SelectEntityActionMask"):
+    with pytest.raises(MaskError, match="SelectEntityActionMask"):
         batch_obs([wrong], SPACE, PICK)
 
 
@@ -310,5 +302,5 @@ def test_fill_order_pays_for_one_item_of_each_colour():
         env.seed(seed)
         assert env.act(fill_order(env.reset())).reward == 1.0
     env.set_state(start)
-    with pytest.raises(ActorError, match="each once"):
+    with pytest.raises(MaskError, match="each once"):
         env.act({"Pick": SelectEntitiesAction(["Picker"], [[("Item", 0), ("Item", 0)]])})

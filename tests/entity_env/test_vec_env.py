@@ -430,7 +430,7 @@ def test_an_environment_that_raises_is_named_with_its_step_and_traceback(kind, s
 @pytest.mark.parametrize(
     ("how", "error", "words"),
     [
-        ("bad", errors.FeatureValueError, "'Walker', row 0: feature 'time' is not finite"),
+        ("bad", errors.FeatureError, "'Walker', row 0: feature 'time' is not finite"),
         (
             "object",
             errors.ObservationError,
@@ -453,11 +453,11 @@ def test_a_bad_observation_is_named_with_its_row_and_step(kind, how, error, word
 def test_an_error_of_our_own_in_an_environment_keeps_its_class(kind):
     class Particular(Chain):
         def act(self, actions):
-            raise errors.ActionIndexError("no such lever", expected="one of 3", received=4)
+            raise errors.ActionError("no such lever", expected="one of 3", received=4)
 
     with (
         make_vec(kind, Particular, 2) as env,
-        pytest.raises(errors.ActionIndexError, match="no such lever") as caught,
+        pytest.raises(errors.ActionError, match="no such lever") as caught,
     ):
         drive(env, 1)
     assert caught.value.where == "environment 0, step 1, act"
@@ -495,7 +495,7 @@ def test_a_row_with_wider_features_than_the_first_row_is_refused():
     made = iter([Chain(), Wide()])
     with (
         ListEnv(lambda: next(made), 2) as env,
-        pytest.raises(errors.FeatureShapeError, match=r"^environment 1, step 0, reset"),
+        pytest.raises(errors.FeatureError, match=r"^environment 1, step 0, reset"),
     ):
         env.reset()
 

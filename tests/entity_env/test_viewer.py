@@ -23,13 +23,7 @@ from entity_env.agent import Decision, RandomAgent, random_policy
 from entity_env.batching.frame_reader import FrameReader
 from entity_env.drawing import Chosen
 from entity_env.drawing.scene_maker import SceneMaker
-from entity_env.errors import (
-    ActionShapeError,
-    EntityEnvError,
-    MaskedActionError,
-    RecordingError,
-    SettingError,
-)
+from entity_env.errors import ActionError, EntityEnvError, RecordingError, SettingError
 from entity_env.hints import EntityHints, ViewerHints
 from entity_env.recording import EpisodeDataset, RecordEpisodes, RecordReplay, Replay
 from entity_env.recording.replays import make_rows
@@ -194,10 +188,10 @@ def test_a_person_plays_what_is_clicked_and_a_mask_forbids():
     # What was chosen belongs to the frame before; the next one is open.
     assert source.frame(0, 0, 0)["actions"]["Go"]["chosen"].tolist() == [1, 0]
     assert "chosen" not in source.frame(0, 1, 0)["actions"]["Go"]
-    with pytest.raises(MaskedActionError):
+    with pytest.raises(ActionError):
         source.advance({"0": {"Go": [1, 0], "Look": [3]}})
     for wrong in ({}, {"0": {}}, {"0": {"Go": [0]}}, {"0": {"Go": ["a", 0], "Look": [3]}}):
-        with pytest.raises((SettingError, ActionShapeError)):
+        with pytest.raises((SettingError, ActionError)):
             source.advance(wrong)
     assert source.episode(-1)["length"] == 2
     source.advance({"0": {"Go": [0, 1], "Look": [4]}})

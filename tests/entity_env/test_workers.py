@@ -190,9 +190,9 @@ def test_a_constructor_that_fails_in_a_worker_leaves_no_process(create_env, erro
 def test_refused_arguments_start_no_process():
     before = children()
     for arguments in ((0, 1), (2, 3), (2, 0)):
-        with pytest.raises(errors.NumEnvsError):
+        with pytest.raises(errors.SettingError):
             ParallelEnv(Chain, *arguments)
-    with pytest.raises(errors.SeedError):
+    with pytest.raises(errors.SettingError):
         ParallelEnv(Chain, 2, 2, seed=-1)
     assert children() <= before
 

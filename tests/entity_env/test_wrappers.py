@@ -28,7 +28,7 @@ from entity_env import (
     SelectEntityActionSpace,
     check_env,
 )
-from entity_env.errors import RewardError, SeedError, StateError
+from entity_env.errors import ObservationError, SettingError, StateError
 from entity_env.player.episodes import random_policy
 from entity_env.wrappers import (
     EpisodeStatistics,
@@ -142,7 +142,7 @@ def test_what_the_environment_inside_cannot_do_the_wrapper_cannot_do():
         env.render_text()
     with pytest.raises(StateError, match="Chain"):
         env.get_state()
-    with pytest.raises(SeedError):
+    with pytest.raises(SettingError):
         env.seed(-1)
 
 
@@ -254,7 +254,7 @@ def test_rewards_are_scaled_then_clipped(arguments, rewards):
 
 def test_a_reward_that_is_none_is_an_error_before_it_is_scaled():
     env = RewardScale(Replay([Observation(reward="1")], ObsSpace(), {}), 2)
-    with pytest.raises(RewardError, match="'1'"):
+    with pytest.raises(ObservationError, match="'1'"):
         env.reset()
 
 

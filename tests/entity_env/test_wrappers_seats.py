@@ -167,7 +167,7 @@ def test_errors_in_workers_name_the_game():
             rows.act(random_policy(0)(obs))
     with pytest.raises(errors.SettingError, match="7 rows cannot be shared by games of 3 seats"):
         ParallelEnv(lambda: Played({"a": asked()}), 7, 1)
-    with pytest.raises(errors.NumEnvsError, match=r"(?s)processes.*<= 1, the number of games"):
+    with pytest.raises(errors.SettingError, match=r"(?s)processes.*<= 1, the number of games"):
         AsyncEnv(lambda: Played({"a": asked()}), 3, 2, 1)
 
 
@@ -208,7 +208,7 @@ def test_ready_games_say_whose_rewards_they_bring():
         # Its two seats may be answered apart; the game goes on when both have acted.
         actions = random_policy(0)(ready.obs)
         rows.send({name: own[np.array([1])] for name, own in actions.items()}, [1])
-        with pytest.raises(errors.RowsError, match="never return"):
+        with pytest.raises(errors.ActionError, match="never return"):
             rows.recv()
         rows.send({name: own[np.array([0])] for name, own in actions.items()}, [0])
         ready = rows.recv()

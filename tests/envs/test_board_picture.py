@@ -7,7 +7,6 @@ import pytest
 from ragged_envs.board_picture import EMPTY, INK, PLAYERS, Space, draw_spaces, player_signs
 from ragged_envs.connect_four import ConnectFour
 from ragged_envs.count import Count
-from ragged_envs.errors import EnvConfigError
 from ragged_envs.fill_order import FillOrder
 from ragged_envs.multi_snake import MultiSnake
 from ragged_envs.photosynthesis import Photosynthesis
@@ -17,6 +16,7 @@ from ragged_envs.pursuit import Pursuit
 from ragged_envs.tic_tac_toe import TicTacToe
 
 from entity_env import SelectEntityAction
+from entity_env.errors import SettingError
 
 pytest.importorskip("PIL")
 
@@ -83,7 +83,7 @@ def test_sizes():
     assert draw_spaces([Space(0, 0), Space(2.5, 1)], "title", 20).shape == (60, 70, 3)
     signed = draw_spaces([Space(0, 0)], cell=40, signs=player_signs(["one", "two"]))
     assert all((signed[40:] == color).all(-1).any() for color in PLAYERS[:2])
-    with pytest.raises(EnvConfigError, match="cell"):
+    with pytest.raises(SettingError, match="cell"):
         draw_spaces([Space(0, 0)], cell=1)
 
 
@@ -107,7 +107,7 @@ def test_tiles_are_as_large_as_the_board_is_small():
         game = MultiSnake(num_snakes=1, board_size=size, max_length=2)
         game.reset()
         assert game.render().shape[1] == width
-    with pytest.raises(EnvConfigError, match="cell"):
+    with pytest.raises(SettingError, match="cell"):
         game.render(cell=2)
 
 

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from game_support import assert_bad_states_are_refused, plain, select
 from ragged_envs.cherry_pick import CherryPick, pick_best
-from ragged_envs.errors import EnvConfigError
 
+from entity_env.errors import SettingError
 from entity_env.player.episodes import play_episodes, play_scripted, random_policy
 
 
@@ -84,7 +84,7 @@ def test_states_that_do_not_fit_are_refused_and_change_nothing():
     ],
 )
 def test_settings_that_do_not_fit_are_refused(settings, text):
-    with pytest.raises(EnvConfigError, match=text):
+    with pytest.raises(SettingError, match=text):
         CherryPick(**settings)
 
 

@@ -89,7 +89,7 @@ def test_a_full_column_is_closed():
     assert seen.actions["Drop"].actee_ids == [("Column", x) for x in range(1, 7)]
     assert seen.actions["Drop"].mask.all()
     assert seen.features["Column"][0][8:].tolist() == [0, 0, 0, 0]
-    with pytest.raises(errors.MaskedActionError, match="cannot be selected"):
+    with pytest.raises(errors.ActionError, match="cannot be selected"):
         drop(game, 0)
 
 

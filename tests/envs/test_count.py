@@ -2,9 +2,8 @@ import numpy as np
 import pytest
 from game_support import assert_bad_states_are_refused, choose
 from ragged_envs.count import NUMBERS, Count, count_beans
-from ragged_envs.errors import EnvConfigError
 
-from entity_env.errors import MaskedActionError
+from entity_env.errors import ActionError, SettingError
 from entity_env.player.episodes import play_episodes, play_scripted, random_policy
 
 
@@ -68,7 +67,7 @@ def test_all_numbers_are_as_likely_right_and_wrong():
 
 def test_a_number_that_is_masked_is_refused():
     env = at(3, (3, 4))
-    with pytest.raises(MaskedActionError, match="count"):
+    with pytest.raises(ActionError, match="count"):
         env.act(say(5))
     assert env.act(say(3)).reward == 1.0
 
@@ -90,7 +89,7 @@ def test_states_that_do_not_fit_are_refused_and_change_nothing():
 
 @pytest.mark.parametrize("value", [0, 11, 2.0, "2", None, True])
 def test_settings_that_do_not_fit_are_refused(value):
-    with pytest.raises(EnvConfigError, match="masked_choices"):
+    with pytest.raises(SettingError, match="masked_choices"):
         Count(masked_choices=value)
 
 

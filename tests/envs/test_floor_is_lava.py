@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 from game_support import assert_bad_states_are_refused, choose, plain
-from ragged_envs.errors import EnvConfigError
 from ragged_envs.floor_is_lava import DIRECTIONS, FloorIsLava, to_high_ground
 
 from entity_env import Position
+from entity_env.errors import SettingError
 from entity_env.player.episodes import play_scripted
 
 N, NE, E, SE, S, SW, W, NW = range(8)
@@ -126,7 +126,7 @@ def test_the_text_shows_the_tiles_around_the_player():
     ],
 )
 def test_bad_settings_are_refused(settings):
-    with pytest.raises(EnvConfigError, match=next(iter(settings))):
+    with pytest.raises(SettingError, match=next(iter(settings))):
         FloorIsLava(**settings)
 
 

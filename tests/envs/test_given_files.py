@@ -2,9 +2,9 @@
 
 import pytest
 import yaml
-from ragged_envs.errors import EnvConfigError
 from ragged_envs.given_files import keep_files, read_given
 
+from entity_env.errors import SettingError
 from ppo_trainer import TrainConfig
 from ppo_trainer.config import config_from_dict, config_to_dict
 from ppo_trainer.environments import make_factory, with_kept_files
@@ -48,7 +48,7 @@ def test_a_file_too_large_for_a_run_folder_is_known_by_its_digest(tmp_path, monk
     monkeypatch.chdir("/")
     assert read_given("instance", kept).text == path.read_text()
     path.write_text(TABLE)
-    with pytest.raises(EnvConfigError, match="has changed since the run was begun"):
+    with pytest.raises(SettingError, match="has changed since the run was begun"):
         read_given("instance", kept)
 
 
@@ -59,9 +59,9 @@ def test_a_file_too_large_for_a_run_folder_is_known_by_its_digest(tmp_path, monk
         ("x" * 5000, "no file"),
         ("a\0b", "no file"),
         (".", "no file"),
-        (3, "invalid parameter instance"),
-        ({"file": "orders.csv", "txt": ""}, "invalid parameter instance"),
-        ({"text": ""}, "invalid parameter instance"),
+        (3, "invalid instance"),
+        ({"file": "orders.csv", "txt": ""}, "invalid instance"),
+        ({"text": ""}, "invalid instance"),
         ("binary", "line 2: this is no text"),
     ],
 )
@@ -69,5 +69,5 @@ def test_what_cannot_be_read_is_refused(tmp_path, monkeypatch, named, message):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "orders.csv").write_text(TABLE)
     (tmp_path / "binary").write_bytes(b"PK\n\x03\x04")
-    with pytest.raises(EnvConfigError, match=message):
+    with pytest.raises(SettingError, match=message):
         read_given("instance", named)

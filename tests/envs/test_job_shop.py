@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from ragged_envs.errors import EnvConfigError
 from ragged_envs.industry.job_shop import JobShop, JobShopRows
 from ragged_envs.industry.job_shop_instances import Instance, find_instance, read_table
 from ragged_envs.industry.job_shop_scripts import (
@@ -21,7 +20,7 @@ from ragged_envs.industry.job_shop_scripts import (
 from ragged_envs.industry.job_shop_view import JOB
 
 from entity_env import SelectEntityAction
-from entity_env.errors import MaskedActionError, StateError
+from entity_env.errors import ActionError, SettingError, StateError
 from entity_env.play import random_policy
 from entity_env.player.scripted_agent import ScriptedAgent
 
@@ -549,7 +548,7 @@ def test_a_damaged_file_says_which_line_is_wrong(tmp_path, name):
     text, message = BROKEN[name]
     path = tmp_path / "shop.txt"
     path.write_text(text)
-    with pytest.raises(EnvConfigError, match=message):
+    with pytest.raises(SettingError, match=message):
         JobShop(instance=str(path))
 
 
@@ -562,23 +561,23 @@ def test_a_file_is_read(tmp_path):
 
 
 def test_a_misspelt_instance_gets_a_hint():
-    with pytest.raises(EnvConfigError, match="did you mean 'ta15'"):
+    with pytest.raises(SettingError, match="did you mean 'ta15'"):
         JobShop(instance="ta 15")
 
 
 @pytest.mark.parametrize(
     ("settings", "error"),
     [
-        ({"jobs": 0}, EnvConfigError),
-        ({"load": 0}, EnvConfigError),
-        ({"tightness": [3, 2]}, EnvConfigError),
-        ({"instance": "ta01", "arrivals": True}, EnvConfigError),
-        ({"instance": []}, EnvConfigError),
-        ({"breakdowns": 1.0}, EnvConfigError),
-        ({"breakdowns": 0.1, "repair": 0}, EnvConfigError),
-        ({"setups": -1}, EnvConfigError),
-        ({"setups": 1, "families": 0}, EnvConfigError),
-        ({"flexible": 0}, EnvConfigError),
+        ({"jobs": 0}, SettingError),
+        ({"load": 0}, SettingError),
+        ({"tightness": [3, 2]}, SettingError),
+        ({"instance": "ta01", "arrivals": True}, SettingError),
+        ({"instance": []}, SettingError),
+        ({"breakdowns": 1.0}, SettingError),
+        ({"breakdowns": 0.1, "repair": 0}, SettingError),
+        ({"setups": -1}, SettingError),
+        ({"setups": 1, "families": 0}, SettingError),
+        ({"flexible": 0}, SettingError),
     ],
 )
 def test_bad_settings(settings, error):
@@ -589,7 +588,7 @@ def test_bad_settings(settings, error):
 def test_a_job_that_cannot_start_is_refused_and_a_damaged_state_too():
     env = JobShop(instance=read_table(DATED, ""))
     env.reset()
-    with pytest.raises(MaskedActionError, match="cannot be selected"):
+    with pytest.raises(ActionError, match="cannot be selected"):
         dispatch(env, 1)  # it comes at 5
     with pytest.raises(StateError):
         env.set_state({"durations": [[1]]})
@@ -636,7 +635,7 @@ def test_a_table_of_ones_own_has_jobs_of_any_length(tmp_path):
 def test_a_damaged_table_says_which_line_is_wrong(tmp_path, text, message):
     path = tmp_path / "orders.csv"
     path.write_text(text)
-    with pytest.raises(EnvConfigError, match=message):
+    with pytest.raises(SettingError, match=message):
         JobShop(instance=str(path))
 
 
@@ -743,9 +742,9 @@ def test_flexible_files_are_read_and_played(tmp_path):
         ("1 1 1 -5", "a duration is '-5'"),
     ):
         path.write_text(f"1 3\n{job}\n")
-        with pytest.raises(EnvConfigError, match=f"line 2: {message}"):
+        with pytest.raises(SettingError, match=f"line 2: {message}"):
             find_instance(path)
-    with pytest.raises(EnvConfigError, match="flexible does not go together"):
+    with pytest.raises(SettingError, match="flexible does not go together"):
         JobShop(instance=one, flexible=2)
 
 
@@ -782,7 +781,7 @@ def test_whatever_a_file_holds_the_error_is_the_projects_own(tmp_path):
             place = end if rng.random() < 0.5 else start + 1
             text = text[:start] + part + text[place:]
         given = {"file": "shop" + suffixes[rng.integers(3)], "text": text}
-        with contextlib.suppress(EnvConfigError):
+        with contextlib.suppress(SettingError):
             find_instance(given)
 
 

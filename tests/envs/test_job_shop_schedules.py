@@ -4,7 +4,6 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
-from ragged_envs.errors import EnvConfigError
 from ragged_envs.industry.job_shop import JobShop, JobShopRows
 from ragged_envs.industry.job_shop_instances import Instance, read_table
 from ragged_envs.industry.job_shop_schedules import best_schedule, best_tries
@@ -12,6 +11,7 @@ from support.rows import interpret_all
 
 from entity_env import SelectEntityAction
 from entity_env.batching.ragged import frame
+from entity_env.errors import SettingError
 from entity_env.play import random_policy
 
 LATECOMER = Instance.of(
@@ -81,7 +81,7 @@ def test_backwards_another_schedule_is_found():
 @pytest.mark.parametrize("dated", [{"due": [9]}, {"release": [1]}, {}])
 def test_only_given_jobs_without_dates_are_scheduled_backwards(dated):
     one = Instance.of([[3]], [[0]], 1, **dated) if dated else None
-    with pytest.raises(EnvConfigError, match="backwards"):
+    with pytest.raises(SettingError, match="backwards"):
         JobShop(instance=one, backwards=True)
 
 

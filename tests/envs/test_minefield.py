@@ -2,11 +2,11 @@ import math
 
 import pytest
 from game_support import assert_bad_states_are_refused, choose, plain
-from ragged_envs.errors import EnvConfigError
 from ragged_envs.minefield import MOVES, Minefield
 from ragged_envs.minefield_script import drive_around
 
 from entity_env import Discrete, Position
+from entity_env.errors import SettingError
 from entity_env.player.episodes import play_scripted
 
 LEFT, MOVE, RIGHT = range(3)
@@ -177,7 +177,7 @@ def test_the_text_shows_the_field():
     "settings", [{"mines": -1}, {"mines": 101}, {"mines": (5, 4)}, {"mines": 2.0}, {"max_steps": 0}]
 )
 def test_bad_settings_are_refused(settings):
-    with pytest.raises(EnvConfigError, match=next(iter(settings))):
+    with pytest.raises(SettingError, match=next(iter(settings))):
         Minefield(**settings)
 
 

@@ -7,19 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ragged_envs.errors import EnvConfigError
 from ragged_envs.minesweeper import DEFUSE, MOVES, MineSweeper
 from ragged_envs.minesweeper_script import walk_and_defuse
 
 from entity_env.actions import CategoricalAction, SelectEntityAction
-from entity_env.errors import (
-    ActionIndexError,
-    ActionMaskError,
-    ActorError,
-    MaskedActionError,
-    ResetNeededError,
-    StateError,
-)
+from entity_env.errors import ActionError, MaskError, ResetNeededError, SettingError, StateError
 from entity_env.observation import Observation
 
 RIGHT, LEFT, UP, DOWN = range(4)
@@ -416,25 +408,25 @@ def fire(cannon, targets):
 @pytest.mark.parametrize(
     ("actions", "error", "text"),
     [
-        (move_all([("Robot", 0)], [LEFT]), MaskedActionError, "not allowed"),
-        (move_all([("Robot", 0)], [DOWN]), MaskedActionError, "Down"),
-        (move_all([("Robot", 0)], [5]), ActionIndexError, "0 to 4"),
-        (move_all([("Robot", 0)], [-1]), ActionIndexError, "0 to 4"),
-        (move_all([("Robot", 0)], [1.5]), ActionIndexError, "0 to 4"),
-        (move_all([("Robot", 0)], [0, 0]), ActionIndexError, "expected: 1 number"),
-        (move_all([("Robot", 1)], [0]), ActorError, "Robot"),
-        (move_all([("Mine", 0)], [0]), ActorError, "Mine"),
-        (move_all([None], [0]), ActorError, "None"),
-        ({"Move": SelectEntityAction([], [])}, ActionMaskError, "CategoricalAction"),
-        (fire(1, [("Mine", 0)]), MaskedActionError, "not ready"),
-        (fire(2, [("Mine", 0)]), ActorError, "Cannon"),
-        (fire(0, [("Mine", 1)]), ActorError, "Mine"),
-        (fire(0, [("Robot", 1)]), ActorError, "Robot"),
-        (fire(0, [("Orbital Cannon", 1)]), ActorError, "Cannon"),
-        (fire(0, []), ActionIndexError, "1 actee"),
+        (move_all([("Robot", 0)], [LEFT]), ActionError, "not allowed"),
+        (move_all([("Robot", 0)], [DOWN]), ActionError, "Down"),
+        (move_all([("Robot", 0)], [5]), ActionError, "0 to 4"),
+        (move_all([("Robot", 0)], [-1]), ActionError, "0 to 4"),
+        (move_all([("Robot", 0)], [1.5]), ActionError, "0 to 4"),
+        (move_all([("Robot", 0)], [0, 0]), ActionError, "expected: 1 number"),
+        (move_all([("Robot", 1)], [0]), MaskError, "Robot"),
+        (move_all([("Mine", 0)], [0]), MaskError, "Mine"),
+        (move_all([None], [0]), MaskError, "None"),
+        ({"Move": SelectEntityAction([], [])}, MaskError, "CategoricalAction"),
+        (fire(1, [("Mine", 0)]), ActionError, "not ready"),
+        (fire(2, [("Mine", 0)]), MaskError, "Cannon"),
+        (fire(0, [("Mine", 1)]), MaskError, "Mine"),
+        (fire(0, [("Robot", 1)]), MaskError, "Robot"),
+        (fire(0, [("Orbital Cannon", 1)]), MaskError, "Cannon"),
+        (fire(0, []), ActionError, "1 actee"),
         (
             {"Fire Orbital Cannon": CategoricalAction([], np.array([]), MOVES)},
-            ActionMaskError,
+            MaskError,
             "SelectEntityAction",
         ),
     ],
@@ -689,7 +681,7 @@ def test_the_cannons_bar_shows_the_cooldown():
 def test_a_tile_too_small_to_draw_is_refused():
     env = MineSweeper()
     env.reset()
-    with pytest.raises(EnvConfigError, match="tile"):
+    with pytest.raises(SettingError, match="tile"):
         env.render(tile=3)
     with pytest.raises(TypeError, match="tyle"):
         env.render(tyle=30)

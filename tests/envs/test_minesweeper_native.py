@@ -6,13 +6,13 @@ import json
 
 import numpy as np
 import pytest
-from ragged_envs.errors import EnvConfigError
 from ragged_envs.minesweeper import MineSweeper
 from ragged_envs.minesweeper_native import MineSweeperVec
 from support.broken import ragged
 from support.tiny_envs import assert_same_obs, lists
 
 from entity_env import ListEnv, RaggedBufferI64, errors
+from entity_env.errors import SettingError
 from entity_env.player.episodes import random_policy
 from entity_env.rows.compiled import random_int
 from entity_env.wrappers import VecTimeLimit
@@ -309,10 +309,10 @@ def test_a_small_board_has_at_most_as_many_mines_as_fit(shapes):
     ],
 )
 def test_settings_that_do_not_fit_are_refused(settings, text):
-    with pytest.raises(EnvConfigError, match=text) as caught:
+    with pytest.raises(SettingError, match=text) as caught:
         MineSweeper(**settings)
     assert isinstance(caught.value, ValueError)
-    with pytest.raises(EnvConfigError) as again:
+    with pytest.raises(SettingError) as again:
         MineSweeperVec(2, **settings)
     assert str(again.value) == str(caught.value)
 

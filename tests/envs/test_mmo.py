@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from mmo_support import SMALL_WORLD, World
-from ragged_envs.errors import EnvConfigError
 from ragged_envs.mmo.body import (
     COLUMN,
     CONSTITUTION,
@@ -22,6 +21,7 @@ from ragged_envs.mmo.progression import EXPERIENCE
 from ragged_envs.mmo.terrain import FOREST, GRASS, LAKE, LAVA, SCRUB, STONE, make_map
 from ragged_envs.mmo.world import MmoRows
 
+from entity_env.errors import SettingError
 from entity_env.play import random_policy
 from entity_env.seats.seat_rows import SeatRows
 
@@ -352,7 +352,7 @@ def test_maps_are_as_described():
     ],
 )
 def test_settings_that_cannot_be(settings, message):
-    with pytest.raises(EnvConfigError, match=message):
+    with pytest.raises(SettingError, match=message):
         MmoRows(**settings)
 
 

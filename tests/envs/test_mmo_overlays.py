@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pytest
 from mmo_support import SMALL_WORLD
-from ragged_envs.errors import EnvConfigError
 from ragged_envs.mmo.body import LIVING
 from ragged_envs.mmo.overlays import (
     draw_map,
@@ -29,6 +28,7 @@ from benchmarks.mmo_findings import (
     reachable,
     watch,
 )
+from entity_env.errors import SettingError
 from entity_env.play import random_policy
 from entity_env.seats.table_rows import TableRows
 
@@ -78,7 +78,7 @@ def test_a_world_is_drawn_with_overlays():
     changed = (worth != tiles).any(axis=2)[free].reshape(-1)
     assert np.array_equal(changed, land.repeat(8, axis=0).repeat(8, axis=1)[free])
     for wrong in ({"overlay": "visit"}, {"overlay": "values"}):
-        with pytest.raises(EnvConfigError, match="no such overlay"):
+        with pytest.raises(SettingError, match="no such overlay"):
             world.render(**wrong)
 
 

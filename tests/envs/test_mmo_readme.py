@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from mmo_support import SMALL_WORLD, World
-from ragged_envs.errors import EnvConfigError
 from ragged_envs.mmo.body import HEALTH, LIVING
 from ragged_envs.mmo.observation import show_self
 from ragged_envs.mmo.terrain import FOREST, GRASS, LAKE
@@ -19,6 +18,7 @@ from ragged_envs.mmo.world import MmoRows
 from support.broken import ragged
 
 from entity_env import Entity, ObsSpace, SeatRows
+from entity_env.errors import SettingError
 from entity_env.play import random_policy
 
 README = (Path(__file__).parents[2] / "envs" / "mmo" / "README.md").read_text()
@@ -77,7 +77,7 @@ def test_own_rewards(own):
         assert obs.reward.tolist() == (wages - obs.done).tolist()
         paid += (wages > 0).sum()
     assert paid > 20
-    with pytest.raises(EnvConfigError, match="did you mean 'wage'"):
+    with pytest.raises(SettingError, match="did you mean 'wage'"):
         own["wages"].WageRows(wages=1.0)
 
 

@@ -20,6 +20,7 @@ from support.trainer_runs import assert_same_checkpoint, metrics, saved, small_c
 
 import ppo_trainer
 from entity_env.batching.ragged import frame
+from entity_env.errors import SettingError
 from entity_env.play import random_policy
 from entity_env.player.episodes import play_lives
 from entity_env.player.proposers import at_each_seat
@@ -27,7 +28,6 @@ from entity_env.recording import EpisodeDataset
 from ppo_trainer import resume, train
 from ppo_trainer.agent import load_agent
 from ppo_trainer.config import EvalConfig, PPOConfig, RolloutConfig, SelfPlayConfig
-from ppo_trainer.errors import ConfigError
 from ppo_trainer.evaluate import evaluate_run
 from ppo_trainer.experience.frames import asked_frames
 from ppo_trainer.players.network_agent import NetworkAgent
@@ -79,7 +79,7 @@ def test_an_evaluation_ends_and_nobody_is_an_opponent(tmp_path):
     run = train(config(tmp_path, "run")).run
     results = evaluate_run(run, episodes=5)
     assert [len(own.metrics["episodic_length"]) for own in results] == [5, 5, 5]
-    with pytest.raises(ConfigError, match="never end"):
+    with pytest.raises(SettingError, match="never end"):
         evaluate_run(run, episodes=5, against=["random"])
 
 
@@ -185,7 +185,7 @@ def same(net, other):
     ],
 )
 def test_populations_that_cannot_be(settings, message):
-    with pytest.raises(ConfigError, match=message):
+    with pytest.raises(SettingError, match=message):
         SelfPlayConfig(**settings)
 
 

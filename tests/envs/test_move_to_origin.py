@@ -2,9 +2,9 @@ import math
 
 import pytest
 from game_support import assert_bad_states_are_refused, choose
-from ragged_envs.errors import EnvConfigError
 from ragged_envs.move_to_origin import THRUSTERS, MoveToOrigin, fly_and_brake
 
+from entity_env.errors import SettingError
 from entity_env.player.episodes import play_scripted
 
 FULL, TENTH, OFF, TENTH_BACK, FULL_BACK = range(5)
@@ -98,7 +98,7 @@ def test_the_text_says_where_the_ship_is():
 
 @pytest.mark.parametrize("max_steps", [0, -1, 1.5, "many", True, None])
 def test_bad_settings_are_refused(max_steps):
-    with pytest.raises(EnvConfigError, match="max_steps"):
+    with pytest.raises(SettingError, match="max_steps"):
         MoveToOrigin(max_steps=max_steps)
 
 

@@ -2,12 +2,11 @@ import functools
 
 import pytest
 from game_support import assert_bad_states_are_refused, choose, plain
-from ragged_envs.errors import EnvConfigError
 from ragged_envs.multi_snake import MOVES, MultiSnake
 from ragged_envs.multi_snake_script import crawl_to_food
 
 from entity_env import Discrete
-from entity_env.errors import ActorError, MaskedActionError
+from entity_env.errors import ActionError, MaskError, SettingError
 from entity_env.player.episodes import play_scripted
 
 RIGHT, LEFT, UP, DOWN = range(4)
@@ -84,7 +83,7 @@ def test_a_snake_alone_sees_no_other_head():
 def test_the_way_into_the_neck_is_masked(neck, forbidden):
     env, observation = game([[(5, 5), neck]], [(0, 0)])
     assert observation.actions["Move"].mask == [tuple(move != forbidden for move in range(4))]
-    with pytest.raises(MaskedActionError, match=MOVES[forbidden]):
+    with pytest.raises(ActionError, match=MOVES[forbidden]):
         env.act(go(forbidden))
 
 
@@ -312,13 +311,13 @@ def test_the_text_shows_the_board():
     ],
 )
 def test_bad_settings_are_refused(settings, said):
-    with pytest.raises(EnvConfigError, match=said):
+    with pytest.raises(SettingError, match=said):
         MultiSnake(**settings)
 
 
 def test_each_snake_must_move():
     env, _ = game([[(3, 3)], [(6, 6)]], [(9, 9), (0, 0)])
-    with pytest.raises(ActorError, match="SnakeHead"):
+    with pytest.raises(MaskError, match="SnakeHead"):
         env.act(go(RIGHT))
 
 

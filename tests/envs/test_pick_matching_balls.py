@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 from game_support import assert_bad_states_are_refused, plain, select
-from ragged_envs.errors import EnvConfigError
 from ragged_envs.pick_matching_balls import PickMatchingBalls, pick_matching
 
+from entity_env.errors import SettingError
 from entity_env.player.episodes import play_episodes, play_scripted, random_policy
 
 RED, GREEN, BLUE = 0, 1, 2
@@ -89,7 +89,7 @@ def test_states_that_do_not_fit_are_refused_and_change_nothing():
 
 @pytest.mark.parametrize("value", [0, 10_001, 2.5, "many", True])
 def test_settings_that_do_not_fit_are_refused(value):
-    with pytest.raises(EnvConfigError, match="num_balls"):
+    with pytest.raises(SettingError, match="num_balls"):
         PickMatchingBalls(value)
 
 

@@ -7,11 +7,11 @@ import json
 import numpy as np
 import pytest
 from game_support import choose, plain
-from ragged_envs.errors import EnvConfigError
 from ragged_envs.pursuit import MOVES, Pursuit
 from ragged_envs.pursuit_script import chase_or_flee
 
 from entity_env import MaskedEnvironment, check_env, errors, make
+from entity_env.errors import SettingError
 
 STAY, RIGHT, LEFT, UP, DOWN = range(5)
 
@@ -168,16 +168,16 @@ def test_states_go_on_elsewhere_and_bad_ones_are_refused():
 
 def test_bad_moves_and_settings():
     game, _ = chase([(0, 0)], [(5, 5)])
-    with pytest.raises(errors.MaskedActionError):
+    with pytest.raises(errors.ActionError):
         go(game, LEFT, STAY)
-    with pytest.raises(errors.UnknownActionError):
+    with pytest.raises(errors.ActionError):
         game.act({"hunter 0": choose("Move", ["me"], [STAY], MOVES)})
     for bad, words in (
         ({"hunters": 0}, "hunters"),
         ({"sight": 0}, "sight"),
         ({"walls": 40}, "are too many here"),
     ):
-        with pytest.raises(EnvConfigError, match=words):
+        with pytest.raises(SettingError, match=words):
             Pursuit(**bad)
 
 

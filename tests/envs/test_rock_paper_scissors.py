@@ -1,8 +1,8 @@
 import pytest
 from game_support import assert_bad_states_are_refused, choose
-from ragged_envs.errors import EnvConfigError
 from ragged_envs.rock_paper_scissors import THROWS, RockPaperScissors, throw_best
 
+from entity_env.errors import SettingError
 from entity_env.player.episodes import play_episodes, play_scripted, random_policy
 
 ROCK, PAPER, SCISSORS = 0, 1, 2
@@ -67,7 +67,7 @@ def test_states_that_do_not_fit_are_refused_and_change_nothing():
 
 @pytest.mark.parametrize("value", [1, "yes", None])
 def test_settings_that_do_not_fit_are_refused(value):
-    with pytest.raises(EnvConfigError, match="cheat"):
+    with pytest.raises(SettingError, match="cheat"):
         RockPaperScissors(cheat=value)
 
 

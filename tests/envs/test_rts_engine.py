@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from rts_support import Table, minirts_table, plain
 
-from envs.errors import EnvConfigError
+from entity_env.errors import SettingError
 from envs.rts import arrays as at
 from envs.rts import minirts, paths
 from envs.rts.minirts import (
@@ -164,7 +164,7 @@ def test_units_exist_from_tick_1_and_the_first_orders_come_at_a_multiple_of_the_
     assert minirts_table().now == 1
     env = MiniRts(frame_skip=20)
     assert env.reset().global_features[1] == 20
-    with pytest.raises(EnvConfigError, match="frame_skip"):
+    with pytest.raises(SettingError, match="frame_skip"):
         MiniRts(frame_skip=20, max_tick=20)  # nobody would ever act
 
 
@@ -487,5 +487,5 @@ def test_hit_and_run_finds_the_enemy_in_the_fog_but_the_mask_does_not_say_so():
     ],
 )
 def test_rules_that_cannot_be_are_refused(settings):
-    with pytest.raises(EnvConfigError):
+    with pytest.raises(SettingError):
         Rules(**settings)

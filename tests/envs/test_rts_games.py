@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from rts_support import flag_table, plain, table_of, towers_table
 
-from envs.errors import EnvConfigError
+from entity_env.errors import SettingError
 from envs.rts import arrays as at
 from envs.rts import tower_defence
 from envs.rts.capture_the_flag import BACK_AFTER, FALLEN
@@ -28,7 +28,7 @@ GET = 1 << 1
     ],
 )
 def test_settings_that_there_are_not_are_refused(settings, said):
-    with pytest.raises(EnvConfigError, match=said):
+    with pytest.raises(SettingError, match=said):
         MiniRts(**settings)
 
 

@@ -9,7 +9,7 @@ import pytest
 from rts_support import hill_table, minirts_table, plain, table_of
 
 from entity_env import GlobalCategoricalAction, SelectEntityAction, check_env
-from envs.errors import EnvConfigError
+from entity_env.errors import SettingError
 from envs.rts import arrays as at
 from envs.rts.capture_the_flag import CaptureTheFlag, CaptureTheFlagDuel
 from envs.rts.king_of_the_hill import KingOfTheHill, KingOfTheHillDuel
@@ -51,7 +51,7 @@ def test_the_environments_are_ones(create, monkeypatch):
     ],
 )
 def test_settings_that_there_are_not_are_refused(create, said):
-    with pytest.raises(EnvConfigError, match=said):
+    with pytest.raises(SettingError, match=said):
         create()
 
 

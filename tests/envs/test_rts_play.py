@@ -9,10 +9,10 @@ from rts_support import Table, minirts_table, plain, table_of
 from benchmarks import minirts_search
 from benchmarks.minirts_search import MiniRtsSearch
 from entity_env import GlobalCategoricalAction
+from entity_env.errors import SettingError
 from entity_env.recording import Replay
 from entity_env.replay import main as play_again
 from entity_env.terminal.runner import main as play
-from envs.errors import EnvConfigError
 from envs.rts import minirts
 from envs.rts.minirts_rows import MiniRts, MiniRtsDuel, MiniRtsRows
 from envs.rts.rules import ATTACK
@@ -78,7 +78,7 @@ def test_seats_of_a_duel_have_their_own_frame_skips():
 
 def test_numbers_that_there_are_not_are_refused():
     for settings in ({"draw": "nothing"}, {"shaping": float("inf")}, {"shaping": True}):
-        with pytest.raises(EnvConfigError, match=next(iter(settings))):
+        with pytest.raises(SettingError, match=next(iter(settings))):
             MiniRts(**settings)
 
 

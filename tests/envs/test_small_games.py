@@ -18,13 +18,7 @@ from entity_env import (
     check_env,
     make,
 )
-from entity_env.errors import (
-    ActionIndexError,
-    ActionMaskError,
-    ActorError,
-    ResetNeededError,
-    UnknownActionError,
-)
+from entity_env.errors import ActionError, MaskError, ResetNeededError
 from entity_env.player.episodes import random_policy
 
 GAMES = [
@@ -112,10 +106,10 @@ def near(env, name, good, before):
     if isinstance(good, GlobalCategoricalAction):
         labels = env.action_space()[name].index_to_label
         return [
-            ({}, UnknownActionError),
-            ({name: CategoricalAction([], np.zeros(0, np.int64), labels)}, ActionMaskError),
+            ({}, ActionError),
+            ({name: CategoricalAction([], np.zeros(0, np.int64), labels)}, MaskError),
             *(
-                ({name: GlobalCategoricalAction(index, "")}, ActionIndexError)
+                ({name: GlobalCategoricalAction(index, "")}, ActionError)
                 for index in (len(labels), -1, True, None)
             ),
         ]
@@ -126,29 +120,29 @@ def near(env, name, good, before):
         (actee,) = good.actees
         others = [*actors, None, [actee], *(before.actees if before else ())]
         return [
-            ({}, UnknownActionError),
-            ({name: CategoricalAction(actors, np.array([0]), ["a"])}, ActionMaskError),
-            ({name: SelectEntityAction(actors, [])}, ActionIndexError),
-            ({name: SelectEntityAction(actors, [actee, actee])}, ActionIndexError),
+            ({}, ActionError),
+            ({name: CategoricalAction(actors, np.array([0]), ["a"])}, MaskError),
+            ({name: SelectEntityAction(actors, [])}, ActionError),
+            ({name: SelectEntityAction(actors, [actee, actee])}, ActionError),
             *(
-                ({name: SelectEntityAction(other, [actee])}, ActorError)
+                ({name: SelectEntityAction(other, [actee])}, MaskError)
                 for other in ([], ["nobody"], [None])
             ),
-            *(({name: SelectEntityAction(actors, [other])}, ActorError) for other in others),
+            *(({name: SelectEntityAction(actors, [other])}, MaskError) for other in others),
         ]
     labels = good.index_to_label
     return [
-        ({}, UnknownActionError),
-        ({name: SelectEntityAction(actors, actors)}, ActionMaskError),
-        ({name: None}, ActionMaskError),
-        ({name: CategoricalAction(actors, np.array([0.5]), labels)}, ActionIndexError),
-        ({name: CategoricalAction(actors, 0, labels)}, ActionIndexError),
+        ({}, ActionError),
+        ({name: SelectEntityAction(actors, actors)}, MaskError),
+        ({name: None}, MaskError),
+        ({name: CategoricalAction(actors, np.array([0.5]), labels)}, ActionError),
+        ({name: CategoricalAction(actors, 0, labels)}, ActionError),
         *(
-            (choose(name, actors, wrong, labels), ActionIndexError)
+            (choose(name, actors, wrong, labels), ActionError)
             for wrong in ([0, 0], [], [len(labels)], [-1])
         ),
         *(
-            (choose(name, wrong, [0] * len(wrong), labels), ActorError)
+            (choose(name, wrong, [0] * len(wrong), labels), MaskError)
             for wrong in (["nobody"], [None], [], actors * 2)
         ),
     ]

@@ -75,7 +75,7 @@ def test_what_may_be_done():
     assert LEDUC.legal(((CALL, CALL), ())) == [False, True, True]
     assert KUHN.legal(((RAISE,),)) == [True, True, False]
     game = dealt(KuhnPoker, 0, 1)
-    with pytest.raises(errors.MaskedActionError):
+    with pytest.raises(errors.ActionError):
         play(game, FOLD)
     play(game, RAISE, CALL)
     with pytest.raises(errors.ResetNeededError):

@@ -8,12 +8,12 @@ import json
 import numpy as np
 import pytest
 from game_support import choose, plain
-from ragged_envs.errors import EnvConfigError
 from ragged_envs.multi_snake import MOVES
 from ragged_envs.snake_arena import SnakeArena
 from ragged_envs.snake_arena_script import crawl_safely
 
 from entity_env import MaskedEnvironment, check_env, errors, make
+from entity_env.errors import SettingError
 from entity_env.player.episodes import play_scripted
 
 RIGHT, LEFT, UP, DOWN = range(4)
@@ -174,12 +174,12 @@ def test_states_go_on_elsewhere_and_bad_ones_are_refused():
 
 def test_bad_moves_and_settings():
     game, _ = arena([(2, 2), (1, 2)], [(5, 5), (6, 5)])
-    with pytest.raises(errors.MaskedActionError):
+    with pytest.raises(errors.ActionError):
         go(game, LEFT, UP)
-    with pytest.raises(errors.UnknownActionError):
+    with pytest.raises(errors.ActionError):
         game.act({"snake 0": choose("Move", ["head"], [UP], MOVES)})
     for bad in ({"players": 5}, {"board_size": 5}, {"max_steps": 0}):
-        with pytest.raises(EnvConfigError, match=next(iter(bad))):
+        with pytest.raises(SettingError, match=next(iter(bad))):
             SnakeArena(**bad)
 
 

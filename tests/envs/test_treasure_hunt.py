@@ -1,11 +1,10 @@
 import pytest
 from game_support import assert_bad_states_are_refused, plain
-from ragged_envs.errors import EnvConfigError
 from ragged_envs.treasure_hunt import MOVES, TreasureHunt
 from ragged_envs.treasure_hunt_script import go_straight, go_to_nearest
 
 from entity_env import GlobalCategoricalAction
-from entity_env.errors import MaskedActionError
+from entity_env.errors import ActionError, SettingError
 from entity_env.player.episodes import play_scripted
 
 RIGHT, LEFT, UP, DOWN = range(4)
@@ -67,7 +66,7 @@ def test_nobody_leaves_the_world(place, allowed):
     assert list(observation.actions["Move"].mask) == allowed
     for move in range(4):
         if not allowed[move]:
-            with pytest.raises(MaskedActionError, match=MOVES[move]):
+            with pytest.raises(ActionError, match=MOVES[move]):
                 env.act(go(move))
     assert env.hunter == place
 
@@ -189,7 +188,7 @@ def test_the_text_shows_the_world():
     ],
 )
 def test_bad_settings_are_refused(settings):
-    with pytest.raises(EnvConfigError, match=next(iter(settings))):
+    with pytest.raises(SettingError, match=next(iter(settings))):
         TreasureHunt(**settings)
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from ragged_envs.errors import EnvConfigError
 from ragged_envs.industry.routing_instances import RoutingWarning, find_instance
 from ragged_envs.industry.routing_scripts import nearest_customer, savings
 from ragged_envs.industry.vehicle_routing import (
@@ -21,7 +20,7 @@ from ragged_envs.industry.vehicle_routing import (
 
 from entity_env import SelectEntityAction
 from entity_env.batching.ragged import RaggedBufferI64
-from entity_env.errors import EntityEnvError, MaskedActionError, StateError
+from entity_env.errors import ActionError, EntityEnvError, SettingError, StateError
 from entity_env.play import random_policy
 
 DEPOT = "depot"
@@ -190,21 +189,21 @@ def test_the_usual_capacities():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"customers": 0}, "invalid parameter customers"),
+        ({"customers": 0}, "invalid customers"),
         ({"capacity": 5}, "too small for a customer"),
-        ({"requests": 1.5}, "invalid parameter requests"),
+        ({"requests": 1.5}, "invalid requests"),
         ({"vehicles": (3, 2)}, "the smaller one first"),
-        ({"day": 0}, "invalid parameter day"),
+        ({"day": 0}, "invalid day"),
     ],
 )
 def test_bad_settings(settings, message):
-    with pytest.raises(EnvConfigError, match=message):
+    with pytest.raises(SettingError, match=message):
         VehicleRouting(**settings)
 
 
 def test_a_vehicle_cannot_go_where_it_cannot():
     env, _ = square()
-    with pytest.raises(MaskedActionError, match="cannot be selected"):
+    with pytest.raises(ActionError, match="cannot be selected"):
         env.act({"Go": SelectEntityAction(actors=[("Vehicle", 0)], actees=[("Depot", 0)])})
     with pytest.raises(EntityEnvError):
         env.act(go(env, v1=0))
@@ -318,7 +317,7 @@ def test_listed_distances(tmp_path, form, listed):
     text = f"{head}EDGE_WEIGHT_SECTION\n{listed}\nDEMAND_SECTION{rest.split('DEMAND_SECTION')[1]}"
     env = VehicleRouting(instance=write(tmp_path, "listed.vrp", text))
     assert play(env, 0, 1, 2).metrics["cost"] == 7 + 5 + 8 + 2 * 9
-    with pytest.raises(EnvConfigError, match="EDGE_WEIGHT_SECTION has the wrong length"):
+    with pytest.raises(SettingError, match="EDGE_WEIGHT_SECTION has the wrong length"):
         find_instance(write(tmp_path, "short.vrp", text.replace(listed, listed[:-2])))
 
 
@@ -334,7 +333,7 @@ def test_a_table_of_ones_own(tmp_path):
     assert env.tours() == [[["Ann"]]]
     late = TABLE.replace("70,90,1", "70,99,1")  # 99 + 1 + 10.5 is behind 110
     assert find_instance(write(tmp_path, "late.csv", late), 9).windows[1].tolist() == [70, 98.5]
-    with pytest.raises(EnvConfigError, match=r"mine.CSV has no capacity of a vehicle"):
+    with pytest.raises(SettingError, match=r"mine.CSV has no capacity of a vehicle"):
         find_instance(path)
 
 
@@ -396,7 +395,7 @@ def test_one_later_than_the_tolerance_is_refused(tmp_path):
     """Extents of 10 and a day of 30: a millionth of 10 may be missing, no more."""
     table = "x,y,demand,opens,closes,service\n0,0,0,0,30,0\n10,0,1,20.00000{},40,0\n"
     find_instance(write(tmp_path, "a.csv", table.format(9)), 5)
-    with pytest.raises(EnvConfigError, match="cannot be served in time"):
+    with pytest.raises(SettingError, match="cannot be served in time"):
         find_instance(
             write(tmp_path, "a.csv", table.format("2").replace("20.000002", "20.00002")), 5
         )
@@ -454,10 +453,10 @@ def test_an_instance_that_is_read_takes_another_capacity_and_no_other_distances(
     assert find_instance(read) is read
     assert find_instance(read, capacity=9).capacity == 9
     assert VehicleRouting(instance=read, capacity=9).fields()["room"] == 9
-    with pytest.raises(EnvConfigError, match="customer 3: more demand than a vehicle carries"):
+    with pytest.raises(SettingError, match="customer 3: more demand than a vehicle carries"):
         find_instance(read, capacity=5)
     for given, distances in ((read, "rounded"), (write(tmp_path, "a.vrp", VRP), "euclidean")):
-        with pytest.raises(EnvConfigError, match="distances"):
+        with pytest.raises(SettingError, match="distances"):
             find_instance(given, distances=distances)
 
 
@@ -513,16 +512,16 @@ def test_damaged_files_are_refused_with_their_line(tmp_path, name, old, new, mes
     text = {"a.vrp": VRP, "b.csv": TABLE, "c.txt": SOLOMON}[name]
     assert old in text
     path = write(tmp_path, name, text.replace(old, new, 1))
-    with pytest.raises(EnvConfigError, match=message) as caught:
+    with pytest.raises(SettingError, match=message) as caught:
         find_instance(path, 9 if name == "b.csv" else None)
     assert len(str(caught.value)) < 1000
 
 
 def test_instances_and_settings(tmp_path):
     path = write(tmp_path, "three.vrp", VRP)
-    with pytest.raises(EnvConfigError, match="requests"):
+    with pytest.raises(SettingError, match="requests"):
         VehicleRouting(instance=path, requests=0.5)
-    with pytest.raises(EnvConfigError, match="there is no file"):
+    with pytest.raises(SettingError, match="there is no file"):
         VehicleRouting(instance=str(tmp_path / "tree.vrp"))
     kept = VehicleRoutingRows.kept_settings({"instance": path})
     Path(path).unlink()

@@ -4,13 +4,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from ragged_envs.errors import EnvConfigError
 from ragged_envs.industry.warehouse import Warehouse, WarehouseRows, _drive
 from ragged_envs.industry.warehouse_rules import WAITING, make_floor_plan
 from ragged_envs.industry.warehouse_scripts import nearest_task
 
 from entity_env import SelectEntityAction
-from entity_env.errors import MaskedActionError, StateError
+from entity_env.errors import ActionError, SettingError, StateError
 from entity_env.play import random_policy
 from entity_env.rows.jit import interpreted
 
@@ -210,21 +209,21 @@ def test_the_nearest_task_beats_random_play():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"robots": 0}, "invalid parameter robots"),
+        ({"robots": 0}, "invalid robots"),
         ({"stations": 12}, "no room for so many stations"),
         ({"battery": 50}, "does not last"),
-        ({"aisles": 1}, "invalid parameter aisles"),
+        ({"aisles": 1}, "invalid aisles"),
         ({"lines": (3, 2)}, "the smaller one first"),
     ],
 )
 def test_bad_settings(settings, message):
-    with pytest.raises(EnvConfigError, match=message):
+    with pytest.raises(SettingError, match=message):
         Warehouse(**settings)
 
 
 def test_what_cannot_be_done_is_refused():
     env, _ = one_robot()
-    with pytest.raises(MaskedActionError, match="cannot be selected"):
+    with pytest.raises(ActionError, match="cannot be selected"):
         env.act(task(0, "Station", 0))
     with pytest.raises(StateError):
         env.set_state({"cell": 3})
@@ -246,5 +245,5 @@ def test_pictures_show_what_robots_carry():
     before = drawn()
     rows._fields["loaded"][:] = 0
     assert drawn() < before
-    with pytest.raises(EnvConfigError, match="cell"):
+    with pytest.raises(SettingError, match="cell"):
         rows.draw_row(0, cell=1)

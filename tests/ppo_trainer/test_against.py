@@ -15,7 +15,6 @@ from benchmarks.games import searched
 from entity_env.errors import SettingError
 from entity_env.player.scripted_agent import ScriptedAgent
 from ppo_trainer import train
-from ppo_trainer.errors import ConfigError
 from ppo_trainer.evaluate import evaluate_run, main
 from ppo_trainer.evaluation.matches import play_sides
 from ppo_trainer.players.network_agent import NetworkAgent
@@ -72,19 +71,19 @@ def test_watching_says_who_is_who(run, capsys, tmp_path):
 
 
 def test_who_is_not_there_cannot_be_played_against(run, tmp_path):
-    with pytest.raises(ConfigError, match="there is no opponent 'rondom'"):
+    with pytest.raises(SettingError, match="there is no opponent 'rondom'"):
         evaluate_run(run, against=["rondom"])
     with pytest.raises(SettingError, match="is for games for one player"):
         main([str(run), "--search", "5", "--episodes", "2"])
-    with pytest.raises(ConfigError, match="is not a scripted player"):
+    with pytest.raises(SettingError, match="is not a scripted player"):
         main([str(run), "--against", "ragged_envs.tic_tac_toe_script.PerfectPlayer"])
     main(
         [str(run), "--against", "ragged_envs.tic_tac_toe_script.play_perfectly", "--episodes", "2"]
     )
     alone = train(small_config(run_dir=str(tmp_path)), env=MineSweeper).run
-    with pytest.raises(ConfigError, match="not a game for several players"):
+    with pytest.raises(SettingError, match="not a game for several players"):
         evaluate_run(alone, MineSweeper, against=["random"])
-    with pytest.raises(ConfigError, match="not a game for several players"):
+    with pytest.raises(SettingError, match="not a game for several players"):
         watch(alone, MineSweeper, against="random")
 
 

@@ -15,12 +15,11 @@ from support.trainer_runs import small_config
 
 import entity_env.agent
 from entity_env import batch_obs, errors
+from entity_env.errors import CheckpointError, RunFolderError, SettingError
 from entity_env.terminal.runner import main
 from ppo_trainer import train
 from ppo_trainer.agent import load, load_agent
-from ppo_trainer.errors import CheckpointError, RunFolderError
 from ragged_net import EntityBatch
-from ragged_net.errors import NetConfigError
 
 
 @pytest.fixture(scope="module")
@@ -189,7 +188,7 @@ def test_which_of_many_observations_does_not_fit_is_said(agent):
 
 def test_an_observation_that_does_not_fit_is_explained(agent, run):
     env = Chain()
-    with pytest.raises(errors.UnknownEntityTypeError, match="'Walker'") as caught:
+    with pytest.raises(errors.ObservationError, match="'Walker'") as caught:
         agent.act(env.reset())
     assert str(run) in str(caught.value)
 
@@ -282,5 +281,5 @@ def test_an_agent_is_made_or_asked_to_be_surer(run):
     asked = usual.act(observation, temperature=0.25, top_k=2)
     for name, action in sure.act(observation).items():
         np.testing.assert_allclose(asked[name].probs, action.probs, atol=1e-6)
-    with pytest.raises(NetConfigError, match="temperature"):
+    with pytest.raises(SettingError, match="temperature"):
         load_agent(run, temperature=0)

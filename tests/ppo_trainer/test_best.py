@@ -15,9 +15,9 @@ from support.trainer_runs import (
     small_config,
 )
 
+from entity_env.errors import RunFolderError, SettingError
 from ppo_trainer import CheckpointConfig, EvalConfig, PPOConfig, RolloutConfig, TrainConfig, train
 from ppo_trainer.agent import load_agent
-from ppo_trainer.errors import ConfigError, RunFolderError
 from ppo_trainer.evaluate import evaluate_run
 from ppo_trainer.reporting.recent_episodes import RecentEpisodes
 from ppo_trainer.runs.load_run import load_policy
@@ -149,9 +149,9 @@ def test_an_evaluation_is_sure_before_many_games_were_trained_on(tmp_path):
 def test_the_end_says_what_the_best_is_and_a_metric_that_is_none_is_named(tmp_path, capsys):
     run = train(config_for(tmp_path), env=Truncated).run
     assert f"{run / 'best'}: episodic_reward 6.000 at step" in capsys.readouterr().out
-    with pytest.raises(ConfigError, match=r"checkpoint.best: no episode has a metric 'win'"):
+    with pytest.raises(SettingError, match=r"checkpoint.best: no episode has a metric 'win'"):
         train(config_for(tmp_path, best="win"), env=Truncated)
-    with pytest.raises(ConfigError, match=r"did you mean 'reward'"):
+    with pytest.raises(SettingError, match=r"did you mean 'reward'"):
         train(config_for(tmp_path, best="rewards"), env=Truncated)
 
 

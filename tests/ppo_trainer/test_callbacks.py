@@ -6,8 +6,8 @@ import pytest
 from support.trainer_envs import Foraging, SavedForaging
 from support.trainer_runs import assert_same_checkpoint, checkpoints, metrics, small_config
 
+from entity_env.errors import CallbackError, SettingError
 from ppo_trainer import Callback, EvalConfig, resume, train
-from ppo_trainer.errors import CallbackError, ConfigError
 
 
 class Diary(Callback):
@@ -164,7 +164,7 @@ def test_what_is_no_callback_stops_before_the_training(tmp_path):
         ([Misspelt()], "Misspelt.on_udpate would never be called"),
         ([Silent()], "Silent has no method to call"),
     ]:
-        with pytest.raises(ConfigError, match=what) as caught:
+        with pytest.raises(SettingError, match=what) as caught:
             train(small_config(run_dir=str(tmp_path)), env=Foraging, callbacks=wrong)
         if wrong == [print, Diary]:
             assert caught.value.hint == "an object of the class: Diary(...)"

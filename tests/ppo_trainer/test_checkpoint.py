@@ -26,10 +26,10 @@ from support.trainer_runs import (
     small_config,
 )
 
+from entity_env.errors import CheckpointError, RunFolderError
 from entity_env.storage.files import fresh_name
 from ppo_trainer import OptimConfig, PPOConfig, train
 from ppo_trainer.algorithms.ppo import PPO
-from ppo_trainer.errors import CheckpointError, RunFolderError
 from ppo_trainer.learner.optimizers import make_optimizers
 from ppo_trainer.learner.update import update
 from ppo_trainer.machine.seeding import make_generators

@@ -16,8 +16,8 @@ from safetensors.torch import load_file
 from support.commands import run_here
 from support.trainer_runs import metrics
 
+from entity_env.errors import SettingError
 from ppo_trainer.__main__ import main
-from ppo_trainer.errors import ConfigError
 from ppo_trainer.machine.commands import run_main
 from ppo_trainer.runs.curve import draw_curve
 
@@ -187,7 +187,7 @@ def test_show_prints_what_this_command_would_train_with(tmp_path, monkeypatch, c
     assert "* env.nmines=5" in lines
     assert list(tmp_path.iterdir()) == []
     monkeypatch.setattr("sys.argv", ["ppo_trainer", "seed=1,2", "-m", "--show"])
-    with pytest.raises(ConfigError, match="--show shows the settings of one run"):
+    with pytest.raises(SettingError, match="--show shows the settings of one run"):
         main()
 
 
@@ -223,7 +223,7 @@ def test_cfg_job_prints_the_settings_and_starts_nothing(tmp_path):
 def test_a_misspelt_setting_exits_with_1_and_without_a_traceback(tmp_path):
     done = run_here("ppo_trainer", "total_timestep=5", cwd=tmp_path)
     assert done.returncode == 1
-    assert done.stderr.startswith("ConfigError: unknown setting 'total_timestep'")
+    assert done.stderr.startswith("SettingError: unknown setting 'total_timestep'")
     assert "did you mean 'total_timesteps'?" in done.stderr
     assert "Traceback (most" not in done.stderr
     assert list(tmp_path.iterdir()) == []
@@ -348,7 +348,7 @@ def test_wandb_online_without_an_account_stops_before_there_is_a_run_folder(tmp_
     (tmp_path / "home").mkdir()
     done = trainer(*TINY, "wandb.mode=online", cwd=tmp_path, HOME=str(tmp_path / "home"))
     assert done.returncode == 1
-    assert "ConfigError: W&B cannot be reached" in done.stderr
+    assert "SettingError: W&B cannot be reached" in done.stderr
     assert "wandb.mode=offline" in done.stderr
     assert "Traceback (most" not in done.stderr
     assert not (tmp_path / "runs").exists()

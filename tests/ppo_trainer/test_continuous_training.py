@@ -11,6 +11,7 @@ from support.continuous_envs import Aim
 from support.trainer_runs import assert_same, collect_with, parameters
 
 from entity_env import ContinuousAction, GlobalContinuousAction, ListEnv
+from entity_env.errors import CheckpointError
 from ppo_trainer import (
     CheckpointConfig,
     EvalConfig,
@@ -21,7 +22,6 @@ from ppo_trainer import (
     train,
 )
 from ppo_trainer.agent import load_agent
-from ppo_trainer.errors import CheckpointError
 from ppo_trainer.experience.acting import values_of
 from ppo_trainer.experience.pending import pending_from_tensors, pending_to_tensors
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer

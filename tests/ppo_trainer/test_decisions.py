@@ -9,12 +9,11 @@ from support.trainer_envs import SavedForaging
 from support.trainer_runs import assert_same, collect_with, network, parameters, small_config
 from support.turn_rows import TurnRows
 
-from entity_env.errors import SettingError
+from entity_env.errors import CheckpointError, SettingError
 from entity_env.interop import EntityVectorEnv
 from entity_env.wrappers import ConcatVecEnv, VecRewardScale, VecValidate
 from ppo_trainer import PPOConfig, RolloutConfig, train
 from ppo_trainer.algorithms.advantage import estimate, vtrace
-from ppo_trainer.errors import CheckpointError
 from ppo_trainer.experience.pending import pending_from_tensors, pending_to_tensors
 from ppo_trainer.experience.rollout_buffer import Ledger, RolloutBuffer
 

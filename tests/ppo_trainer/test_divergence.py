@@ -11,9 +11,9 @@ from safetensors.torch import load_file
 from support.trainer_envs import SavedForaging
 from support.trainer_runs import checkpoints, metrics, network, resuming, run_named, small_config
 
+from entity_env.errors import NonFiniteError
 from ppo_trainer import CheckpointConfig, EvalConfig, OptimConfig, train
 from ppo_trainer.environments import Game
-from ppo_trainer.errors import NonFiniteError
 from ppo_trainer.evaluation.comparison import evaluate
 from ragged_net.heads.pairs import Pairs
 from ragged_net.heads.select_entity import SelectDist

@@ -14,7 +14,6 @@ from entity_env import CategoricalAction
 from entity_env.errors import SettingError
 from ppo_trainer import EvalConfig, train
 from ppo_trainer.environments import Game
-from ppo_trainer.errors import ConfigError
 from ppo_trainer.evaluate import evaluate_run, main
 from ppo_trainer.evaluation.comparison import evaluate
 from ppo_trainer.reporting.evaluation import Evaluation, table
@@ -231,7 +230,7 @@ def test_the_command_prints_the_table(run, capsys):
 )
 def test_a_scripted_player_that_is_not_there_stops_the_run_before_it_starts(tmp_path, path):
     config = small_config(run_dir=str(tmp_path), eval=EvalConfig(episodes=2, scripted=path))
-    with pytest.raises(ConfigError, match=r"eval\.scripted") as caught:
+    with pytest.raises(SettingError, match=r"eval\.scripted") as caught:
         train(config, env=Foraging)
     assert path in str(caught.value)
     assert list(tmp_path.iterdir()) == [], "not after hours of training"
@@ -367,6 +366,6 @@ def test_eval_env_is_checked_before_the_training(tmp_path):
     env = {"_target_": "count"}
     with pytest.raises(SettingError, match="no setting 'lenght'"):
         train(small_config(run_dir=str(tmp_path), env=env, eval=EvalConfig(env={"lenght": 7})))
-    with pytest.raises(ConfigError, match=r"eval\.env has a _target_"):
+    with pytest.raises(SettingError, match=r"eval\.env has a _target_"):
         small_config(env=env, eval=EvalConfig(env={"_target_": "xor"}))
     assert list(tmp_path.iterdir()) == []

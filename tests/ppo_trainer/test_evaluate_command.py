@@ -12,12 +12,10 @@ from entity_env import CategoricalAction, Observation
 from entity_env.errors import EntityEnvError, SettingError
 from ppo_trainer import EvalConfig, resume, train
 from ppo_trainer.config import with_changes
-from ppo_trainer.errors import ConfigError
 from ppo_trainer.evaluate import evaluate_run, main
 from ppo_trainer.reporting.evaluation import Evaluation, left_out
 from ppo_trainer.reporting.progress import EvaluationProgress
 from ppo_trainer.settings.changes import env_changes
-from ragged_net.errors import NetConfigError
 
 
 class Talking(Truncated):
@@ -108,7 +106,7 @@ def test_the_agent_draws_at_a_temperature_that_the_table_names(run):
     # So cold that the most likely choice is all that is drawn.
     same = greedy.metrics["episodic_reward"], cold.metrics["episodic_reward"]
     assert same[0].tolist() == same[1].tolist()
-    with pytest.raises(NetConfigError, match="temperature"):
+    with pytest.raises(SettingError, match="temperature"):
         evaluate_run(run, episodes=2, temperature=0.0)
 
 
@@ -144,7 +142,7 @@ def test_a_script_that_fails_later_is_left_out_and_the_exit_code_says_so(run, ca
     ],
 )
 def test_what_is_no_setting_is_explained(run, word, message):
-    with pytest.raises((ConfigError, SettingError), match=message.replace("[", r"\[")):
+    with pytest.raises(SettingError, match=message.replace("[", r"\[")):
         main([str(run), word])
 
 

@@ -11,6 +11,7 @@ from ragged_envs.minesweeper import MineSweeper
 from support.trainer_runs import small_config
 from torch import nn
 
+from entity_env.errors import ExportError, RunFolderError
 from entity_env.spaces import (
     CategoricalActionSpace,
     Continuous,
@@ -24,10 +25,8 @@ from entity_env.spaces import (
     SelectEntityActionSpace,
 )
 from ppo_trainer import train
-from ppo_trainer.errors import ExportCheckError, RunFolderError
 from ppo_trainer.export import CHECKED_SHAPES, export_run, largest_difference, main, random_batch
 from ragged_net import NetConfig, RaggedNet, RelativePosition, Translation
-from ragged_net.errors import ExportError
 from ragged_net.export import ActingGraph
 
 SMALL = {"dim": 16, "heads": 2}
@@ -186,7 +185,7 @@ def test_a_wrong_graph_is_noticed():
         move, fire, value = graph(*given.values())
         return [move, fire, value + 2e-4 * value.abs().clamp_min(1.0)]
 
-    with pytest.raises(ExportCheckError, match="'value'"):
+    with pytest.raises(ExportError, match="'value'"):
         largest_difference(graph, run, draws=1)
 
 

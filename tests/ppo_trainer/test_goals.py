@@ -6,6 +6,7 @@ import pytest
 from support.trainer_envs import Foraging, SavedForaging, Truncated
 from support.trainer_runs import checkpoints, metrics, resuming, small_config
 
+from entity_env.errors import SettingError
 from ppo_trainer import (
     CheckpointConfig,
     EvalConfig,
@@ -16,7 +17,6 @@ from ppo_trainer import (
     train,
 )
 from ppo_trainer.config import config_from_dict
-from ppo_trainer.errors import ConfigError
 from ppo_trainer.reporting.recent_episodes import RecentEpisodes
 from ppo_trainer.reporting.shown_metrics import with_screen_names
 from ppo_trainer.training.goals import check_metrics
@@ -102,7 +102,7 @@ def test_a_metric_that_there_is_not_is_named_with_those_there_are(tmp_path):
     config = small_config(
         total_timesteps=24_000, run_dir=str(tmp_path), run_name="x", stop_at={"wim": 0.9}
     )
-    with pytest.raises(ConfigError, match="stop_at: no episode has a metric 'wim'") as caught:
+    with pytest.raises(SettingError, match="stop_at: no episode has a metric 'wim'") as caught:
         train(config, env=Foraging)
     assert "did you mean 'win'?" in caught.value.hint
     assert "episodic_reward" in str(caught.value)
@@ -126,14 +126,14 @@ MEANS = {"win": 0.5, "fuel": 3.0}
 )
 def test_an_unknown_metric_is_refused_as_soon_as_it_can_be_known(best, means, is_full, refused):
     settings = TrainConfig(checkpoint=CheckpointConfig(best=best), eval=EvalConfig(every=1))
-    with pytest.raises(ConfigError, match=best) if refused else nullcontext():
+    with pytest.raises(SettingError, match=best) if refused else nullcontext():
         check_metrics(settings, means, is_full)
 
 
 @pytest.mark.parametrize("best", ["loss/value", "policy/entropy", "steps"])
 def test_a_number_of_updates_is_no_metric_of_episodes(tmp_path, best):
     config = small_config(run_dir=str(tmp_path), checkpoint=CheckpointConfig(best=best))
-    with pytest.raises(ConfigError, match=f"checkpoint.best: '{best}' is a number of updates"):
+    with pytest.raises(SettingError, match=f"checkpoint.best: '{best}' is a number of updates"):
         train(config, env=Truncated)
     assert list(tmp_path.iterdir()) == []
 
@@ -145,10 +145,10 @@ def test_goals_are_numbers_by_names():
     nested = config_from_dict({"stop_at": {"energy": {"mean": 5, "max": 7}, "win": 0.5}})
     assert nested.stop_at == {"energy.mean": 5.0, "energy.max": 7.0, "win": 0.5}
     for wrong in ("0.9", True, float("nan"), float("inf"), None, [1]):
-        with pytest.raises(ConfigError, match=r"stop_at\.win is not a goal"):
+        with pytest.raises(SettingError, match=r"stop_at\.win is not a goal"):
             TrainConfig(stop_at={"win": wrong})
-    with pytest.raises(ConfigError, match="stop_below has the wrong type"):
+    with pytest.raises(SettingError, match="stop_below has the wrong type"):
         TrainConfig(stop_below=5)
-    with pytest.raises(ConfigError, match="there is no evaluation during the training") as caught:
+    with pytest.raises(SettingError, match="there is no evaluation during the training") as caught:
         TrainConfig(stop_at={"eval/win": 0.9})
     assert "eval.every" in caught.value.hint

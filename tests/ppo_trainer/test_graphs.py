@@ -14,9 +14,9 @@ from support.trainer_runs import SMALL_NET, network, rollout_of, small_config
 from torch.testing import assert_close
 
 from entity_env import ListEnv
+from entity_env.errors import DeviceError, NonFiniteError
 from ppo_trainer import PPOConfig
 from ppo_trainer.algorithms.ppo import PPO
-from ppo_trainer.errors import DeviceError, NonFiniteError
 from ppo_trainer.experience.acting import autocast
 from ppo_trainer.experience.acting_graph import ActingGraphs
 from ppo_trainer.experience.collect import Collector, collect

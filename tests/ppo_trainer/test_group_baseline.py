@@ -8,9 +8,9 @@ import pytest
 import torch
 from support.trainer_runs import metrics, small_config
 
+from entity_env.errors import SettingError
 from ppo_trainer import PPOConfig, RolloutConfig, train
 from ppo_trainer.algorithms.group_baseline import GroupReturns
-from ppo_trainer.errors import ConfigError
 from ppo_trainer.experience.trajectories import Decisions, Trajectories
 
 
@@ -90,7 +90,7 @@ def test_discounts_and_cut_off_episodes_count():
 
 @pytest.mark.parametrize("env", [{"copies": 1}, {}, {"copies": True}])
 def test_a_group_baseline_needs_groups(env):
-    with pytest.raises(ConfigError, match=r"env\.copies=2 or more"):
+    with pytest.raises(SettingError, match=r"env\.copies=2 or more"):
         small_config(
             env={"_target_": "job_shop", **env}, ppo=PPOConfig(minibatch_size=12, baseline="group")
         )

@@ -13,10 +13,10 @@ import yaml
 from support.trainer_envs import SavedForaging
 from support.trainer_runs import checkpoints, reseal, small_config
 
+from entity_env.errors import CheckpointError, EntityEnvError, RunFolderError
 from ppo_trainer import EvalConfig, train
 from ppo_trainer.agent import load_agent
 from ppo_trainer.config import config_to_dict
-from ppo_trainer.errors import CheckpointError, RunFolderError, TrainerError
 from ppo_trainer.evaluation.video import write_video
 from ppo_trainer.runs.curve import draw_curve
 from ppo_trainer.runs.folder import RunFolder
@@ -107,7 +107,7 @@ def test_files_that_would_hang_or_fill_the_memory_are_errors(make, name, run, bo
     file = run.path / name
     file = file if file.exists() else checkpoints(run.path)[-1] / name
     make(file)
-    with pytest.raises(TrainerError, match=name):
+    with pytest.raises(EntityEnvError, match=name):
         load_agent(run.path)
 
 
@@ -177,7 +177,7 @@ def test_spaces_of_a_larger_network_than_the_weights_build_none(change, run, bou
     spaces = json.loads(run.spaces_file.read_text())
     change(spaces)
     run.spaces_file.write_text(json.dumps(spaces))
-    with pytest.raises(TrainerError, match=r"larger network|are allowed"):
+    with pytest.raises(EntityEnvError, match=r"larger network|are allowed"):
         load_agent(run.path)
 
 

@@ -16,7 +16,7 @@ from support.trainer_envs import Foraging, SavedForaging, Truncated
 from support.trainer_runs import assert_same, metrics, network, small_config
 
 from entity_env import CategoricalAction, ListEnv, SelectEntityAction
-from entity_env.errors import RecordingError
+from entity_env.errors import RecordingError, SettingError
 from entity_env.play import random_policy
 from entity_env.player.scripted_agent import ScriptedAgent
 from entity_env.recording import DamageWarning, EpisodeDataset, RecordEpisodes
@@ -26,7 +26,6 @@ from ppo_trainer.algorithms.algorithm import Scale
 from ppo_trainer.algorithms.clone import clone_divergence, clone_weight
 from ppo_trainer.algorithms.cloning import Cloning, right_choices
 from ppo_trainer.config import ImitationConfig
-from ppo_trainer.errors import ConfigError
 from ppo_trainer.experience.recorded import episode_weight, examples_of
 from ppo_trainer.experience.rollout import Rollout
 from ppo_trainer.imitate import _Cloner, imitate
@@ -128,7 +127,7 @@ def test_the_penalty_fades():
     weights = [clone_weight(config, progress) for progress in (0.0, 0.25, 0.5, 0.9)]
     assert weights == pytest.approx([0.4, 0.2, 0.0, 0.0])
     assert clone_weight(PPOConfig(clone_kl=0.4, clone_kl_fade=0.0), 1.0) == 0.4
-    with pytest.raises(ConfigError, match="begins with random weights"):
+    with pytest.raises(SettingError, match="begins with random weights"):
         TrainConfig(ppo=PPOConfig(clone_kl=0.4))
 
 
@@ -361,11 +360,11 @@ def test_blocks_of_a_larger_data_set_teach_as_well(recorded, tmp_path):
 
 
 def test_recordings_that_teach_nothing_are_refused(recorded, tmp_path):
-    with pytest.raises(ConfigError, match="does not have the spaces of Truncated"):
+    with pytest.raises(SettingError, match="does not have the spaces of Truncated"):
         imitate([recorded], small_config(run_dir=str(tmp_path)), env=Truncated)
     with RecordEpisodes(ListEnv(Foraging, 1), tmp_path / "empty") as rows:
         rows.reset()
-    with pytest.raises(ConfigError, match="nothing to train on"):
+    with pytest.raises(SettingError, match="nothing to train on"):
         imitate([tmp_path / "empty"], small_config(run_dir=str(tmp_path)), env=Foraging)
     assert not list(tmp_path.glob("*/config.yaml"))
 

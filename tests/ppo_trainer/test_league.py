@@ -10,10 +10,10 @@ from support.trainer_runs import small_config
 
 from entity_env import CategoricalAction, MaskedEnvironment
 from entity_env.agent import RandomAgent
+from entity_env.errors import SettingError
 from entity_env.player.scripted_agent import ScriptedAgent
 from ppo_trainer import train
 from ppo_trainer.environments import Game
-from ppo_trainer.errors import ConfigError
 from ppo_trainer.evaluation.matches import count_results, play_pair
 from ppo_trainer.evaluation.steps import play_agent
 from ppo_trainer.league import League, draw, main, play_league
@@ -215,15 +215,15 @@ def test_players_are_listed_by_their_rating():
     ],
 )
 def test_what_is_no_league(run, names, message):
-    with pytest.raises(ConfigError, match=message):
+    with pytest.raises(SettingError, match=message):
         play_league(load_policy(run), names, games=2)
 
 
 def test_a_league_without_a_run_or_of_a_game_for_one_is_refused(tmp_path):
-    with pytest.raises(ConfigError, match="at least one run folder"):
+    with pytest.raises(SettingError, match="at least one run folder"):
         main(["random", "scripted"])
     run = train(
         small_config(run_dir=str(tmp_path), env={"_target_": "xor"}, total_timesteps=96)
     ).run
-    with pytest.raises(ConfigError, match="not a game for several players"):
+    with pytest.raises(SettingError, match="not a game for several players"):
         main([str(run), "random"])

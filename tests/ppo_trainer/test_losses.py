@@ -8,13 +8,13 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from entity_env.errors import BatchError
 from ppo_trainer import PPOConfig
 from ppo_trainer.algorithms.algorithm import Scale
 from ppo_trainer.algorithms.losses import NAMES, minibatch_scale, normalized, ppo_losses
 from ppo_trainer.algorithms.ppo import PPO
 from ppo_trainer.experience.rollout import Rollout
 from ragged_net import ActionOutput, EntityBatch, NetOutput, RaggedTensor
-from ragged_net.errors import ShapeError
 
 LN = math.log
 OLD = LN(0.5)  # every actor's log-probability at the time of the rollout
@@ -364,9 +364,9 @@ def test_outputs_that_do_not_fit_the_minibatch_are_refused(implementation):
     move = NOW.actions["Move"]
     four = replace(move, log_prob=torch.zeros(4))
     for out in (NetOutput({"Move": four}, NOW.value), NetOutput({"Move": move}, torch.zeros(7))):
-        with pytest.raises((ShapeError, RuntimeError)):
+        with pytest.raises((BatchError, RuntimeError)):
             losses(THREE, out, PPOConfig())
-    with pytest.raises(ShapeError, match="'Move' has different numbers of choices"):
+    with pytest.raises(BatchError, match="'Move' has different numbers of choices"):
         replace(THREE, log_probs={"Move": ragged([OLD], [0, 0, 1])})
 
 

@@ -11,9 +11,9 @@ from support.trainer_runs import small_config
 from support.turn_rows import ACTIONS, SPACE, TurnRows
 
 from entity_env import CategoricalAction, MaskedEnvironment, SeatRows, errors
+from entity_env.errors import RunFolderError
 from ppo_trainer import train
 from ppo_trainer.agent import load_agent
-from ppo_trainer.errors import RunFolderError
 from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.players.opponents import make_opponent
 from ragged_net import NetConfig, RaggedNet

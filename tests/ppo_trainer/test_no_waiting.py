@@ -22,9 +22,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter
 
 from entity_env import ListEnv
+from entity_env.errors import MaskError, NonFiniteError
 from ppo_trainer import PPOConfig
 from ppo_trainer.algorithms.ppo import PPO
-from ppo_trainer.errors import NonFiniteError
 from ppo_trainer.experience.rollout import Rollout
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer
 from ppo_trainer.learner.optimizers import Optimizers, make_optimizers
@@ -39,7 +39,6 @@ from ragged_net import (
     SelectActors,
     Translation,
 )
-from ragged_net.errors import MaskError
 from ragged_net.model.attention import BACKENDS
 
 SETTINGS = {

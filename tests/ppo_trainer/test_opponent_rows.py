@@ -263,7 +263,7 @@ def test_an_opponent_that_fails_or_cheats_is_named():
 
     for script, error, text in (
         (fails, errors.SettingError, "opponent 'other'.* failed: KeyError: 'nothing'"),
-        (cheats, errors.ActionIndexError, "opponent 'other'"),
+        (cheats, errors.ActionError, "opponent 'other'"),
     ):
         game = Played(*GAME, seats=("a", "b"))
         draws = Draws(Lineup("other", 0), agents={"other": ScriptedAgent(script, *spaces(game))})

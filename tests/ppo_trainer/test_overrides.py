@@ -5,8 +5,8 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 from support.composed import from_command_line
 
+from entity_env.errors import SettingError
 from ppo_trainer.command_line.overrides import hydra_arguments, recipe
-from ppo_trainer.errors import ConfigError
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ from ppo_trainer.errors import ConfigError
     ids=" ".join,
 )
 def test_an_option_that_does_not_exist_names_what_was_meant(arguments, parts):
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(SettingError) as caught:
         from_command_line(*arguments)
     for part in parts:
         assert part in str(caught.value)
@@ -96,7 +96,7 @@ def test_a_path_may_hold_any_character(name, path):
     ids=" ".join,
 )
 def test_what_is_no_setting_is_explained(arguments, parts):
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(SettingError) as caught:
         hydra_arguments(arguments)
     for part in parts:
         assert part in str(caught.value)
@@ -136,7 +136,7 @@ def test_an_environment_in_a_file_here_is_found_by_its_text(tmp_path, monkeypatc
     (tmp_path / "games" / "count_apples.py").write_text("class Apples(MyEnv): ...")
     (tmp_path / "broken.py").write_text("class Orchard(Environment: orchard")
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(SettingError) as caught:
         hydra_arguments(arguments)
     assert caught.value.hint == f"to train on the environment in this file: env._target_={path}"
 
@@ -145,7 +145,7 @@ def test_a_run_is_something_to_resume(tmp_path, monkeypatch):
     (tmp_path / "runs" / "xor").mkdir(parents=True)
     (tmp_path / "runs" / "xor" / "config.yaml").touch()
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigError, match=r"did you mean resume=runs/xor\?"):
+    with pytest.raises(SettingError, match=r"did you mean resume=runs/xor\?"):
         hydra_arguments(["runs/xor"])
 
 
@@ -162,7 +162,7 @@ def test_a_run_is_something_to_resume(tmp_path, monkeypatch):
     ],
 )
 def test_recipes_of_settings_that_cannot_be_read_are_refused(setting, part):
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(SettingError) as caught:
         recipe("xor", setting)
     assert part in str(caught.value)
 
@@ -172,6 +172,6 @@ def test_recipes_of_settings_that_cannot_be_read_are_refused(setting, part):
     ["seed=[1", "seed='1", "seed={a:1", "seed=1=2", "=3", ".seed=1", "env.=1", "seed=\udcff"],
 )
 def test_a_setting_that_cannot_be_read_is_shown_without_a_traceback(text):
-    with pytest.raises(ConfigError, match="cannot be read") as caught:
+    with pytest.raises(SettingError, match="cannot be read") as caught:
         hydra_arguments(["env=xor", text])
     assert repr(text) in str(caught.value)

@@ -7,10 +7,10 @@ import pytest
 from support.composed import from_command_line
 from support.trainer_envs import Foraging
 
+from entity_env.errors import SettingError
 from entity_env.registry import path_settings
 from ppo_trainer.command_line.composition import GROUPS
 from ppo_trainer.command_line.overrides import recipe
-from ppo_trainer.errors import ConfigError
 from ppo_trainer.settings.changes import env_changes
 
 NAMES = [
@@ -103,7 +103,7 @@ def test_a_file_means_what_the_command_line_means(text, value, tmp_path):
 @pytest.mark.parametrize("text", ["- 1", "a: &x [*x]", "a: !!python/name:os.system x", "{"])
 def test_files_that_are_no_settings_are_refused(text, tmp_path):
     (tmp_path / "bad.yaml").write_text(text)
-    with pytest.raises(ConfigError, match=r"bad\.yaml"):
+    with pytest.raises(SettingError, match=r"bad\.yaml"):
         recipe("xor", f"experiment={tmp_path / 'bad.yaml'}")
 
 

@@ -14,10 +14,10 @@ from support.trainer_runs import assert_same, metrics, saved, small_config
 
 from entity_env import SeatRows
 from entity_env.agent import RandomAgent
+from entity_env.errors import CheckpointError, RunFolderError, SettingError
 from ppo_trainer import resume, train
 from ppo_trainer.agent import load_agent
 from ppo_trainer.config import EvalConfig, PPOConfig, RolloutConfig, SelfPlayConfig
-from ppo_trainer.errors import CheckpointError, ConfigError, RunFolderError
 from ppo_trainer.evaluate import evaluate_run
 from ppo_trainer.experience.collect import Collector, collect
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer
@@ -174,9 +174,9 @@ def test_a_run_keeps_its_population(tmp_path):
     shutil.rmtree(run / "policy_1")
     with pytest.raises(CheckpointError, match="policy 1 of the run"):
         resume(run)
-    with pytest.raises(ConfigError, match=r"selfplay.size is out of range"):
+    with pytest.raises(SettingError, match=r"selfplay.size is out of range"):
         config(tmp_path, "one", size=1)
-    with pytest.raises(ConfigError, match="has no opponents"):
+    with pytest.raises(SettingError, match="has no opponents"):
         SelfPlayConfig(mode="population", opponents=("random",))
 
 

@@ -18,10 +18,10 @@ from entity_env import (
     ObsSpace,
     Position,
 )
+from entity_env.errors import SettingError
 from ppo_trainer import recipe, resume, train
 from ppo_trainer.machine.ranks import LONE
 from ppo_trainer.training.positions import named_coordinates, with_positions
-from ragged_net.errors import NetConfigError
 from ragged_net.position_config import RelativePosition, Translation
 
 
@@ -173,7 +173,7 @@ def test_positions_of_different_sizes_stay_an_error(tmp_path):
             dog, sheep = Entity([Position("x", "y")]), Entity(["age", Position("y"), "x"])
             return ObsSpace(entities={"Dog": dog, "Sheep": sheep})
 
-    with pytest.raises(NetConfigError, match="different numbers of coordinates"):
+    with pytest.raises(SettingError, match="different numbers of coordinates"):
         train(settings(run_dir=str(tmp_path)), Mixed)
 
 

@@ -36,10 +36,10 @@ from support.turn_rows import TurnRows
 from torch.testing import assert_close
 
 from entity_env import ListEnv
+from entity_env.errors import EntityEnvError, LearnerLostError, SettingError
 from ppo_trainer import OptimConfig, PPOConfig, RolloutConfig, ScaleConfig
 from ppo_trainer.algorithms.ppo import PPO
 from ppo_trainer.environments import with_env
-from ppo_trainer.errors import ConfigError, LearnerLostError, TrainerError
 from ppo_trainer.experience.rollout import Rollout
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer
 from ppo_trainer.experience.row_memory import RowMemory
@@ -299,7 +299,7 @@ def test_what_processes_tell_each_other():
 
 def test_each_process_needs_a_game_of_its_own():
     (first, *_) = together(3, lambda ranks: ranks.share.cut(4, together=2))
-    assert isinstance(first, ConfigError)
+    assert isinstance(first, SettingError)
     assert "rollout.num_envs=6 or more" in str(first)
 
 
@@ -436,7 +436,7 @@ def test_a_world_that_is_lost_is_told(tmp_path, monkeypatch):
     config = with_env(small_config(run_dir=str(tmp_path), scale=scale), Failing)
     found = together(2, lambda ranks: _train(config, Failing, None, None, ranks))
     assert any("the cat has eaten the food" in str(error) for error in found)
-    assert all(isinstance(error, TrainerError) for error in found)
+    assert all(isinstance(error, EntityEnvError) for error in found)
 
 
 @pytest.mark.parametrize(
@@ -444,14 +444,14 @@ def test_a_world_that_is_lost_is_told(tmp_path, monkeypatch):
 )
 def test_what_one_process_only_can_train(tmp_path, changes):
     config = small_config(run_dir=str(tmp_path), **changes)
-    with pytest.raises(ConfigError, match="trains in one process only"):
+    with pytest.raises(SettingError, match="trains in one process only"):
         run_together(2, config)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_workers_with_one_learner_are_refused_with_several(tmp_path):
     config = small_config(run_dir=str(tmp_path), scale=ScaleConfig(mode="rapid"))
-    with pytest.raises(ConfigError, match=r"scale\.mode=rapid has one process that learns"):
+    with pytest.raises(SettingError, match=r"scale\.mode=rapid has one process that learns"):
         run_together(2, config)
     assert list(tmp_path.iterdir()) == []
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from support.trainer_runs import metrics, small_config
 
+from entity_env.errors import CheckpointError, RunFolderError, SettingError
 from ppo_trainer import train
 from ppo_trainer.config import (
     CheckpointConfig,
@@ -19,7 +20,6 @@ from ppo_trainer.config import (
     RolloutConfig,
     SelfPlayConfig,
 )
-from ppo_trainer.errors import CheckpointError, ConfigError, RunFolderError
 from ppo_trainer.evaluation import ratings as ratings_module
 from ppo_trainer.evaluation.ratings import Ratings, follow
 from ppo_trainer.league import main
@@ -211,7 +211,7 @@ def test_a_crash_of_the_ratings_is_shown_and_the_training_goes_on(tmp_path, monk
 
 
 def test_a_game_for_one_has_no_ratings(tmp_path):
-    with pytest.raises(ConfigError, match=r"selfplay.ratings is set, and .* not a game for"):
+    with pytest.raises(SettingError, match=r"selfplay.ratings is set, and .* not a game for"):
         train(config(tmp_path, env={"_target_": "xor"}, eval=EvalConfig(episodes=0)))
 
 

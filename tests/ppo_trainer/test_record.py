@@ -12,13 +12,13 @@ from support.trainer_envs import Foraging
 from support.trainer_runs import small_config
 
 from entity_env import EntityEnvError, ListEnv, RaggedBufferI64
+from entity_env.errors import RunFolderError, SettingError
 from entity_env.play import random_policy
 from entity_env.player.episodes import play_episodes
 from entity_env.recording import EpisodeDataset, RecordEpisodes, RecordReplay
 from entity_env.recording.replays import make_rows
 from entity_env.registry import resolve
 from ppo_trainer import EvalConfig, recipe, train
-from ppo_trainer.errors import ConfigError, RunFolderError
 from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.record import main, record_agent, record_replay, record_run
 from ppo_trainer.runs.load_run import load_policy
@@ -237,5 +237,5 @@ def test_a_script_sees_the_ids_of_the_environment(tmp_path):
     assert (made.rewards.mean, made.rewards.count) == (1.0, 12)
     others = record_agent(config, tmp_path / "b", agent="random", episodes=12, rows=4)
     assert others.rewards.mean < 1.0
-    with pytest.raises(ConfigError, match="no scripted player"):
+    with pytest.raises(SettingError, match="no scripted player"):
         record_agent(recipe("custom", "env._target_=xor"), tmp_path / "c")

@@ -6,9 +6,9 @@ import pytest
 from ragged_envs.industry.job_shop import JobShopRows
 from support.rows import interpret_all
 
+from entity_env.errors import SettingError
 from ppo_trainer import recipe, train
 from ppo_trainer.environments import Game, make_factory
-from ppo_trainer.errors import ConfigError
 from ppo_trainer.training.rehearsal import rehearse, rehearse_script
 
 SCRIPTS = """
@@ -46,7 +46,7 @@ def scripts(tmp_path, monkeypatch):
 def test_what_fails_stops_the_run_before_it_trains(scripts, tmp_path, game, setting, words):
     kind = ["selfplay=fixed"] if game == "tic_tac_toe" else []
     config = recipe(game, *kind, setting, "total_timesteps=100_000_000")
-    with pytest.raises(ConfigError, match=words) as caught:
+    with pytest.raises(SettingError, match=words) as caught:
         train(config)
     assert "in its first step" in str(caught.value)
     assert not (tmp_path / "runs").exists()
@@ -66,8 +66,8 @@ def test_scripts_of_compiled_games_are_rehearsed_in_a_row(scripts, monkeypatch):
     interpret_all(monkeypatch, JobShopRows)
     game = make_factory(recipe("job_shop"))
     rehearse_script("ragged_envs.industry.job_shop_scripts.flow_due_date", game)
-    with pytest.raises(ConfigError, match=r"first step: KeyError: 'north'") as caught:
+    with pytest.raises(SettingError, match=r"first step: KeyError: 'north'") as caught:
         rehearse_script("rehearsed.is_lost", game)
     assert "SelectEntityAction(actors=" in str(caught.value)
-    with pytest.raises(ConfigError, match="did not return actions"):
+    with pytest.raises(SettingError, match="did not return actions"):
         rehearse_script("rehearsed.says_nothing", game)

@@ -2,9 +2,9 @@
 
 import pytest
 
+from entity_env.errors import SettingError
 from ppo_trainer import recipe
 from ppo_trainer.config import config_from_dict, config_to_dict
-from ppo_trainer.errors import ConfigError
 
 BOTH = "net.relations=[[Job.machine,Machine.number],[Job.next machine,Machine.number]]"
 
@@ -18,5 +18,5 @@ def test_relations_are_lists_of_lists():
 
 @pytest.mark.parametrize("relations", ["Job.machine", 3, [3], [["Job.machine", 3]]])
 def test_other_values_are_refused(relations):
-    with pytest.raises(ConfigError, match=r"net\.relations"):
+    with pytest.raises(SettingError, match=r"net\.relations"):
         config_from_dict({"net": {"relations": relations}})

@@ -24,10 +24,16 @@ from support.trainer_runs import (
 )
 
 import ppo_trainer
-from entity_env.errors import EntityEnvError, FeatureValueError, RewardError
+from entity_env.errors import (
+    CheckpointError,
+    EntityEnvError,
+    FeatureError,
+    NonFiniteError,
+    ObservationError,
+    RunFolderError,
+)
 from ppo_trainer import CheckpointConfig, EvalConfig, PPOConfig, RolloutConfig, train
 from ppo_trainer.algorithms.ppo import PPO
-from ppo_trainer.errors import CheckpointError, NonFiniteError, RunFolderError
 from ppo_trainer.learner.optimizers import make_optimizers
 from ppo_trainer.machine.seeding import derived_seed, make_generators
 from ppo_trainer.runs.checkpoint import TrainState, load_state
@@ -377,7 +383,7 @@ def test_a_nan_parameter_stops_the_run_at_its_first_loss(config, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("what", "error"), [("feature", FeatureValueError), ("reward", RewardError)]
+    ("what", "error"), [("feature", FeatureError), ("reward", ObservationError)]
 )
 @pytest.mark.parametrize("processes", [0, 2])
 def test_a_nan_is_refused_at_the_door_and_never_reaches_the_statistics(

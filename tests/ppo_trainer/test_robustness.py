@@ -42,15 +42,18 @@ from test_divergence import TRAIN, poison
 import ppo_trainer
 from entity_env.agent import RandomAgent
 from entity_env.errors import (
+    CheckpointError,
     EntityEnvError,
     EnvironmentFailedError,
-    MetricError,
+    NonFiniteError,
+    ObservationError,
+    RunFolderError,
+    SettingError,
     StateError,
     WorkerDiedError,
 )
 from ppo_trainer import EvalConfig, PPOConfig, train
 from ppo_trainer.config import SelfPlayConfig
-from ppo_trainer.errors import CheckpointError, ConfigError, NonFiniteError, RunFolderError
 from ppo_trainer.learner.optimizers import make_optimizers
 from ppo_trainer.machine.seeding import make_generators
 from ppo_trainer.runs.checkpoint import TrainState, load_state
@@ -248,7 +251,7 @@ class Reserved(SavedForaging):
 
 @pytest.mark.parametrize("name", ["episodic_reward", "episodic_length"])
 def test_a_metric_that_is_counted_for_all_environments_is_refused_at_the_door(config, name):
-    with pytest.raises(MetricError, match=rf"^environment 0, step 2.*'{name}'"):
+    with pytest.raises(ObservationError, match=rf"^environment 0, step 2.*'{name}'"):
         train(replace(config, env=target(Reserved, name=name)))
 
 
@@ -510,7 +513,7 @@ def test_a_name_that_cannot_be_given_leaves_no_folder_behind(config, tmp_path):
     ids=["name", "object", "number", "settings"],
 )
 def test_env_must_be_a_class_or_a_function(config, tmp_path, env):
-    with pytest.raises(ConfigError, match="not a class or function") as caught:
+    with pytest.raises(SettingError, match="not a class or function") as caught:
         train(config, env=env)
     assert "env=MyEnv, not env=MyEnv(...)" in str(caught.value)
     assert list(tmp_path.iterdir()) == []
@@ -529,7 +532,7 @@ def test_env_must_be_a_class_or_a_function(config, tmp_path, env):
 def test_settings_that_cannot_be_written_are_refused_before_there_is_a_folder(
     tmp_path, settings, where, what
 ):
-    with pytest.raises(ConfigError, match=r"cannot be written to config\.yaml") as caught:
+    with pytest.raises(SettingError, match=r"cannot be written to config\.yaml") as caught:
         small_config(run_dir=str(tmp_path), env={"_target_": "minesweeper", **settings})
     assert caught.value.what.startswith(f"{where} ")
     assert what in caught.value.received

@@ -24,7 +24,7 @@ from support.turn_rows import TurnRows
 from torch.testing import assert_close
 
 from entity_env import ListEnv
-from entity_env.errors import SettingError
+from entity_env.errors import CheckpointError, SettingError
 from entity_env.recording import EpisodeDataset
 from entity_env.terminal.runner import play_in_terminal
 from ppo_trainer import PPOConfig, RolloutConfig, train
@@ -32,7 +32,6 @@ from ppo_trainer.agent import NetworkAgent, load_agent
 from ppo_trainer.algorithms.advantage import estimate
 from ppo_trainer.algorithms.clone import Clone
 from ppo_trainer.algorithms.ppo import PPO
-from ppo_trainer.errors import CheckpointError, ConfigError
 from ppo_trainer.evaluation.comparison import evaluate
 from ppo_trainer.evaluation.steps import play_run
 from ppo_trainer.experience.acting import values_of
@@ -634,7 +633,7 @@ def test_the_terminal_begins_each_game_without_memories(run, capsys):
 
 
 def test_settings_that_contradict_each_other():
-    with pytest.raises(ConfigError, match=r"minibatch_size is smaller.*\n.*rollout.steps = 6"):
+    with pytest.raises(SettingError, match=r"minibatch_size is smaller.*\n.*rollout.steps = 6"):
         remembering(ppo=PPOConfig(minibatch_size=5))
     assert remembering(value_net=True).value_config.memory == "none"  # it reads the policy's
 

@@ -6,7 +6,7 @@ from support.trainer_envs import Foraging
 from support.trainer_runs import small_config
 
 from entity_env import GlobalCategoricalActionSpace, ObsSpace
-from ppo_trainer.errors import CheckpointError
+from entity_env.errors import CheckpointError
 from ppo_trainer.runs.checkpoint import network_of, save_network
 from ppo_trainer.runs.saved_network import least_size
 from ragged_net import NetConfig, RaggedNet, RelativePosition

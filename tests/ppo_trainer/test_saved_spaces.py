@@ -21,13 +21,12 @@ from entity_env import (
     Observation,
     ObsSpace,
 )
-from entity_env.errors import EntityEnvError, RecordingError
+from entity_env.errors import CheckpointError, EntityEnvError, RecordingError, RunFolderError
 from entity_env.recording import Replay
 from entity_env.storage.space_json import spaces_from_json
 from entity_env.terminal.runner import play_in_terminal
 from ppo_trainer import EvalConfig, train
 from ppo_trainer.agent import load_agent
-from ppo_trainer.errors import CheckpointError, RunFolderError
 from ppo_trainer.evaluate import evaluate_run
 from ppo_trainer.evaluation.comparison import evaluate
 from ppo_trainer.evaluation.steps import play_run

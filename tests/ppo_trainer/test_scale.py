@@ -19,9 +19,9 @@ from support.trainer_runs import assert_same, collect_with, metrics, network, re
 from support.turn_rows import TurnRows
 
 from entity_env import ListEnv
+from entity_env.errors import EntityEnvError, SettingError
 from ppo_trainer import RolloutConfig, ScaleConfig, TrainConfig, train
 from ppo_trainer.environments import make_factory, make_vec_env, with_env
-from ppo_trainer.errors import ConfigError, TrainerError
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer
 from ppo_trainer.experience.row_memory import RowMemory
 from ppo_trainer.experience.trajectories import Trajectories
@@ -88,7 +88,7 @@ def test_a_topology_is_two_numbers(config, monkeypatch, topology, mode):
 
 
 def test_worlds_and_networks_are_shared_evenly():
-    with pytest.raises(ConfigError, match="cannot be shared evenly"):
+    with pytest.raises(SettingError, match="cannot be shared evenly"):
         cells(3, 2)
 
 
@@ -313,7 +313,7 @@ def test_rollouts_that_are_too_old_are_dropped(config):
 def test_networks_of_one_world_cannot_wait_for_each_other(config, monkeypatch):
     with_ray(monkeypatch)
     scale = ScaleConfig(mode="ascend", worlds=1, max_staleness=0)
-    with pytest.raises(ConfigError, match="different moments"):
+    with pytest.raises(SettingError, match="different moments"):
         train(replace(config, scale=scale), SavedForaging)
 
 
@@ -322,7 +322,7 @@ def test_a_clone_with_a_memory_needs_every_rollout(config, monkeypatch):
     config = replace(config, net=replace(config.net, memory="gru", memory_size=8))
     begin = train(replace(config, total_timesteps=24), SavedForaging).run
     config = replace(config, init=str(begin), ppo=replace(config.ppo, clone_kl=0.1))
-    with pytest.raises(ConfigError, match=r"needs all decisions of a row[\s\S]*torchrun"):
+    with pytest.raises(SettingError, match=r"needs all decisions of a row[\s\S]*torchrun"):
         train(replace(config, scale=ScaleConfig(mode="rapid")), SavedForaging)
 
 
@@ -369,7 +369,7 @@ def test_an_environment_that_fails_ends_the_run(config, monkeypatch):
             raise ValueError("the cat has eaten the food")
 
     with_ray(monkeypatch)
-    with pytest.raises(TrainerError, match="the cat has eaten the food"):
+    with pytest.raises(EntityEnvError, match="the cat has eaten the food"):
         train(replace(config, scale=ScaleConfig(mode="rapid")), Failing)
 
 
@@ -409,7 +409,9 @@ def test_rows_that_wait_keep_their_decisions(config, monkeypatch):
 def test_too_few_cores_are_told_before_anything_waits(config, monkeypatch):
     with_ray(monkeypatch, cores=2.0)
     scale = ScaleConfig(mode="ascend", worlds=1, networks=2)
-    with pytest.raises(ConfigError, match=r"3 processes of Ray want 3 cores[\s\S]*scale.cpus=0.67"):
+    with pytest.raises(
+        SettingError, match=r"3 processes of Ray want 3 cores[\s\S]*scale.cpus=0.67"
+    ):
         train(replace(config, scale=scale), SavedForaging)
 
 
@@ -460,7 +462,7 @@ def test_a_cluster_that_does_not_start_or_answer_is_one_error(
     monkeypatch.setitem(sys.modules, "ray", ray)
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     config = replace(config, scale=ScaleConfig(mode="rapid", address=address))
-    with pytest.raises(ConfigError, match="ray start --head") as raised:
+    with pytest.raises(SettingError, match="ray start --head") as raised:
         train(config, SavedForaging)
     assert told in str(raised.value)
     assert ray.asked == [address]
@@ -472,7 +474,7 @@ def test_an_address_where_nobody_listens_is_told_at_once(config, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", ray)
     for address in (closed_port(), "no-such-host.invalid:6379", "127.0.0.1:99999"):
         scale = ScaleConfig(mode="ascend", address=address)
-        with pytest.raises(ConfigError, match=f"(?s)scale.address={address}.*ray start --head"):
+        with pytest.raises(SettingError, match=f"(?s)scale.address={address}.*ray start --head"):
             train(replace(config, scale=scale), SavedForaging)
     assert ray.asked == []
 
@@ -484,7 +486,7 @@ def test_a_cluster_that_is_silent_is_not_waited_for(config, monkeypatch, address
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     for name in ("_SECONDS", "_SECONDS_IF_BUSY"):
         monkeypatch.setattr(f"ppo_trainer.scale.ray_cluster.{name}", 0.2)
-    with pytest.raises(ConfigError, match=r"no answer within 0\.2 s") as raised:
+    with pytest.raises(SettingError, match=r"no answer within 0\.2 s") as raised:
         train(replace(config, scale=ScaleConfig(mode="rapid", address=address)), SavedForaging)
     free.set()
     assert "ray start --head" in str(raised.value)
@@ -507,14 +509,14 @@ def test_signals_end_the_wait_for_a_cluster(config, monkeypatch, number):
 
 def test_numbers_that_do_not_fit_are_refused_before_there_is_a_folder(config, tmp_path):
     scale = ScaleConfig(mode="rapid", worlds=3, networks=2)
-    with pytest.raises(ConfigError, match="cannot be shared evenly"):
+    with pytest.raises(SettingError, match="cannot be shared evenly"):
         train(replace(config, scale=scale), SavedForaging)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_without_ray_the_extra_is_named(config, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(ConfigError, match=r"pip install 'ragged-rl\[ray\]'"):
+    with pytest.raises(SettingError, match=r"pip install 'ragged-rl\[ray\]'"):
         train(replace(config, scale=ScaleConfig(mode="rapid")), SavedForaging)
 
 
@@ -522,7 +524,7 @@ def test_workers_of_its_own_are_refused(config, monkeypatch):
     with_ray(monkeypatch)
     rollout = replace(config.rollout, processes=2)
     config = replace(config, scale=ScaleConfig(mode="rapid"), rollout=rollout)
-    with pytest.raises(ConfigError, match=r"rollout\.processes=0"):
+    with pytest.raises(SettingError, match=r"rollout\.processes=0"):
         train(config, SavedForaging)
 
 
@@ -539,7 +541,7 @@ def test_a_memory_limit_ends_the_run_with_a_clear_error(config):
             return super().act(actions)
 
     scale = ScaleConfig(mode="rapid", worlds=1, networks=1, cpus=0.1, timeout=600)
-    with pytest.raises(TrainerError, match=r"Unable to allocate 256[\s\S]*lower scale.networks"):
+    with pytest.raises(EntityEnvError, match=r"Unable to allocate 256[\s\S]*lower scale.networks"):
         train(replace(config, scale=scale), Hungry)
 
 

@@ -9,10 +9,10 @@ from support.trainer_runs import assert_same, metrics, saved, small_config
 
 from entity_env import SeatRows
 from entity_env.agent import RandomAgent
+from entity_env.errors import SettingError
 from ppo_trainer import resume, train
 from ppo_trainer.config import EvalConfig, PPOConfig, RolloutConfig, SelfPlayConfig
 from ppo_trainer.environments import Game
-from ppo_trainer.errors import ConfigError
 from ppo_trainer.evaluate import evaluate_run
 from ppo_trainer.evaluation.matches import play_sides
 from ppo_trainer.league import play_league
@@ -144,5 +144,5 @@ def test_each_side_of_a_compiled_game_plays_as_many_games():
 
 
 def test_a_compiled_game_for_one_is_still_refused(tmp_path):
-    with pytest.raises(ConfigError, match="not a game for several players"):
+    with pytest.raises(SettingError, match="not a game for several players"):
         train(config(tmp_path, "alone", POOL, game="minesweeper"))

@@ -15,6 +15,7 @@ from ragged_envs.tic_tac_toe import TicTacToe
 from support.seat_games import Secrets
 from support.trainer_runs import assert_same, checkpoints, metrics, parameters, small_config
 
+from entity_env.errors import CheckpointError, SettingError, UntrustedRunError
 from ppo_trainer import resume, train
 from ppo_trainer.agent import load_agent
 from ppo_trainer.command_line.overrides import recipe
@@ -27,7 +28,6 @@ from ppo_trainer.config import (
     config_from_dict,
 )
 from ppo_trainer.environments import Game
-from ppo_trainer.errors import CheckpointError, ConfigError, UntrustedRunError
 from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.players.opponent_rows import Lineup
 from ppo_trainer.players.opponents import opponent_labels
@@ -207,7 +207,7 @@ def test_an_opponent_that_disappears_while_the_run_trains_plays_on(tmp_path):
     ).run
     assert removed
     assert metrics(run)[-1]["episodes"] > 0
-    with pytest.raises(ConfigError, match="there is no opponent"):
+    with pytest.raises(SettingError, match="there is no opponent"):
         resume(run, env=TicTacToe, total_timesteps=1024)
 
 
@@ -229,15 +229,15 @@ def test_opponents_that_do_not_exist_or_do_not_fit(tmp_path):
         (("random", "random"), "contains an opponent twice"),
     ):
         for mode in ("fixed", "pool"):
-            with pytest.raises(ConfigError, match=text):
+            with pytest.raises(SettingError, match=text):
                 train(config(tmp_path, SelfPlayConfig(mode=mode, opponents=names)), env=TicTacToe)
-    with pytest.raises(ConfigError, match="not a game for several players"):
+    with pytest.raises(SettingError, match="not a game for several players"):
         train(small_config(run_dir=str(tmp_path), selfplay=MODES["pool"]), env=MineSweeper)
-    with pytest.raises(ConfigError, match="has no opponents"):
+    with pytest.raises(SettingError, match="has no opponents"):
         SelfPlayConfig(opponents=("random",))
-    with pytest.raises(ConfigError, match="no condition ends a stage"):
+    with pytest.raises(SettingError, match="no condition ends a stage"):
         SelfPlayConfig(mode="stages", until_win=0.0)
-    with pytest.raises(ConfigError, match=r"selfplay.past is out of range"):
+    with pytest.raises(SettingError, match=r"selfplay.past is out of range"):
         config_from_dict({"selfplay": {"past": 1.5}})
     assert not list(tmp_path.glob(".*"))  # no draft of a run is left behind
 

@@ -9,9 +9,9 @@ import pytest
 from support.trainer_envs import Truncated
 from support.trainer_runs import small_config
 
+from entity_env.errors import SettingError
 from ppo_trainer import EvalConfig, TrainConfig, resume, train
 from ppo_trainer.config import config_from_dict
-from ppo_trainer.errors import ConfigError
 from ppo_trainer.evaluate import main as evaluate
 from ppo_trainer.reporting.evaluation import Evaluation, table
 from ppo_trainer.reporting.progress import RunProgress
@@ -75,7 +75,7 @@ def test_the_setting_takes_one_name_or_several(value, expected):
 
 @pytest.mark.parametrize("value", [3, ["a", 3], {"a": 1}, True])
 def test_the_setting_takes_nothing_else(value):
-    with pytest.raises(ConfigError, match="shown_metrics"):
+    with pytest.raises(SettingError, match="shown_metrics"):
         config_from_dict({"shown_metrics": value})
 
 

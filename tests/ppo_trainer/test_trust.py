@@ -13,12 +13,17 @@ from support.trainer_envs import SavedForaging
 from support.trainer_runs import small_config
 
 from entity_env.checking import check_env
-from entity_env.errors import EntityEnvError, UnknownEnvironmentError
+from entity_env.errors import (
+    EntityEnvError,
+    RunFolderError,
+    SettingError,
+    UnknownEnvironmentError,
+    UntrustedRunError,
+)
 from entity_env.interop import GymnasiumEnv
 from entity_env.terminal import runner
 from ppo_trainer import EvalConfig, evaluate, record, resume, train, watch
 from ppo_trainer.agent import load_agent
-from ppo_trainer.errors import ConfigError, RunFolderError, UntrustedRunError
 from ppo_trainer.runs.folder import RunFolder
 
 MODULE = """
@@ -221,7 +226,7 @@ def test_a_scripted_player_needs_consent(own, stranger, door, path):
 
 def test_what_passes_no_observation_on_is_no_scripted_player(own, stranger):
     for path in ("os.system", "stranger.Env", "stranger.unsaid"):
-        with pytest.raises(ConfigError, match="is not a scripted player"):
+        with pytest.raises(SettingError, match="is not a scripted player"):
             evaluate.evaluate_run(download(own, stranger, scripted=path), episodes=1, trust=True)
         shutil.rmtree(stranger / "downloaded")
     assert "called" not in harm(stranger)
@@ -427,12 +432,12 @@ def test_a_damaged_signature_is_none(own, stranger, how):
 
 @pytest.mark.parametrize("value", ["yes", 1, None])
 def test_consent_is_true_or_false(own, value):
-    with pytest.raises(ConfigError, match="trust is not True or False"):
+    with pytest.raises(SettingError, match="trust is not True or False"):
         watch.watch(own, trust=value)
 
 
 def test_trust_is_said_to_a_resumed_run_only(own):
-    with pytest.raises(ConfigError, match=r"add resume=<run>"):
+    with pytest.raises(SettingError, match=r"add resume=<run>"):
         from_command_line("trust=true")
     assert from_command_line(f"resume={own}", "trust=true").resume == str(own)
 

@@ -15,13 +15,12 @@ import numpy as np
 import pytest
 import yaml
 
-from entity_env.errors import MissingPackageError
+from entity_env.errors import MissingPackageError, NonFiniteError, SettingError
 from entity_env.storage.files import folder_lock
 from ppo_trainer import recipe, tune
 from ppo_trainer.command_line.overrides import config_of, hydra_arguments, write_recipe
 from ppo_trainer.command_line.spaces import Interval, spaces_of
 from ppo_trainer.config import with_changes
-from ppo_trainer.errors import ConfigError, NonFiniteError
 from ppo_trainer.reporting.evaluation import Evaluation
 from ppo_trainer.tuning import trainings
 from ppo_trainer.tuning.report import difference
@@ -147,9 +146,9 @@ def test_a_search_goes_on_where_it_stopped(
     # Also after an interruption the others are compared with the first trial, which is better.
     assert "ppo.gae_lambda" not in found
     assert {config.ppo.gae_lambda for config in trained if config.seed == 2} > {0.95}
-    with pytest.raises(ConfigError, match="contains another search"):
+    with pytest.raises(SettingError, match="contains another search"):
         tune.tune([*SETTINGS, "seed=7"], 1, tmp_path)
-    with folder_lock(tmp_path), pytest.raises(ConfigError, match="another process searches"):
+    with folder_lock(tmp_path), pytest.raises(SettingError, match="another process searches"):
         tune.tune(SETTINGS, 1, tmp_path)
 
 
@@ -193,7 +192,9 @@ def test_differences_are_those_of_common_seeds() -> None:
 def test_values_that_cannot_be_combined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trained = patch_train(monkeypatch)
     settings = [*SETTINGS, "rollout.num_envs=128", "ppo.minibatch_size=512,1024"]
-    with pytest.raises(ConfigError, match="values of the first trial cannot be combined") as caught:
+    with pytest.raises(
+        SettingError, match="values of the first trial cannot be combined"
+    ) as caught:
         tune.tune([*settings, "rollout.steps=3,4"], 1, tmp_path / "none")  # 384 frames
     assert "ppo.minibatch_size is larger than a rollout" in str(caught.value)
     assert not trained
@@ -319,7 +320,7 @@ def test_the_printed_command_can_be_typed(tmp_path: Path, trained: list[Any], ca
     ],
 )
 def test_settings_that_no_search_has(tmp_path: Path, settings: list[str], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
+    with pytest.raises(SettingError, match=message):
         tune.tune(settings, 1, tmp_path)
 
 
@@ -333,7 +334,7 @@ def test_a_whole_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(tune, "SPACE", {"optim.lr": (0.003, 0.001)})
     tune.tune(SETTINGS, 1e-4, tmp_path)
     assert (tmp_path / "recipe.yaml").exists()
-    with pytest.raises(ConfigError, match="no episode has the metric 'wins'"):
+    with pytest.raises(SettingError, match="no episode has the metric 'wins'"):
         tune.tune(SETTINGS, 1e-4, tmp_path / "other", metric="wins")
     tune.tune(SETTINGS, 1e-4, tmp_path / "other", metric="win")  # the folder is free
 
@@ -353,9 +354,9 @@ def test_settings_with_many_values_are_spaces() -> None:
         "ppo.clip_coef": Interval(0.1, 0.3, log=True),
     }
     for wrong in ("optim.lr=interval(2,1)", "optim.lr=tag(log,interval(0,1))", "a=range(1,2)"):
-        with pytest.raises(ConfigError, match="an empty interval"):
+        with pytest.raises(SettingError, match="an empty interval"):
             spaces_of([wrong])
-    with pytest.raises(ConfigError, match=r"ppo_trainer\.tune env=\.\.\. 'optim\.lr=interval"):
+    with pytest.raises(SettingError, match=r"ppo_trainer\.tune env=\.\.\. 'optim\.lr=interval"):
         hydra_arguments(["-m", "optim.lr=interval(1,2)"])
 
 
@@ -370,5 +371,5 @@ def test_only_named_spaces_are_searched(tmp_path: Path, trained: list[Any]) -> N
     assert {config.ppo.epochs for config in trained} <= {2, 3, 4}
     assert {config.ppo.gamma for config in trained} == {trained[0].ppo.gamma}
     assert found["ppo.gae_lambda"] == pytest.approx(0.9)
-    with pytest.raises(ConfigError, match="gama is not a setting"):
+    with pytest.raises(SettingError, match="gama is not a setting"):
         tune.tune([*SETTINGS, "ppo.gama=interval(0,1)"], 1, tmp_path / "other")

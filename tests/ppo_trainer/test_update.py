@@ -11,10 +11,10 @@ from support.trainer_envs import Foraging
 from support.trainer_runs import assert_same, network, parameters, rollout_of, small_config
 from torch.testing import assert_close
 
+from entity_env.errors import NonFiniteError
 from ppo_trainer import OptimConfig, PPOConfig, RolloutConfig, train
 from ppo_trainer.algorithms.algorithm import scheduled
 from ppo_trainer.algorithms.ppo import PPO
-from ppo_trainer.errors import NonFiniteError
 from ppo_trainer.experience.rollout import Rollout
 from ppo_trainer.learner.optimizers import Optimizers, clip_gradients, make_optimizers
 from ppo_trainer.learner.update import update

@@ -9,8 +9,8 @@ from importlib.metadata import version
 
 import pytest
 
+from entity_env.errors import SettingError
 from ppo_trainer.__main__ import main
-from ppo_trainer.errors import ConfigError
 
 COMMANDS = [
     "entity_env.check",
@@ -64,5 +64,5 @@ def test_help_names_defaults_and_meanings(name, parts, monkeypatch, capsys):
 
 def test_help_on_an_unknown_setting_names_the_nearest(monkeypatch):
     monkeypatch.setattr("sys.argv", ["ppo_trainer", "--help", "rollout.num_env"])
-    with pytest.raises(ConfigError, match=r"did you mean 'rollout\.num_envs'"):
+    with pytest.raises(SettingError, match=r"did you mean 'rollout\.num_envs'"):
         main()

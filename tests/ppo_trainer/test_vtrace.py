@@ -18,11 +18,11 @@ from support.trainer_runs import (
 from support.turn_rows import TurnRows
 
 from entity_env import ListEnv
+from entity_env.errors import SettingError
 from ppo_trainer import PPOConfig, RolloutConfig, VTraceConfig, train
 from ppo_trainer.algorithms.advantage import estimate, vtrace
 from ppo_trainer.algorithms.ppo import PPO
 from ppo_trainer.algorithms.vtrace import VTrace, mean_weights
-from ppo_trainer.errors import ConfigError
 from ppo_trainer.experience.acting import evaluated
 from ppo_trainer.experience.row_memory import RowMemory
 from ppo_trainer.machine.ranks import LONE
@@ -265,7 +265,7 @@ def test_staleness_is_counted_logged_and_saved(tmp_path):
 
 
 def test_a_group_baseline_is_refused():
-    with pytest.raises(ConfigError, match="algorithm=vtrace"):
+    with pytest.raises(SettingError, match="algorithm=vtrace"):
         small_config(
             algorithm="vtrace", env={"_target_": "x", "copies": 4}, ppo=PPOConfig(baseline="group")
         )

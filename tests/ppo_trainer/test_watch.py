@@ -18,10 +18,9 @@ from entity_env import (
     ObsSpace,
 )
 from entity_env.drawing import Caption
-from entity_env.errors import EnvironmentFailedError, SettingError
+from entity_env.errors import EnvironmentFailedError, RecordingError, RunFolderError, SettingError
 from entity_env.wrappers import TimeLimit
 from ppo_trainer import EvalConfig, NetConfig, PPOConfig, RolloutConfig, TrainConfig, train
-from ppo_trainer.errors import ConfigError, RunFolderError, VideoError
 from ppo_trainer.evaluate import main as evaluate_main
 from ppo_trainer.evaluation.steps import play_run
 from ppo_trainer.evaluation.video import write_video
@@ -189,7 +188,7 @@ def test_the_newest_run_is_watched_where_none_is_named(run, tmp_path, monkeypatc
 
 
 def test_an_environment_without_schedules_writes_none(run, tmp_path):
-    with pytest.raises(ConfigError, match="DrawnCountdown has no schedule"):
+    with pytest.raises(SettingError, match="DrawnCountdown has no schedule"):
         watch(run, DrawnCountdown, csv=tmp_path / "plan.csv")
 
 
@@ -284,7 +283,7 @@ def test_y_is_down_where_the_environment_says_so_and_a_label_takes_our_own_drawi
 )
 def test_bad_videos_are_explained(tmp_path, pictures, name, message):
     (tmp_path / "taken").write_text("a file where a folder should be")
-    with pytest.raises(VideoError, match=message):
+    with pytest.raises(RecordingError, match=message):
         write_video(tmp_path / name, pictures, fps=4)
 
 

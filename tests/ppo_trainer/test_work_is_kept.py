@@ -18,9 +18,9 @@ from support.trainer_runs import (
     small_config,
 )
 
+from entity_env.errors import CallbackError, NonFiniteError
 from ppo_trainer import CheckpointConfig, EvalConfig, OptimConfig, PPOConfig, RolloutConfig, train
 from ppo_trainer.config import SelfPlayConfig
-from ppo_trainer.errors import CallbackError, NonFiniteError
 from ragged_net import NetConfig
 
 TRAIN = sys.modules["ppo_trainer.train"]

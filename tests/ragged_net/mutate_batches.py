@@ -14,8 +14,8 @@ from collections import Counter
 import torch
 from net_support import GLOBAL_ACTIONS, GLOBAL_OBS, make_batch
 
+from entity_env.errors import EntityEnvError
 from ragged_net import EntityBatch, GrowingBatch, Layout, NetConfig, RaggedNet, RaggedTensor
-from ragged_net.errors import RaggedNetError
 
 HUGE = [-(2**62), -(10**6), -1, 1, 7, 10**6, 2**40, 2**62]
 
@@ -157,7 +157,7 @@ def race(seed, rounds):
             output = net(batch, given=given, trusted=bool(number % 2))
             (output.value.sum() + output.actions["Fire"].log_prob.sum()).backward()
             outcomes["fine"] += 1
-        except (RaggedNetError, RuntimeError, IndexError) as error:  # torch reads them, too
+        except (EntityEnvError, RuntimeError, IndexError) as error:  # torch reads them, too
             outcomes[type(error).__name__] += 1
     stop.set()
     thread.join()
@@ -191,7 +191,7 @@ def main(seed, rounds):
                 between = mutate if dice.random() < 0.5 else lambda: None
                 use(batch, net, given, dice, between)
                 outcomes["fine"] += 1
-            except RaggedNetError as error:
+            except EntityEnvError as error:
                 outcomes[type(error).__name__] += 1
             except Exception as error:
                 # Torch's own words about what autograd has saved, or about layers of its own.

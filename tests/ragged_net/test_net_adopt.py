@@ -10,6 +10,7 @@ from net_support import DEVICES
 from torch import nn
 from torch.testing import assert_close
 
+from entity_env.errors import AdoptionError
 from entity_env.spaces import (
     CategoricalActionSpace,
     Discrete,
@@ -19,7 +20,6 @@ from entity_env.spaces import (
 )
 from ragged_net import EntityBatch, NetConfig, RaggedNet, RaggedTensor, adopt
 from ragged_net.actors import CategoricalActors, SelectActors
-from ragged_net.errors import AdoptionError
 
 SMALL = NetConfig(dim=16, layers=1, heads=2)
 A, B = Entity(["x", "y", Discrete("way", 2)]), Entity(["x"])

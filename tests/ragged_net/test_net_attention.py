@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from net_support import DEVICES
 from torch.testing import assert_close
 
+from entity_env.errors import BatchError, DeviceError
 from ragged_net import ragged_attention
 from ragged_net.compiled import kernels
-from ragged_net.errors import DeviceError, ShapeError, UnknownNameError
 from ragged_net.model.attention import Permute, _auto, attend
 from ragged_net.model.frames import Frames
 from ragged_net.ragged import offsets_of
@@ -140,19 +140,19 @@ def test_backends_refuse_what_they_cannot_run():
 @pytest.mark.parametrize("backend", ["auto", "reference", *FAST])
 @pytest.mark.parametrize("offsets", [[0, 400_000], [0, 2], [0, 3, 2, 4], [1, 4], [0, -4, 4]])
 def test_offsets_that_do_not_fit_the_rows(offsets, backend):
-    with pytest.raises(ShapeError, match="do not fit its values"):
+    with pytest.raises(BatchError, match="do not fit its values"):
         ragged_attention(torch.randn(4, 3, 2, 8), torch.tensor(offsets), backend=backend)
 
 
 @pytest.mark.parametrize("hidden", [torch.tensor([True]), torch.zeros(4), torch.zeros(4, 1).bool()])
 def test_hidden_rows_are_one_boolean_each(hidden):
-    with pytest.raises(ShapeError, match="one boolean for each row"):
+    with pytest.raises(BatchError, match="one boolean for each row"):
         ragged_attention(torch.randn(4, 3, 2, 8), torch.tensor([0, 4]), hidden)
 
 
 def test_mistakes():
     offsets = torch.tensor([0, 2])
-    with pytest.raises(UnknownNameError, match="'auto', 'reference', 'grouped'"):
+    with pytest.raises(BatchError, match="'auto', 'reference', 'grouped'"):
         ragged_attention(torch.zeros(2, 3, 1, 4), offsets, backend="flash")
-    with pytest.raises(ShapeError, match=r"\(2, 3, H, D\)"):
+    with pytest.raises(BatchError, match=r"\(2, 3, H, D\)"):
         attend(torch.zeros(2, 2, 1, 4), Frames(offsets, 2))

@@ -2,8 +2,8 @@ import pytest
 import torch
 from net_support import make_batch, ragged, rows
 
+from entity_env.errors import BatchError, DeviceError, DtypeError
 from ragged_net import CategoricalActors, EntityBatch, RaggedTensor, SelectActors
-from ragged_net.errors import DeviceError, DtypeError, EmptyBatchError, ShapeError, UnknownNameError
 
 
 def tensors(batch):
@@ -80,11 +80,11 @@ def test_cat_fills_masks_that_only_some_batches_have():
 
 
 def test_cat_of_nothing_and_of_strangers():
-    with pytest.raises(EmptyBatchError, match="at least one"):
+    with pytest.raises(BatchError, match="at least one"):
         EntityBatch.cat([])
     batch = make_batch([1], [1], [1])
     other = EntityBatch(batch.entities, batch.global_features, {}, {})
-    with pytest.raises(UnknownNameError, match="lacks the action 'Move'"):
+    with pytest.raises(BatchError, match="lacks the action 'Move'"):
         EntityBatch.cat([batch, other])
 
 
@@ -103,41 +103,41 @@ def test_to_moves_everything():
 
 def test_parts_that_do_not_fit():
     entities, features = {"Mine": rows([1, 2], 2)}, torch.zeros(2, 0)
-    with pytest.raises(ShapeError, match="entity type 'Mine' has another number of frames"):
+    with pytest.raises(BatchError, match="entity type 'Mine' has another number of frames"):
         EntityBatch(entities, torch.zeros(3, 0))
     with pytest.raises(DtypeError, match="float32"):
         EntityBatch({"Mine": ragged([[1]])}, torch.zeros(1, 0))
-    with pytest.raises(ShapeError, match=r"\(N, F\)"):
+    with pytest.raises(BatchError, match=r"\(N, F\)"):
         EntityBatch({"Mine": ragged([[1]], torch.float32)}, torch.zeros(1, 0))
-    with pytest.raises(ShapeError, match=r"\(B, G\)"):
+    with pytest.raises(BatchError, match=r"\(B, G\)"):
         EntityBatch(entities, torch.zeros(2))
     with pytest.raises(DeviceError, match="another device"):
         EntityBatch(entities, features.to("meta"))
-    with pytest.raises(ShapeError, match="visible mask of entity type 'Mine'"):
+    with pytest.raises(BatchError, match="visible mask of entity type 'Mine'"):
         EntityBatch(entities, features, {"Mine": torch.ones(2, dtype=torch.bool)})
     with pytest.raises(DtypeError, match="visible mask"):
         EntityBatch(entities, features, {"Mine": torch.ones(3)})
-    with pytest.raises(UnknownNameError, match="did you mean 'Mine'"):
+    with pytest.raises(BatchError, match="did you mean 'Mine'"):
         EntityBatch(entities, features, {"Mines": torch.ones(3, dtype=torch.bool)})
 
 
 def test_actors_that_do_not_fit():
     actors = ragged([[0], [1, 2]])
-    with pytest.raises(ShapeError, match="A = 3 actors"):
+    with pytest.raises(BatchError, match="A = 3 actors"):
         CategoricalActors(actors, torch.ones(2, 4, dtype=torch.bool))
     with pytest.raises(DtypeError, match="bool"):
         CategoricalActors(actors, torch.ones(3, 4))
     with pytest.raises(DtypeError, match="int64"):
         CategoricalActors(ragged([[0.0]], torch.float32), torch.ones(1, 4, dtype=torch.bool))
     bad = RaggedTensor.from_lengths(torch.zeros(1, 1, dtype=torch.int64), [1])
-    with pytest.raises(ShapeError, match="one entity index each"):
+    with pytest.raises(BatchError, match="one entity index each"):
         CategoricalActors(bad, torch.ones(1, 4, dtype=torch.bool))
     with pytest.raises(DeviceError, match="the mask of"):
         CategoricalActors(actors, torch.ones(3, 4, dtype=torch.bool, device="meta"))
-    with pytest.raises(ShapeError, match="differ in their frames"):
+    with pytest.raises(BatchError, match="differ in their frames"):
         SelectActors(actors, ragged([[0]]))
     # One actor on two actees, then two actors on one actee: two pairs in each frame.
     actees = ragged([[0, 1], [0]])
-    with pytest.raises(ShapeError, match=r"\[2, 2\] values in its frames"):
+    with pytest.raises(BatchError, match=r"\[2, 2\] values in its frames"):
         SelectActors(actors, actees, ragged([[True], [True, True, True]], torch.bool))
     SelectActors(actors, actees, ragged([[True, True], [True, True]], torch.bool))

@@ -6,19 +6,16 @@ import pytest
 import torch
 from net_support import ACTIONS, OBS, choices, make_batch, make_net, ragged
 
-from ragged_net import CategoricalActors, NetConfig, RaggedNet, RaggedTensor, SelectActors
-from ragged_net.errors import (
-    ActionChoiceError,
+from entity_env.errors import (
+    ActionError,
+    BatchError,
     DeviceError,
     DtypeError,
-    FeatureValueError,
+    FeatureError,
     MaskError,
-    NetConfigError,
-    RowIndexError,
-    ShapeError,
-    UnknownNameError,
-    VisibilityError,
+    SettingError,
 )
+from ragged_net import CategoricalActors, NetConfig, RaggedNet, RaggedTensor, SelectActors
 
 SMALL = NetConfig(dim=16, layers=1, heads=2)
 
@@ -48,10 +45,10 @@ def movers(*frames):
 
 
 def test_entity_types(net, batch):
-    with pytest.raises(UnknownNameError, match="unknown entity type 'Robots'"):
+    with pytest.raises(BatchError, match="unknown entity type 'Robots'"):
         net(with_entities(batch, Robots=batch.entities["Robot"]))
     entities = {name: part for name, part in batch.entities.items() if name != "Mine"}
-    with pytest.raises(UnknownNameError, match="lacks the entity type 'Mine'"):
+    with pytest.raises(BatchError, match="lacks the entity type 'Mine'"):
         net.value(dataclasses.replace(batch, entities=entities))
 
 
@@ -62,48 +59,48 @@ def test_entity_types_may_come_in_any_order(net, batch):
 
 def test_feature_widths(net, batch):
     narrow = RaggedTensor(batch.entities["Mine"].values[:, :1], batch.entities["Mine"].offsets)
-    with pytest.raises(ShapeError, match="'Mine': wrong number of features"):
+    with pytest.raises(BatchError, match="'Mine': wrong number of features"):
         net(with_entities(batch, Mine=narrow))
-    with pytest.raises(ShapeError, match="global features: wrong number"):
+    with pytest.raises(BatchError, match="global features: wrong number"):
         net.update_statistics(dataclasses.replace(batch, global_features=torch.zeros(2, 1)))
 
 
 @pytest.mark.parametrize("bad", [3.0, -1.0, 1.5, float("nan")])
 def test_discrete_features(net, batch, bad):
     batch.entities["Robot"].values[1, 2] = bad
-    with pytest.raises(FeatureValueError, match="'team' is out of range"):
+    with pytest.raises(FeatureError, match="'team' is out of range"):
         net(batch)
 
 
 def test_action_names(net, batch):
-    with pytest.raises(UnknownNameError, match="did you mean 'Move'"):
+    with pytest.raises(BatchError, match="did you mean 'Move'"):
         net(with_action(batch, Moves=batch.actions["Move"]))
-    with pytest.raises(UnknownNameError, match="lacks the action 'Fire'"):
+    with pytest.raises(BatchError, match="lacks the action 'Fire'"):
         net(dataclasses.replace(batch, actions={"Move": batch.actions["Move"]}))
 
 
 def test_action_classes_and_widths(net, batch):
-    with pytest.raises(UnknownNameError, match="expected: SelectActors"):
+    with pytest.raises(BatchError, match="expected: SelectActors"):
         net(with_action(batch, Fire=batch.actions["Move"]))
-    with pytest.raises(UnknownNameError, match="expected: CategoricalActors"):
+    with pytest.raises(BatchError, match="expected: CategoricalActors"):
         net(with_action(batch, Move=batch.actions["Fire"]))
     move = batch.actions["Move"]
-    with pytest.raises(ShapeError, match="mask has the wrong width"):
+    with pytest.raises(BatchError, match="mask has the wrong width"):
         net(with_action(batch, Move=CategoricalActors(move.actors, move.mask[:, :3])))
 
 
 @pytest.mark.parametrize("index", [-1, 4])
 def test_indices_outside_of_their_frame(net, batch, index):
-    with pytest.raises(RowIndexError, match=f"index {index} in frame 1"):
+    with pytest.raises(BatchError, match=f"index {index} in frame 1"):
         net(with_action(batch, Move=movers([2], [1, index])))
     fire = SelectActors(ragged([[3], [3]]), ragged([[0], [index]]))
-    with pytest.raises(RowIndexError, match="the actees of action 'Fire'"):
+    with pytest.raises(BatchError, match="the actees of action 'Fire'"):
         net(with_action(batch, Fire=fire))
 
 
 def test_actees_that_come_twice(net, batch):
     fire = dataclasses.replace(batch.actions["Fire"], actees=ragged([[0, 1], [0, 1, 0]]), mask=None)
-    with pytest.raises(RowIndexError, match="'Fire' name an entity more than once"):
+    with pytest.raises(BatchError, match="'Fire' name an entity more than once"):
         net(with_action(batch, Fire=fire))
 
 
@@ -124,18 +121,18 @@ def test_actors_without_a_choice(net, batch):
 
 def test_hidden_actors_and_actees(net, batch):
     visible = {"Robot": torch.tensor([True, False, True])}
-    with pytest.raises(VisibilityError, match=r"actors of action 'Move'[^$]*index 1 in frame 1"):
+    with pytest.raises(BatchError, match=r"actors of action 'Move'[^$]*index 1 in frame 1"):
         net(dataclasses.replace(batch, visible=visible))
     visible = {"Mine": torch.tensor([False, True, True])}
-    with pytest.raises(VisibilityError, match=r"actees of action 'Fire'[^$]*index 0 in frame 0"):
+    with pytest.raises(BatchError, match=r"actees of action 'Fire'[^$]*index 0 in frame 0"):
         net(dataclasses.replace(batch, visible=visible))
 
 
 def test_given_actions(net, batch):
     given = choices(net(batch))
-    with pytest.raises(UnknownNameError, match="given lacks the action 'Fire'"):
+    with pytest.raises(BatchError, match="given lacks the action 'Fire'"):
         net(batch, given={"Move": given["Move"]})
-    with pytest.raises(ShapeError, match="one choice for each actor"):
+    with pytest.raises(BatchError, match="one choice for each actor"):
         net(batch, given={**given, "Move": given["Move"][:1]})
     with pytest.raises(DtypeError, match="int64"):
         net(batch, given={**given, "Move": given["Move"].float()})
@@ -149,7 +146,7 @@ def test_given_choices_that_do_not_exist_or_are_forbidden(net, batch, choice):
     mask[1, 2] = False
     batch = with_action(batch, Move=CategoricalActors(batch.actions["Move"].actors, mask))
     given = {**choices(net(batch)), "Move": torch.tensor([0, choice, 0])}
-    with pytest.raises(ActionChoiceError, match=f"choice {choice} for actor 1"):
+    with pytest.raises(ActionError, match=f"choice {choice} for actor 1"):
         net(batch, given=given)
 
 
@@ -159,7 +156,7 @@ def test_given_entities_that_cannot_be_selected(net, batch, entity):
     fire = SelectActors(ragged([[3], [3]]), ragged([[0, 1], [0, 1]]), allowed)
     batch = with_action(batch, Fire=fire)
     given = {**choices(net(batch)), "Fire": torch.tensor([1, entity])}
-    with pytest.raises(ActionChoiceError, match=rf"of \[0\]\n  received: {entity} for actor 1"):
+    with pytest.raises(ActionError, match=rf"of \[0\]\n  received: {entity} for actor 1"):
         net(batch, given=given)
 
 
@@ -182,16 +179,16 @@ def test_devices(net, batch):
 @pytest.mark.parametrize("name", ["dim", "layers", "heads", "mlp_ratio"])
 @pytest.mark.parametrize("value", [0, -4, 2.0, True, "4"])
 def test_config_numbers(name, value):
-    with pytest.raises(NetConfigError, match=f"NetConfig: {name} is out of range"):
+    with pytest.raises(SettingError, match=f"NetConfig: {name} is out of range"):
         NetConfig(**{name: value})
 
 
 def test_config_relations_and_names():
-    with pytest.raises(NetConfigError, match="dim=10, heads=4"):
+    with pytest.raises(SettingError, match="dim=10, heads=4"):
         NetConfig(dim=10, heads=4)
-    with pytest.raises(NetConfigError, match="'relu', 'gelu'"):
+    with pytest.raises(SettingError, match="'relu', 'gelu'"):
         NetConfig(activation="tanh")
-    with pytest.raises(UnknownNameError, match="'auto', 'reference', 'grouped'"):
+    with pytest.raises(BatchError, match="'auto', 'reference', 'grouped'"):
         NetConfig(attention="flash")
 
 

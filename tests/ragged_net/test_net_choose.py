@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from net_support import ragged
 from torch.testing import assert_close
 
+from entity_env.errors import BatchError
 from ragged_net import CategoricalActors, RaggedTensor, check
 from ragged_net.compiled import kernels
 from ragged_net.compiled.heads import choose
-from ragged_net.errors import ShapeError
 from ragged_net.heads.categorical import CategoricalDist
 from ragged_net.model.layout import Layout
 
@@ -166,7 +166,7 @@ def test_of_equally_likely_choices_the_first_allowed_one_is_taken():
 )
 def test_shapes_that_do_not_fit_are_refused(mask, chosen):
     made = None if chosen is None else torch.zeros(chosen, dtype=torch.int64)
-    with pytest.raises(ShapeError, match="do not fit the logits"):
+    with pytest.raises(BatchError, match="do not fit the logits"):
         choose(torch.zeros(4, 3), torch.ones(mask, dtype=torch.bool), made, None, False)
 
 

@@ -17,6 +17,7 @@ from torch.testing import assert_close
 pytest.importorskip("numba")
 
 from entity_env import spaces
+from entity_env.errors import DtypeError
 from ragged_net import NetConfig, ragged_attention
 from ragged_net.compiled import autograd as compiled
 from ragged_net.compiled import kernels
@@ -35,7 +36,6 @@ from ragged_net.compiled.kernels.vector import (
     where_positive,
 )
 from ragged_net.compiled.layers import Norm, ReluLinear
-from ragged_net.errors import DtypeError
 from ragged_net.model.frames import Frames
 from ragged_net.model.transformer import TransformerBlock
 from ragged_net.ragged import offsets_of

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from entity_env.errors import EntityEnvError, SettingError
 from ragged_net import NetConfig
-from ragged_net.errors import NetConfigError, RaggedNetError
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ from ragged_net.errors import NetConfigError, RaggedNetError
     ],
 )
 def test_a_width_that_cannot_be_split_names_its_neighbours(settings, hint):
-    with pytest.raises(NetConfigError) as caught:
+    with pytest.raises(SettingError) as caught:
         NetConfig(**settings)
     assert f"hint:     {hint}" in str(caught.value)
     for part in hint.split("; "):  # each of which works
@@ -30,7 +30,7 @@ def test_a_width_that_cannot_be_split_names_its_neighbours(settings, hint):
 @pytest.mark.parametrize("name", ["dim", "layers", "heads", "mlp_ratio"])
 @pytest.mark.parametrize("value", [0, -1, 64.0, True, "64", None, [64], np.float32(64)])
 def test_sizes_that_are_none(name, value):
-    with pytest.raises(NetConfigError, match=f"NetConfig: {name} is out of range"):
+    with pytest.raises(SettingError, match=f"NetConfig: {name} is out of range"):
         NetConfig(**{name: value})
 
 
@@ -46,6 +46,6 @@ def test_sizes_that_are_none(name, value):
     ],
 )
 def test_names_that_do_not_exist(settings, words):
-    with pytest.raises(RaggedNetError) as caught:
+    with pytest.raises(EntityEnvError) as caught:
         NetConfig(**settings)
     assert words in str(caught.value)

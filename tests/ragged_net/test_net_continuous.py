@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch.distributions import Normal
 
+from entity_env.errors import ActionError, BatchError, DtypeError
 from entity_env.spaces import (
     CategoricalActionSpace,
     ContinuousActionSpace,
@@ -24,7 +25,6 @@ from ragged_net import (
     RaggedNet,
     RaggedTensor,
 )
-from ragged_net.errors import ActionChoiceError, DtypeError, ShapeError, UnknownNameError
 from ragged_net.heads.continuous import ClippedNormal, ContinuousHeadKind
 
 INF = math.inf
@@ -233,16 +233,16 @@ def test_numbers_that_cannot_be_are_refused():
     net, frames = make_net(), batch([2], [0])
     good = values_of(net(frames))
     for bad, error, words in [
-        (torch.full((2, 2), 5.0), ActionChoiceError, "from -2 to 2"),
-        (torch.full((2, 2), math.nan), ActionChoiceError, "number 0 of actor 0"),
-        (torch.zeros(2), ShapeError, r"\(2, 2\)"),
+        (torch.full((2, 2), 5.0), ActionError, "from -2 to 2"),
+        (torch.full((2, 2), math.nan), ActionError, "number 0 of actor 0"),
+        (torch.zeros(2), BatchError, r"\(2, 2\)"),
         (torch.zeros(2, 2, dtype=torch.int64), DtypeError, "float32"),
     ]:
         with pytest.raises(error, match=words):
             net(frames, given={**good, "Angle": bad})
     actions = {**frames.actions, "Angle": frames.actions["Move"]}
-    with pytest.raises(UnknownNameError, match="ContinuousActors"):
+    with pytest.raises(BatchError, match="ContinuousActors"):
         net(EntityBatch(frames.entities, frames.global_features, actions=actions))
     other = EntityBatch(frames.entities, frames.global_features, actions=actions)
-    with pytest.raises(ShapeError, match="CategoricalActors and ContinuousActors"):
+    with pytest.raises(BatchError, match="CategoricalActors and ContinuousActors"):
         EntityBatch.cat([other, frames])

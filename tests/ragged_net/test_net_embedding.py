@@ -5,10 +5,10 @@ import torch
 from net_support import GLOBAL_OBS, OBS, make_batch
 from torch.testing import assert_close
 
+from entity_env.errors import BatchError
 from entity_env.spaces import Discrete, Entity, ObsSpace
 from ragged_net import EntityBatch, EntityEmbedding, Layout
 from ragged_net.compiled import embedding as compiled_embedding
-from ragged_net.errors import ShapeError
 from ragged_net.model.embedding import TypeEmbedding
 
 
@@ -67,12 +67,12 @@ def test_a_layout_that_does_not_fit(monkeypatch, grad, compiled):
     batch, other = make_batch([1], [2], [0], with_global=True), make_batch([0], [2], [0])
     embed = EntityEmbedding(GLOBAL_OBS, 8, with_global=True)
     with torch.set_grad_enabled(grad):
-        with pytest.raises(ShapeError, match="with_global=True"):
+        with pytest.raises(BatchError, match="with_global=True"):
             embed(batch, Layout.of(batch))
-        with pytest.raises(ShapeError, match=r"places for 1 \+ 2 \+ 1 entities"):
+        with pytest.raises(BatchError, match=r"places for 1 \+ 2 \+ 1 entities"):
             embed(batch, Layout.of(other, with_global=True))
         plain = EntityEmbedding(OBS, 8, with_global=False)
-        with pytest.raises(ShapeError, match="with_global=False"):
+        with pytest.raises(BatchError, match="with_global=False"):
             plain(batch, Layout.of(batch, with_global=True))
 
 
@@ -80,7 +80,7 @@ def test_features_of_another_width():
     batch = make_batch([1], [2], [0])
     space = ObsSpace(entities={**OBS.entities, "Mine": Entity(["x", "y", "z"])})
     embed = EntityEmbedding(space, 8, with_global=False)
-    with pytest.raises(ShapeError, match="wrong width"):
+    with pytest.raises(BatchError, match="wrong width"):
         embed(batch, Layout.of(batch))
 
 

@@ -11,10 +11,10 @@ from torch.nn.utils import prune
 
 pytest.importorskip("numba")
 
+from entity_env.errors import BatchError
 from ragged_net import Layout, NetConfig
 from ragged_net.compiled.chain import NO_ROWS, chain
 from ragged_net.compiled.layers import ReluLinear
-from ragged_net.errors import ShapeError
 from ragged_net.model.encoder import Encoder
 
 NAMES = tuple(GLOBAL_OBS.entities)
@@ -135,7 +135,7 @@ def test_an_mlp_of_another_size_is_run_and_of_no_size_refused():
     mlp[0], mlp[2] = nn.Linear(32, 96), nn.Linear(96, 32)
     assert is_chain(made)
     mlp[2] = nn.Linear(64, 32)
-    with pytest.raises(ShapeError, match="the weights of a layer do not fit its rows"):
+    with pytest.raises(BatchError, match="the weights of a layer do not fit its rows"):
         rows_of(made, *batch())
 
 

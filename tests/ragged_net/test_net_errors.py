@@ -1,11 +1,12 @@
 import pytest
 
-from ragged_net.errors import RaggedNetError, ShapeError, UnknownNameError, check_names
+from entity_env.errors import BatchError, EntityEnvError
+from ragged_net.tensor_checks import check_names
 
 
 def test_a_message_has_all_parts():
-    error = ShapeError("here", expected=1, received=2, options=["a", "b"], hint="look")
-    assert isinstance(error, RaggedNetError)
+    error = BatchError("here", expected=1, received=2, options=["a", "b"], hint="look")
+    assert isinstance(error, EntityEnvError)
     assert isinstance(error, ValueError)
     assert str(error).splitlines() == [
         "here",
@@ -17,12 +18,12 @@ def test_a_message_has_all_parts():
 
 
 def test_an_unknown_name_brings_the_nearest():
-    with pytest.raises(UnknownNameError, match="did you mean 'Robot'"):
+    with pytest.raises(BatchError, match="did you mean 'Robot'"):
         check_names("entity type", "the batch", ["Robots"], ["Robot", "Mine"])
 
 
 def test_a_missing_name_is_named():
-    with pytest.raises(UnknownNameError, match="the batch lacks the action 'Move'"):
+    with pytest.raises(BatchError, match="the batch lacks the action 'Move'"):
         check_names("action", "the batch", [], ["Move"])
 
 

@@ -7,6 +7,7 @@ import torch
 from net_support import TOLERANCE, assert_same_policy, choices
 from torch.testing import assert_close
 
+from entity_env.errors import BatchError, SettingError
 from entity_env.spaces import (
     CategoricalActionSpace,
     Discrete,
@@ -28,7 +29,6 @@ from ragged_net import (
     Translation,
     plain_torch,
 )
-from ragged_net.errors import NetConfigError, ShapeError, VisibilityError
 from ragged_net.model.attributes import AttributeEmbedding
 from ragged_net.model.embedding import TypeEmbedding
 from ragged_net.model.grid_layout import GridRows
@@ -298,7 +298,7 @@ def test_frames_of_all_kinds(lengths):
 def test_no_cells_without_their_consent():
     batch = make_batch()
     net = make_net(CLOSED)
-    with pytest.raises(VisibilityError):
+    with pytest.raises(BatchError):
         net(batch)
     net(make_batch(cells=False))
     assert not any("around" in name or "place" in name for name, _ in net.named_parameters())
@@ -308,10 +308,10 @@ def test_parts_of_maps_and_hidden_cells_are_refused():
     net, batch = make_net(), make_batch(cells=False)
     tiles = batch.entities["Tile"]
     short = RaggedTensor.from_lengths(tiles.values[:-1], [15, 0, 15, 14, 0])
-    with pytest.raises(ShapeError, match="frame 3 has a part"):
+    with pytest.raises(BatchError, match="frame 3 has a part"):
         net(replace(batch, entities={**batch.entities, "Tile": short}))
     hidden = replace(batch, visible={"Tile": torch.zeros(tiles.num_rows, dtype=torch.bool)})
-    with pytest.raises(VisibilityError, match="hides cells"):
+    with pytest.raises(BatchError, match="hides cells"):
         net(hidden)
 
 
@@ -328,13 +328,13 @@ def test_parts_of_maps_and_hidden_cells_are_refused():
     ],
 )
 def test_what_does_not_go_together(settings):
-    with pytest.raises(NetConfigError):
+    with pytest.raises(SettingError):
         RaggedNet(OBS, ACTIONS, NetConfig(**settings))
 
 
 def test_both_networks_read_a_map_alike():
     one, other = NetConfig(dim=32), NetConfig(dim=32, tile_summaries=2)
-    with pytest.raises(NetConfigError, match=r"value_net\.tile_summaries"):
+    with pytest.raises(SettingError, match=r"value_net\.tile_summaries"):
         RaggedNet(OBS, ACTIONS, one, other)
     net = RaggedNet(OBS, ACTIONS, one, one)
     assert torch.isfinite(net(make_batch()).value).all()

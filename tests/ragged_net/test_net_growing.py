@@ -5,9 +5,9 @@ from hypothesis import strategies as st
 from net_support import make_batch, ragged
 from test_net_batch import assert_same
 
+from entity_env.errors import BatchError
 from ragged_net import EntityBatch
 from ragged_net.batch import GrowingBatch
-from ragged_net.errors import EmptyBatchError, ShapeError, UnknownNameError
 from ragged_net.growing import GrowingRagged, GrowingTensor
 
 
@@ -62,15 +62,15 @@ def test_batches_grow_frame_by_frame(parts):
 
 
 def test_parts_that_do_not_fit():
-    with pytest.raises(EmptyBatchError):
+    with pytest.raises(BatchError):
         GrowingBatch().all()
     batch = make_batch([1], [1], [1])
     grown = GrowingBatch()
     grown.add(batch)
     swapped = dict(zip(batch.actions, reversed(batch.actions.values()), strict=True))
-    with pytest.raises(ShapeError, match="actors of one class"):
+    with pytest.raises(BatchError, match="actors of one class"):
         grown.add(EntityBatch(batch.entities, batch.global_features, {}, swapped))
-    with pytest.raises(UnknownNameError, match="lacks the action 'Move'"):
+    with pytest.raises(BatchError, match="lacks the action 'Move'"):
         grown.add(EntityBatch(batch.entities, batch.global_features, {}, {}))
 
 
@@ -78,9 +78,9 @@ def test_rows_of_different_kinds_are_not_broadcast():
     grown = GrowingTensor(2)
     grown.add(torch.zeros(2, 3))
     for other in (torch.zeros(2, 1), torch.zeros(2, 3).double(), torch.zeros(2, 3, device="meta")):
-        with pytest.raises(ShapeError, match="rows of different kinds"):
+        with pytest.raises(BatchError, match="rows of different kinds"):
             grown.add(other)
-    with pytest.raises(EmptyBatchError):
+    with pytest.raises(BatchError):
         GrowingTensor().all()
 
 
@@ -98,6 +98,6 @@ def test_a_cleared_batch_grows_again_in_the_same_memory():
         assert_same(whole, EntityBatch.cat(batches))
         places |= {(name, rows.values.data_ptr()) for name, rows in whole.entities.items()}
         grown.clear()
-        with pytest.raises(EmptyBatchError):
+        with pytest.raises(BatchError):
             grown.all()
     assert len(places) == len(whole.entities)

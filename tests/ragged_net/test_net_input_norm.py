@@ -5,9 +5,9 @@ import torch
 from net_support import DEVICES
 from torch.testing import assert_close
 
+from entity_env.errors import BatchError, FeatureError
 from entity_env.spaces import Continuous, Discrete
 from ragged_net import InputNorm
-from ragged_net.errors import FeatureValueError, ShapeError
 
 
 def state(norm):
@@ -89,7 +89,7 @@ def test_values_that_are_not_finite_are_refused(bad):
     norm = InputNorm(["x", "speed"])
     norm.update(torch.tensor([[1.0, 2.0], [3.0, 5.0]]))
     before = state(norm)
-    with pytest.raises(FeatureValueError, match="'speed' is not finite in row 1"):
+    with pytest.raises(FeatureError, match="'speed' is not finite in row 1"):
         norm.update(torch.tensor([[1.0, 2.0], [3.0, bad]]))
     assert all(torch.equal(tensor, before[name]) for name, tensor in norm.state_dict().items())
 
@@ -104,7 +104,7 @@ def test_the_statistics_are_in_the_state():
 
 
 def test_wrong_width():
-    with pytest.raises(ShapeError, match=r"\(N, 2\)"):
+    with pytest.raises(BatchError, match=r"\(N, 2\)"):
         InputNorm(["x", "y"])(torch.zeros(1, 3))
 
 

@@ -2,8 +2,8 @@ import pytest
 import torch
 from net_support import make_batch, ragged, rows
 
+from entity_env.errors import BatchError
 from ragged_net import EntityBatch, Layout
-from ragged_net.errors import UnknownNameError
 
 
 def three_frames():
@@ -46,7 +46,7 @@ def test_the_global_entity_comes_last_in_its_frame():
 def test_given_names_decide_the_order():
     layout = Layout.of(three_frames(), names=["Robot", "Orbital Cannon", "Mine"])
     assert layout.dest["Robot"].tolist() == [0, 6, 9, 10]
-    with pytest.raises(UnknownNameError, match="unknown entity type 'Mine'"):
+    with pytest.raises(BatchError, match="unknown entity type 'Mine'"):
         Layout.of(three_frames(), names=["Robot", "Orbital Cannon"])
 
 

@@ -11,6 +11,7 @@ import torch
 from net_support import ACTIONS, LENGTHS, OBS, make_batch, make_net
 from torch.testing import assert_close
 
+from entity_env.errors import ActionError, BatchError, EntityEnvError, FeatureError
 from entity_env.spaces import CategoricalActionSpace, Entity, ObsSpace
 from ragged_net import (
     CategoricalActors,
@@ -28,13 +29,6 @@ from ragged_net import (
     ragged_attention,
 )
 from ragged_net.compiled import kernels
-from ragged_net.errors import (
-    ActionChoiceError,
-    FeatureValueError,
-    RaggedNetError,
-    RowIndexError,
-    ShapeError,
-)
 
 FITS = NetConfig(dim=32, layers=1, heads=2)
 HERE = Path(__file__).parent
@@ -51,7 +45,7 @@ def test_no_change_of_a_batch_or_a_network_crashes():
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "'fine'" in done.stdout
-    assert "'ShapeError'" in done.stdout
+    assert "'BatchError'" in done.stdout
 
 
 def one_type(offsets):
@@ -131,9 +125,9 @@ def test_offsets_of_entities_that_have_been_changed(change, trusted):
     net, batch = one_type(torch.tensor([0, 3, 6]))
     net(batch)
     change(batch.entities["Mine"].offsets)
-    with pytest.raises(RaggedNetError, match="entity type 'Mine'"):
+    with pytest.raises(EntityEnvError, match="entity type 'Mine'"):
         net(batch, trusted=trusted)
-    with pytest.raises(RaggedNetError):
+    with pytest.raises(EntityEnvError):
         batch.select(torch.tensor([1]))
 
 
@@ -147,7 +141,7 @@ def test_offsets_of_actors_that_have_been_changed(change, action, part):
         given = {name: a.chosen.values for name, a in net(batch).actions.items()}
         changed = make_batch([2, 4], [1, 2], [1, 1])
         change(getattr(changed.actions[action], part).offsets)
-        with pytest.raises(RaggedNetError):
+        with pytest.raises(EntityEnvError):
             net(changed, given=given, trusted=trusted)
 
 
@@ -157,9 +151,9 @@ def test_parts_that_have_been_replaced_are_named():
         batch = make_batch(**LENGTHS)
         batch.entities[name] = part
         for use in (net, net.value, net.update_statistics, Layout.of):
-            with pytest.raises(RaggedNetError, match="entity type 'Mine' is of the wrong class"):
+            with pytest.raises(EntityEnvError, match="entity type 'Mine' is of the wrong class"):
                 use(batch)
-        with pytest.raises(RaggedNetError, match="entity type 'Mine' is of the wrong class"):
+        with pytest.raises(EntityEnvError, match="entity type 'Mine' is of the wrong class"):
             batch.select(torch.tensor([0]))
 
 
@@ -176,7 +170,7 @@ def test_values_that_have_been_resized():
         net, batch = make_net(config=FITS), make_batch(**LENGTHS)
         batch.entities["Mine"].values.resize_(shape)
         for trusted in (False, True):
-            with pytest.raises(ShapeError, match="entity type 'Mine'"):
+            with pytest.raises(BatchError, match="entity type 'Mine'"):
                 net(batch, trusted=trusted)
 
 
@@ -189,9 +183,9 @@ def test_memory_that_has_been_taken_away():
                 tensor.untyped_storage().resize_(0)
             continue
         tensor.untyped_storage().resize_(8)
-        with pytest.raises(ShapeError, match="memory has been freed"):
+        with pytest.raises(BatchError, match="memory has been freed"):
             net(batch)
-        with pytest.raises(ShapeError, match="memory has been freed"):
+        with pytest.raises(BatchError, match="memory has been freed"):
             batch.select(torch.tensor([0]))
 
 
@@ -205,7 +199,7 @@ def test_a_grown_batch_whose_memory_has_been_used_again():
         net(first)  # other frames by now, but frames
     grown.clear()
     grown.add(make_batch([1, 1], [1, 1], [1, 1]))
-    with pytest.raises(RaggedNetError):
+    with pytest.raises(EntityEnvError):
         net(first)
 
 
@@ -214,7 +208,7 @@ def test_choices_that_are_written_to_before_the_backward_pass(number):
     net, batch = make_net(config=FITS), make_batch(**LENGTHS)
     output = net(batch)
     output.actions["Move"].chosen.values.numpy()[1] = number  # autograd sees nothing of it
-    with pytest.raises(ActionChoiceError, match="changed before the backward pass"):
+    with pytest.raises(ActionError, match="changed before the backward pass"):
         output.actions["Move"].log_prob.sum().backward()
 
 
@@ -223,7 +217,7 @@ def test_discrete_features_that_are_written_to_before_the_backward_pass(number):
     net, batch = make_net(config=FITS), make_batch(**LENGTHS)
     value = net(batch).value.sum()
     batch.entities["Robot"].values.numpy()[0, 2] = number
-    with pytest.raises(RaggedNetError, match="discrete feature"):
+    with pytest.raises(EntityEnvError, match="discrete feature"):
         value.backward()
 
 
@@ -231,13 +225,13 @@ def test_tensors_that_are_replaced_before_the_backward_pass():
     net, batch = make_net(config=FITS), make_batch(**LENGTHS)
     value = net(batch).value.sum()
     batch.entities["Mine"].values.data = torch.zeros(60_000, 2)
-    with pytest.raises(ShapeError, match="between the forward and the backward pass"):
+    with pytest.raises(BatchError, match="between the forward and the backward pass"):
         value.backward()
     for name, parameter in net.named_parameters():
         value = net(make_batch(**LENGTHS)).value.sum()
         before, parameter.data = parameter.data, torch.zeros(7)
         if value.requires_grad and not name.startswith("heads"):
-            with pytest.raises(ShapeError, match="between the forward and the backward pass"):
+            with pytest.raises(BatchError, match="between the forward and the backward pass"):
                 value.backward()
         parameter.data = before
 
@@ -245,7 +239,7 @@ def test_tensors_that_are_replaced_before_the_backward_pass():
 def test_weights_whose_memory_has_been_taken_away():
     net = make_net(config=FITS)
     net.encoder.mix.linear.weight.untyped_storage().resize_(8)
-    with pytest.raises(ShapeError, match="memory has been freed"):
+    with pytest.raises(BatchError, match="memory has been freed"):
         net(make_batch(**LENGTHS))
 
 
@@ -253,7 +247,7 @@ def test_weights_whose_memory_has_been_taken_away():
 def test_statistics_of_another_size_are_not_read_by_kernels(size):
     net = make_net(config=FITS)
     net.encoder.embedding.types[0].norm.scale = torch.ones(size)
-    with pytest.raises(ShapeError, match="statistics or places that do not fit"):
+    with pytest.raises(BatchError, match="statistics or places that do not fit"):
         net(make_batch(**LENGTHS))
 
 
@@ -267,12 +261,12 @@ def test_attention_over_offsets_and_hidden_rows_that_change():
             offsets.numpy()[:] = 10**6
         gradients += torch.autograd.grad(total, qkv)
     assert_close(*gradients)
-    with pytest.raises(ShapeError):
+    with pytest.raises(BatchError):
         ragged_attention(qkv, offsets)
     offsets = torch.tensor([0, 3, 6])
     total = ragged_attention(qkv, offsets, hidden, "numba").sum()
     hidden.data = torch.zeros(2, dtype=torch.bool)
-    with pytest.raises(ShapeError, match="hidden does not have one boolean for each row"):
+    with pytest.raises(BatchError, match="hidden does not have one boolean for each row"):
         total.backward()
 
 
@@ -284,11 +278,11 @@ def test_layouts_that_lie():
         for place in (-1, 10**9):
             dest = {key: places.clone() for key, places in good.dest.items()}
             dest[name][0] = place
-            with pytest.raises(RowIndexError, match="without a place"):
+            with pytest.raises(BatchError, match="without a place"):
                 embedding(batch, Layout(good.offsets, dest, None, good.num_rows))
     for offsets in ([0, 10**6], [0, 9, 3, 12], [5, 12], [0]):
         lie = Layout(torch.tensor(offsets), good.dest, None, good.num_rows)
-        with pytest.raises(ShapeError):
+        with pytest.raises(BatchError):
             RaggedTransformer(FITS)(torch.zeros(good.num_rows, 32), lie)
 
 
@@ -301,23 +295,23 @@ def test_pairs_that_lie():
         for write in (write_in_place, write_another_end, write_as_an_array):
             lie = Pairs.of(action)
             write(getattr(lie, name))
-            with pytest.raises(ShapeError):
+            with pytest.raises(BatchError):
                 head(actors, actees, lie)
     pairs = Pairs.of(action)
     total = head(actors, actees, pairs).log_probs.sum()
     pairs.actee_offsets.numpy()[1:] = 10**6
-    with pytest.raises(ShapeError):
+    with pytest.raises(BatchError):
         total.backward()
 
 
 def test_masks_of_another_size():
     head = CategoricalHead(32, 4)
     for shape in ((3, 3), (2, 4), (3,)):
-        with pytest.raises(ShapeError):
+        with pytest.raises(BatchError):
             head(torch.randn(3, 32), torch.ones(shape, dtype=torch.bool)).choose(None, None, True)
     net, batch = make_net(config=FITS), make_batch(**LENGTHS, pair_mask=True)
     batch.actions["Fire"].mask.values.resize_(3)
-    with pytest.raises(ShapeError, match="one value for each pair"):
+    with pytest.raises(BatchError, match="one value for each pair"):
         net(batch)
 
 
@@ -330,7 +324,7 @@ def test_features_that_are_not_finite_are_named(bad, compiled, monkeypatch):
     batch = make_batch(**LENGTHS)
     batch.entities["Mine"].values[3, 1] = bad  # frames of 2, 0, 3 mines
     for use in (net, net.value, net.update_statistics):
-        with pytest.raises(FeatureValueError) as error:
+        with pytest.raises(FeatureError) as error:
             use(batch)
         assert str(error.value).splitlines() == [
             "entity type 'Mine': feature 'y' is not finite",
@@ -345,7 +339,7 @@ def test_global_features_that_are_not_finite_are_named():
     net = make_net(config=FITS, with_global=True)
     batch = make_batch(**LENGTHS, with_global=True)
     batch.global_features[4, 0] = float("inf")
-    with pytest.raises(FeatureValueError, match=r"(?s)global features: feature 'time'.*frame 4"):
+    with pytest.raises(FeatureError, match=r"(?s)global features: feature 'time'.*frame 4"):
         net(batch)
 
 
@@ -360,11 +354,11 @@ def test_arguments_of_the_wrong_class():
     assert sorted(ACTIONS) == ["Fire", "Move"]
     for wrong in (None, [1.0], np.zeros(3), {"Mine": 1}):
         for use in (net, net.value, net.update_statistics):
-            with pytest.raises(RaggedNetError, match=r"(?s)the batch is.*wrong class.*Entity"):
+            with pytest.raises(EntityEnvError, match=r"(?s)the batch is.*wrong class.*Entity"):
                 use(wrong)
-    with pytest.raises(RaggedNetError, match=r"given\['Move'\]: not a tensor"):
+    with pytest.raises(EntityEnvError, match=r"given\['Move'\]: not a tensor"):
         net(batch, given={"Move": [0], "Fire": [1]})
-    with pytest.raises(RaggedNetError, match="given is of the wrong class"):
+    with pytest.raises(EntityEnvError, match="given is of the wrong class"):
         net(batch, given=torch.zeros(3))
-    with pytest.raises(RaggedNetError, match="the generator is of the wrong class"):
+    with pytest.raises(EntityEnvError, match="the generator is of the wrong class"):
         net(batch, generator=0)

@@ -9,10 +9,9 @@ from support.continuous_envs import Aim
 from support.tiny_envs import Farm
 
 from entity_env import ListEnv, RaggedBufferF32
-from entity_env.errors import ActionShapeError
+from entity_env.errors import ActionError, BatchError
 from entity_env.player.episodes import random_policy
 from ragged_net import EntityBatch, NetConfig, RaggedNet
-from ragged_net.errors import ShapeError
 
 
 def network(env):
@@ -50,10 +49,10 @@ def test_choices_for_another_observation_are_refused():
         output = network(env)(EntityBatch.from_obs(obs))
     with ListEnv(Farm, 1, seed=5) as env:
         fewer = env.reset()
-    with pytest.raises(ActionShapeError, match="other actors"):
+    with pytest.raises(ActionError, match="other actors"):
         output.actions_for(fewer)
     masks = {f"{name}s": mask for name, mask in obs.action_masks.items()}
-    with pytest.raises(ActionShapeError, match="has no action"):
+    with pytest.raises(ActionError, match="has no action"):
         output.actions_for(replace(obs, action_masks=masks))
 
 
@@ -84,5 +83,5 @@ def test_a_buffer_with_negative_lengths_is_refused():
             RaggedBufferF32.from_flattened(values, lengths)
         return
     buffer = RaggedBufferF32.from_flattened(values, lengths)
-    with pytest.raises(ShapeError, match="do not fit its values"):
+    with pytest.raises(BatchError, match="do not fit its values"):
         EntityBatch.from_obs(replace(obs, features={**obs.features, "Food": buffer}))

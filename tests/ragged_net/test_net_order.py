@@ -9,6 +9,7 @@ import pytest
 import torch
 from net_support import GLOBAL_ACTIONS, GLOBAL_OBS, SMALL, ragged
 
+from entity_env.errors import SettingError
 from entity_env.spaces import (
     CategoricalActionSpace,
     ContinuousActionSpace,
@@ -17,7 +18,6 @@ from entity_env.spaces import (
     SelectEntityActionSpace,
 )
 from ragged_net import CategoricalActors, ContinuousActors, EntityBatch, RaggedNet, SelectActors
-from ragged_net.errors import NetConfigError
 
 OBS = ObsSpace(entities={"Robot": Entity(["x"]), "Mine": Entity(["x"])})
 ACTIONS = {
@@ -196,5 +196,5 @@ def test_without_an_order_there_is_nothing_more_in_the_network():
     ],
 )
 def test_impossible_orders_are_refused(order, words):
-    with pytest.raises(NetConfigError, match=words):
+    with pytest.raises(SettingError, match=words):
         make_net(order)

@@ -10,8 +10,8 @@ import torch
 from net_support import OBS
 from torch.testing import assert_close
 
-from ragged_net import EntityBatch, GrowingBatch, RaggedNetError, RaggedTensor
-from ragged_net.errors import DeviceError, DtypeError, EmptyBatchError, ShapeError, UnknownNameError
+from entity_env.errors import BatchError, DeviceError, DtypeError, EntityEnvError
+from ragged_net import EntityBatch, GrowingBatch, RaggedTensor
 
 # Frames with 2, 0 and 1 mines of 2 features.
 MINES = [[[1.0, 2.0], [3.0, 4.0]], [], [[5.0, 6.0]]]
@@ -66,37 +66,33 @@ def test_nested_tensors_and_their_gradients(layout):
 @pytest.mark.parametrize(
     ("make", "error", "text"),
     [
-        (lambda: EntityBatch.from_lists({"Mine": [[[1.0], [1.0, 2.0]]]}), ShapeError, "different"),
+        (lambda: EntityBatch.from_lists({"Mine": [[[1.0], [1.0, 2.0]]]}), BatchError, "different"),
         (
             lambda: EntityBatch.from_lists({"Mine": [[[1.0]], [[1.0, 2.0]]]}),
-            ShapeError,
+            BatchError,
             "different",
         ),
-        (lambda: EntityBatch.from_lists({"Mine": [[], []]}), ShapeError, "obs_space="),
+        (lambda: EntityBatch.from_lists({"Mine": [[], []]}), BatchError, "obs_space="),
         (lambda: EntityBatch.from_lists({"Mine": [[["x", "y"]]]}), DtypeError, "numbers"),
-        (lambda: EntityBatch.from_lists({"Mine": [[1.0, 2.0]]}), ShapeError, "dimensions"),
-        (lambda: EntityBatch.from_lists({"Mine": MINES, "Robot": [[[1]]]}), ShapeError, "'Robot'"),
-        (
-            lambda: EntityBatch.from_lists({"Mines": MINES}, obs_space=OBS),
-            UnknownNameError,
-            "Mines",
-        ),
-        (lambda: EntityBatch.from_lists({}), EmptyBatchError, "the number of frames"),
+        (lambda: EntityBatch.from_lists({"Mine": [[1.0, 2.0]]}), BatchError, "dimensions"),
+        (lambda: EntityBatch.from_lists({"Mine": MINES, "Robot": [[[1]]]}), BatchError, "'Robot'"),
+        (lambda: EntityBatch.from_lists({"Mines": MINES}, obs_space=OBS), BatchError, "Mines"),
+        (lambda: EntityBatch.from_lists({}), BatchError, "the number of frames"),
         (
             lambda: EntityBatch.from_padded({"Mine": torch.zeros(2, 3, 1)}, {"Mine": [1, 4]}),
-            ShapeError,
+            BatchError,
             "from 0 to 3",
         ),
         (
             lambda: EntityBatch.from_padded({"Mine": torch.zeros(2, 3, 1)}, {"Robot": [1, 2]}),
-            UnknownNameError,
+            BatchError,
             "'Robot'",
         ),
         (lambda: EntityBatch.from_nested({"Mine": torch.zeros(2, 3, 1)}), DtypeError, "nested"),
     ],
 )
 def test_what_does_not_fit_is_explained(make, error, text):
-    with pytest.raises(RaggedNetError, match=text) as caught:
+    with pytest.raises(EntityEnvError, match=text) as caught:
         make()
     assert isinstance(caught.value, error)
 
@@ -152,7 +148,7 @@ ODD = [
 )
 def test_odd_values_lead_to_errors_of_this_package_alone(make):
     for odd in ODD:
-        with contextlib.suppress(RaggedNetError):
+        with contextlib.suppress(EntityEnvError):
             make(odd)
 
 

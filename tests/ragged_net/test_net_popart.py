@@ -8,8 +8,8 @@ import pytest
 import torch
 from net_support import ACTIONS, OBS, SMALL
 
+from entity_env.errors import SettingError
 from ragged_net import NetConfig, RaggedNet, ValueHead, plain_torch
-from ragged_net.errors import NetConfigError
 
 
 def head(dim=32):
@@ -90,5 +90,5 @@ def test_the_setting_decides_and_without_it_there_is_nothing():
     net = RaggedNet(OBS, ACTIONS, SMALL, NetConfig(dim=16, heads=2, value_norm="popart"))
     assert float(net.value_std) == 1.0
     assert "value_head.norm.std" in net.state_dict()
-    with pytest.raises(NetConfigError, match="did you mean 'popart'"):
+    with pytest.raises(SettingError, match="did you mean 'popart'"):
         dataclasses.replace(SMALL, value_norm="popat")

@@ -10,6 +10,7 @@ import torch
 from net_support import choices
 from torch.testing import assert_close
 
+from entity_env.errors import BatchError, SettingError
 from entity_env.spaces import (
     CategoricalActionSpace,
     Continuous,
@@ -33,7 +34,6 @@ from ragged_net import (
     plain_torch,
     ragged_attention,
 )
-from ragged_net.errors import NetConfigError, ReferenceEntityError, ShapeError
 from ragged_net.model.geometry import into_frame
 from ragged_net.model.places import PlaceReader
 from ragged_net.model.relative_position import PositionWaves
@@ -304,17 +304,17 @@ def test_types_that_are_left_out_keep_their_features():
     ],
 )
 def test_settings_that_do_not_fit_are_refused(settings, match):
-    with pytest.raises(NetConfigError, match=match):
+    with pytest.raises(SettingError, match=match):
         make_net(relative_position=RelativePosition(**settings))
 
 
 def test_combinations_that_do_not_work_are_refused():
-    with pytest.raises(NetConfigError, match="attention='numba'"):
+    with pytest.raises(SettingError, match="attention='numba'"):
         NetConfig(relative_position=MLP, attention="numba")
-    with pytest.raises(NetConfigError, match="too few"):
+    with pytest.raises(SettingError, match="too few"):
         make_net(dim=12, heads=2)
     nowhere = ObsSpace(entities={"Mine": Entity(["x", "y"])})
-    with pytest.raises(NetConfigError, match="declares no Position"):
+    with pytest.raises(SettingError, match="declares no Position"):
         RaggedNet(nowhere, ACTIONS, NetConfig(relative_position=WAVES))
 
 
@@ -400,7 +400,7 @@ def test_positions_have_the_scale_that_was_asked_for():
 def test_two_references_in_a_frame_are_an_error_that_names_the_way_out():
     net = RaggedNet(SPACE, ACTIONS, seen_by_robots())
     for use in (net, net.value, net.update_statistics):
-        with pytest.raises(ReferenceEntityError, match=r"(?s)frame 2.*'Robot'.*each_actor"):
+        with pytest.raises(BatchError, match=r"(?s)frame 2.*'Robot'.*each_actor"):
             use(make_batch())
 
 
@@ -458,9 +458,9 @@ def test_a_translation_that_does_not_fit_is_refused():
         ({"reference": "Robot", "scale": {"Wall": 2.0}}, "scale: 'Wall' has no position"),
         ({"reference": "Robot", "scale": {"Mien": 2.0}}, "unknown entity type 'Mien'"),
     ):
-        with pytest.raises(NetConfigError, match=match):
+        with pytest.raises(SettingError, match=match):
             RaggedNet(SPACE, ACTIONS, NetConfig(translation=Translation(**settings)))
-    with pytest.raises(NetConfigError, match="different frames"):
+    with pytest.raises(SettingError, match="different frames"):
         RaggedNet(SPACE, ACTIONS, seen_by_robots(), NetConfig())
 
 
@@ -484,7 +484,7 @@ def test_attention_turns_in_kernels_as_in_torch():
         assert_close(fast, slow, **AGREE)
         assert_close(slope, expected, **AGREE)
     assert (fast - ragged_attention(qkv, offsets, hidden)).abs().max() > 0.1
-    with pytest.raises(ShapeError, match=r"(?s)turns.*\(24, 2, 16\)"):
+    with pytest.raises(BatchError, match=r"(?s)turns.*\(24, 2, 16\)"):
         ragged_attention(qkv, offsets, turns=turns[1:])
 
 
@@ -526,5 +526,5 @@ def _nobody(batch):
 
 @pytest.mark.parametrize("other", [{"memory": "lstm"}, {"action_order": ["Move", "Target"]}])
 def test_a_frame_for_each_actor_has_no_memory_and_no_order(other):
-    with pytest.raises(NetConfigError, match=r"each_actor and .* cannot be combined"):
+    with pytest.raises(SettingError, match=r"each_actor and .* cannot be combined"):
         NetConfig(translation=Translation("A", each_actor=True), **other)

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from net_support import DEVICES, ragged
 
+from entity_env.errors import BatchError, DeviceError, DtypeError
 from ragged_net import RaggedTensor
-from ragged_net.errors import DeviceError, DtypeError, EmptyBatchError, ShapeError
 
 LENGTHS = st.lists(st.integers(0, 4), max_size=6)
 
@@ -74,12 +74,12 @@ def test_to_device(device):
 
 @pytest.mark.parametrize("offsets", [[1, 3], [0, 2], [0, 4], [0, 4, 3]])
 def test_offsets_must_fit(offsets):
-    with pytest.raises(ShapeError, match="do not fit its values"):
+    with pytest.raises(BatchError, match="do not fit its values"):
         RaggedTensor(torch.zeros(3), torch.tensor(offsets))
 
 
 def test_other_mistakes():
-    with pytest.raises(ShapeError, match="number of dimensions"):
+    with pytest.raises(BatchError, match="number of dimensions"):
         RaggedTensor(torch.zeros(3), torch.tensor(3))
     with pytest.raises(DtypeError, match="int64"):
         RaggedTensor(torch.zeros(3), torch.tensor([0, 3], dtype=torch.int32))
@@ -89,9 +89,9 @@ def test_other_mistakes():
         with pytest.raises(DtypeError, match="not whole numbers"):
             RaggedTensor.from_lengths(torch.zeros(2), lengths)
     assert RaggedTensor.from_lengths(torch.zeros(0), []).num_frames == 0
-    with pytest.raises(EmptyBatchError):
+    with pytest.raises(BatchError):
         RaggedTensor.cat([])
-    with pytest.raises(ShapeError, match="different shapes"):
+    with pytest.raises(BatchError, match="different shapes"):
         RaggedTensor.cat([ragged([[1]]), RaggedTensor.from_lengths(torch.zeros(1, 2), [1])])
 
 
@@ -101,5 +101,5 @@ def test_frames_are_selected_by_their_numbers():
     for wrong in (torch.tensor([True, False, True]), torch.tensor([0.9, 2.0])):
         with pytest.raises(DtypeError, match="selected by their numbers"):
             tensor.select(wrong)
-    with pytest.raises(ShapeError, match="selected by a list"):
+    with pytest.raises(BatchError, match="selected by a list"):
         tensor.select(torch.tensor([[0], [1]]))

@@ -14,9 +14,9 @@ from torch.testing import assert_close
 
 pytest.importorskip("numba")
 
+from entity_env.errors import BatchError
 from ragged_net import Layout, NetConfig, RaggedTensor
 from ragged_net.compiled import kernels, threads
-from ragged_net.errors import ShapeError
 from ragged_net.model.encoder import Encoder, frame_means
 from ragged_net.model.read_rows import Reading
 
@@ -140,7 +140,7 @@ def test_a_layout_of_other_frames_with_as_many_entities():
     made, batch, own = make([8, 0])  # and two robots in the first frame
     other = make([4, 3, 1])[2]  # and a robot in two of them
     assert own.num_rows == other.num_rows == 10
-    with pytest.raises(ShapeError, match="not that of this batch") as caught:
+    with pytest.raises(BatchError, match="not that of this batch") as caught:
         made(batch, other)
     assert "8 + 2 entities in 2 frames" in str(caught.value)
     assert "10 places in 3 frames" in str(caught.value)

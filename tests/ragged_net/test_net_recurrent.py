@@ -21,6 +21,7 @@ from net_support import (
 )
 from torch.testing import assert_close
 
+from entity_env.errors import BatchError, SettingError
 from ragged_net import (
     CategoricalActors,
     EntityBatch,
@@ -29,7 +30,6 @@ from ragged_net import (
     SelectActors,
     plain_torch,
 )
-from ragged_net.errors import MemoryStateError, NetConfigError
 from ragged_net.model.frames import Frames
 from ragged_net.model.memory import Memory, join, shown_means
 from ragged_net.model.sequences import Steps
@@ -307,9 +307,9 @@ def test_without_memory_there_is_nothing_of_it():
     assert net(batch).memory is None
     assert net.initial_state(3).shape == (3, 0)
     for wrong in ({"memory": torch.zeros(5, 0)}, {"sequences": [5]}):
-        with pytest.raises(MemoryStateError, match="has no memory"):
+        with pytest.raises(BatchError, match="has no memory"):
             net(batch, **wrong)
-    with pytest.raises(MemoryStateError, match="has no memory"):
+    with pytest.raises(BatchError, match="has no memory"):
         net.value(batch, memory=torch.zeros(5, 0))
 
 
@@ -319,7 +319,7 @@ def test_a_missing_or_wrong_state_is_one_clear_error(kind, value_config):
     net = remembering(kind, with_global=False, value_config=value_config)
     batch, width = make_batch(**LENGTHS), net.memory.state_size
     for call in (net, net.value):
-        with pytest.raises(MemoryStateError, match=rf"no state was given\n.*\(5, {width}\)"):
+        with pytest.raises(BatchError, match=rf"no state was given\n.*\(5, {width}\)"):
             call(batch)
         for wrong in (
             torch.zeros(4, width),
@@ -329,7 +329,7 @@ def test_a_missing_or_wrong_state_is_one_clear_error(kind, value_config):
             torch.zeros(5, width, device="meta"),
             [0.0] * 5,
         ):
-            with pytest.raises(MemoryStateError, match=rf"\(5, {width}\).*\n.*\n.*initial_state"):
+            with pytest.raises(BatchError, match=rf"\(5, {width}\).*\n.*\n.*initial_state"):
                 call(batch, memory=wrong)
 
 
@@ -339,18 +339,18 @@ def test_a_missing_or_wrong_state_is_one_clear_error(kind, value_config):
 def test_sequences_of_another_batch(lengths):
     net = remembering("gru", with_global=False)
     state = torch.zeros(len(lengths), net.memory.state_size)
-    with pytest.raises(MemoryStateError, match="sequences are not those of the batch"):
+    with pytest.raises(BatchError, match="sequences are not those of the batch"):
         net(make_batch(**LENGTHS), memory=state, sequences=lengths)
 
 
 def test_settings_that_do_not_exist():
-    with pytest.raises(NetConfigError, match="did you mean 'lstm'"):
+    with pytest.raises(SettingError, match="did you mean 'lstm'"):
         NetConfig(memory="lsmt")
-    with pytest.raises(NetConfigError, match=r"memory_size.*\n.*whole number >= 1"):
+    with pytest.raises(SettingError, match=r"memory_size.*\n.*whole number >= 1"):
         NetConfig(memory="gru", memory_size=0)
-    with pytest.raises(NetConfigError, match="is not a cell"):
+    with pytest.raises(SettingError, match="is not a cell"):
         Memory(NetConfig())
-    with pytest.raises(NetConfigError, match="separate value network"):
+    with pytest.raises(SettingError, match="separate value network"):
         RaggedNet(OBS, ACTIONS, NetConfig(memory="gru"), NetConfig(memory="gru"))
 
 

@@ -7,6 +7,7 @@ import torch
 from net_support import choices
 from torch.testing import assert_close
 
+from entity_env.errors import SettingError
 from entity_env.spaces import CategoricalActionSpace, Discrete, Entity, Grid, ObsSpace, Position
 from ragged_net import (
     CategoricalActors,
@@ -16,7 +17,6 @@ from ragged_net import (
     RaggedTensor,
     plain_torch,
 )
-from ragged_net.errors import NetConfigError
 from ragged_net.model.layout import Layout
 from ragged_net.model.relations import NUMBERS, RelationTurns
 
@@ -165,11 +165,11 @@ def test_bad_relations(relations, match):
             "Tile": Grid((2, 2), ["h"]),
         }
     )
-    with pytest.raises(NetConfigError, match=match):
+    with pytest.raises(SettingError, match=match):
         RaggedNet(space, ACTIONS, NetConfig(dim=32, heads=2, relations=relations))
 
 
 def test_relations_and_positions_turn_the_same_numbers():
     space = ObsSpace(entities={"Job": Entity([Position("x", "y"), "machine"])})
-    with pytest.raises(NetConfigError, match="cannot be combined"):
+    with pytest.raises(SettingError, match="cannot be combined"):
         RaggedNet(space, ACTIONS, NetConfig(relations=[["Job.machine"]]))

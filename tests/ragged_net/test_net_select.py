@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from net_support import ragged
 from torch.testing import assert_close
 
+from entity_env.errors import BatchError
 from ragged_net import RaggedTensor, SelectActors, SelectEntityHead, plain_torch
 from ragged_net.compiled import heads as compiled_heads
 from ragged_net.compiled import kernels
 from ragged_net.compiled.heads import can_select, select
-from ragged_net.errors import ShapeError
 from ragged_net.heads.pairs import Pairs
 
 pytestmark = pytest.mark.skipif(not kernels.available(), reason="needs Numba")
@@ -146,5 +146,5 @@ def test_the_head_is_the_same_with_and_without(dim, monkeypatch):
 @pytest.mark.parametrize("sizes", [((2, 8), (4, 8)), ((3, 8), (5, 8)), ((3, 8), (4, 16))])
 def test_rows_that_are_not_those_of_the_pairs(sizes):
     queries, keys = sizes
-    with pytest.raises(ShapeError, match="do not fit the pairs"):
+    with pytest.raises(BatchError, match="do not fit the pairs"):
         select(torch.zeros(queries), torch.zeros(keys), pairs_of([(3, 4)]))

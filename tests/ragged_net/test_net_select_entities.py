@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from entity_env import Entity, ObsSpace, SelectEntitiesActionSpace
+from entity_env.errors import ActionError, BatchError, DtypeError
 from ragged_net import EntityBatch, NetConfig, Pairs, RaggedNet, RaggedTensor, SelectActors
-from ragged_net.errors import ActionChoiceError, DtypeError, ShapeError
 from ragged_net.heads.draw import Draw
 from ragged_net.heads.select_entities import SelectEntitiesHead, SetDist
 
@@ -238,11 +238,11 @@ def test_frames_without_actors_have_results_without_rows():
 @pytest.mark.parametrize(
     ("given", "error", "text"),
     [
-        ([[0, 0]], ActionChoiceError, "or has selected already"),
-        ([[3, -1]], ActionChoiceError, r"one of \[-1, 0, 1, 2\]"),
-        ([[-1, 1]], ActionChoiceError, "followed by -1 only"),
-        ([[-2, -1]], ActionChoiceError, "may not select"),
-        ([[0]], ShapeError, r"\(1, 2\), one row for each actor"),
+        ([[0, 0]], ActionError, "or has selected already"),
+        ([[3, -1]], ActionError, r"one of \[-1, 0, 1, 2\]"),
+        ([[-1, 1]], ActionError, "followed by -1 only"),
+        ([[-2, -1]], ActionError, "may not select"),
+        ([[0]], BatchError, r"\(1, 2\), one row for each actor"),
         ([[0.0, 1.0]], DtypeError, "int64"),
     ],
 )

@@ -8,8 +8,8 @@ import pytest
 import torch
 from net_support import ACTIONS, OBS, SMALL, ragged
 
+from entity_env.errors import SettingError
 from ragged_net import EntityBatch, Pairs, RaggedNet, SelectActors, plain_torch
-from ragged_net.errors import NetConfigError
 from ragged_net.heads.categorical import CategoricalDist
 from ragged_net.heads.continuous import ClippedNormal
 from ragged_net.heads.select_entity import SelectDist
@@ -126,5 +126,5 @@ def test_the_network_draws_from_what_it_says(plain):
     ],
 )
 def test_impossible_sharpness_is_refused(how, words):
-    with pytest.raises(NetConfigError, match=words):
+    with pytest.raises(SettingError, match=words):
         RaggedNet(OBS, ACTIONS, SMALL)(frames(1), **how)

@@ -11,6 +11,7 @@ from torch.autograd import forward_ad
 from torch.nn.utils import prune
 from torch.testing import assert_close
 
+from entity_env.errors import BatchError
 from entity_env.spaces import CategoricalActionSpace, Entity, ObsSpace
 from ragged_net import (
     CategoricalActors,
@@ -23,7 +24,6 @@ from ragged_net import (
 )
 from ragged_net.compiled import kernels
 from ragged_net.compiled.heads import select
-from ragged_net.errors import ShapeError
 from ragged_net.heads.pairs import Pairs
 from ragged_net.model.frames import Frames
 from ragged_net.model.transformer import TransformerBlock
@@ -76,7 +76,7 @@ def test_a_block_with_another_number_of_heads(heads):
 @pytest.mark.parametrize("rows", [0, 10, 2000])
 def test_rows_that_are_not_those_of_the_frames(rows):
     frames = Frames(torch.tensor([0, 400, 1000]), 1000)
-    with pytest.raises(ShapeError, match="1000"):
+    with pytest.raises(BatchError, match="1000"):
         RaggedTransformer(CONFIG)(torch.randn(rows, 32), frames)
 
 
@@ -84,7 +84,7 @@ def test_a_mask_that_is_not_that_of_the_pairs():
     pytest.importorskip("numba")
     action = make_batch([2], [1], [1], pair_mask=True).actions["Fire"]
     pairs = Pairs.of(action)
-    with pytest.raises(ShapeError, match="the mask does not fit the pairs"):
+    with pytest.raises(BatchError, match="the mask does not fit the pairs"):
         select(torch.randn(1, 8), torch.randn(3, 8), replace(pairs, mask=pairs.mask[:2]))
 
 

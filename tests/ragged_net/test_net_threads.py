@@ -18,12 +18,12 @@ from torch.testing import assert_close
 
 pytest.importorskip("numba")
 
+from entity_env.errors import SettingError
 from ragged_net import NetConfig, get_threads, set_threads
 from ragged_net.compiled import autograd as compiled
 from ragged_net.compiled import layers as compiled_layers
 from ragged_net.compiled import threads
 from ragged_net.compiled.threads import shares, together
-from ragged_net.errors import NetConfigError
 from ragged_net.model import frames as frames_module
 from ragged_net.model.frames import Frames
 from ragged_net.model.transformer import RaggedTransformer
@@ -130,7 +130,7 @@ def test_little_work_stays_with_one_thread(monkeypatch):
 @pytest.mark.parametrize("number", [0, -1, 1.5, True, None, "2"])
 def test_a_wrong_number_changes_nothing(number):
     set_threads(3)
-    with pytest.raises(NetConfigError, match="whole number >= 1"):
+    with pytest.raises(SettingError, match="whole number >= 1"):
         set_threads(number)
     assert get_threads() == 3
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 from net_support import LENGTHS, OBS, make_batch
 
+from entity_env.errors import DtypeError
 from ragged_net import EntityEmbedding, Frames, Layout, NetConfig, RaggedTransformer
-from ragged_net.errors import WrongTypeError
 
 
 @pytest.mark.parametrize("layers", [1, 2, 8])
@@ -48,5 +48,5 @@ def test_a_layout_says_which_rows_belong_together(dim):
         torch.testing.assert_close(
             y[start:end], transformer(x[start:end], alone), rtol=1e-5, atol=1e-5
         )
-    with pytest.raises(WrongTypeError, match=r"(?s)Layout or Frames.*Tensor"):
+    with pytest.raises(DtypeError, match=r"(?s)Layout or Frames.*Tensor"):
         transformer(x, layout.offsets)

@@ -8,8 +8,8 @@ from net_support import ACTIONS, LENGTHS, OBS, SMALL, hide, make_batch
 from torch import nn
 from torch.testing import assert_close
 
+from entity_env.errors import BatchError, DtypeError, SettingError
 from ragged_net import NetConfig, RaggedNet, RelativePosition
-from ragged_net.errors import NetConfigError, ShapeError, VisibilityError, WrongTypeError
 
 
 class Pooling(nn.Module):
@@ -60,18 +60,18 @@ def test_frames_do_not_see_each_other_through_a_trunk():
 
 
 def test_what_a_trunk_cannot_do_is_said():
-    with pytest.raises(NetConfigError, match="relative positions"):
+    with pytest.raises(SettingError, match="relative positions"):
         network(Pooling(16), relative_position=RelativePosition({"Mine": ["x", "y"]}))
-    with pytest.raises(WrongTypeError, match="trunk"):
+    with pytest.raises(DtypeError, match="trunk"):
         network(lambda rows, offsets: rows)
-    with pytest.raises(VisibilityError, match="hidden"):
+    with pytest.raises(BatchError, match="hidden"):
         network(Pooling(16))(hide(make_batch(**LENGTHS), Mine=[0]))
 
     class Short(nn.Module):
         def forward(self, rows, offsets):
             return rows[1:]
 
-    with pytest.raises(ShapeError, match="another number of rows"):
+    with pytest.raises(BatchError, match="another number of rows"):
         network(Short())(make_batch(**LENGTHS))
 
 

@@ -6,12 +6,12 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from entity_env.errors import AdoptionError, SettingError
 from entity_env.spaces import CategoricalActionSpace, Discrete, Entity, ObsSpace
 from ragged_net import NetConfig, RaggedNet, adopt
 from ragged_net.compiled import embedding as compiled_embedding
 from ragged_net.compiled.chain import NO_ROWS, chain
 from ragged_net.compiled.embedding import EmbeddingLayer
-from ragged_net.errors import AdoptionError, NetConfigError
 from ragged_net.model.embedding import EntityEmbedding, TypeEmbedding
 from ragged_net.model.waves import Waves
 
@@ -77,7 +77,7 @@ def test_a_network_that_grows_keeps_them():
 
 @pytest.mark.parametrize("waves", [-1, 1.5, 17])
 def test_numbers_of_waves_that_there_are_not(waves):
-    with pytest.raises(NetConfigError, match="NetConfig: waves is out of range"):
+    with pytest.raises(SettingError, match="NetConfig: waves is out of range"):
         NetConfig(waves=waves)
 
 

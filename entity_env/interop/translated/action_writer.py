@@ -24,7 +24,7 @@ import numpy.typing as npt
 from gymnasium import spaces
 
 from entity_env.actions import Action, GlobalCategoricalAction, GlobalContinuousAction
-from entity_env.errors import MaskShapeError, SpaceError, UnknownActionError, counted, shorten
+from entity_env.errors import ActionError, MaskError, SpaceError, counted, shorten
 from entity_env.interop.translated.space_parts import (
     Path,
     counts_of,
@@ -81,7 +81,7 @@ class ActionWriter:
         """Return the action of the space, with the first value where the last mask allowed none.
 
         Raises:
-            UnknownActionError: An action is missing.
+            ActionError: An action is missing.
         """
         chosen = {name: self._chosen(name, actions.get(name)) for name in self.action_space}
         return _nested(self._space, iter([part.write(chosen) for part in self._parts]))
@@ -100,7 +100,7 @@ class ActionWriter:
         out, and it gets its first value, as in Gymnasium's ``sample``.
 
         Raises:
-            MaskShapeError: The mask does not fit the space.
+            MaskError: The mask does not fit the space.
         """
         if mask is None:
             self._without_choice = set()
@@ -109,7 +109,7 @@ class ActionWriter:
         if len(arrays) == 1 and arrays[0] is not None and len(arrays[0]) == sum(counts):
             arrays = list(np.split(arrays[0], np.cumsum(counts)[:-1]))
         if len(arrays) != len(counts) or not all(map(_fits, arrays, counts)):
-            raise MaskShapeError(
+            raise MaskError(
                 "the action mask does not fit the action space",
                 expected=f"({sum(counts)},): a number for each choice of "
                 f"{', '.join(map(repr, self._counts))}; or a tuple with an array for each action",
@@ -137,7 +137,7 @@ class ActionWriter:
             return action.index
         if action is None and name in self._without_choice:
             return 0
-        raise UnknownActionError(
+        raise ActionError(
             f"action {name!r} is missing",
             expected=f"a Global{'Continuous' if is_continuous else 'Categorical'}Action",
             received=shorten(action),

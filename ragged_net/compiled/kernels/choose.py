@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from entity_env.errors import ActionError
 from ragged_net.compiled.kernels.jit import kernel
-from ragged_net.errors import ActionChoiceError
 
 __all__ = ["choose", "choose_backward"]
 
@@ -58,7 +58,7 @@ def choose(logits, mask, noise, greedy, chosen, log_prob, entropy, probs):
         else:
             best = chosen[a]
             if not 0 <= best < choices:
-                raise ActionChoiceError("a choice that does not exist")
+                raise ActionError("a choice that does not exist")
         entropy[a] = spread
         log_prob[a] = logits[a, best] - top - log_total if mask[a, best] else NEVER
 
@@ -86,6 +86,6 @@ def choose_backward(mask, chosen, probs, d_log_prob, d_entropy, d_probs, d_logit
             d_logits[a, c] = change
         choice = chosen[a]
         if not 0 <= choice < choices:
-            raise ActionChoiceError("a choice that has been changed before the backward pass")
+            raise ActionError("a choice that has been changed before the backward pass")
         if mask[a, choice]:
             d_logits[a, choice] += d_log_prob[a]

@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 
+from entity_env.errors import BatchError
 from entity_env.storage.inner import inner
 from ragged_net.compiled.kernels.jit import kernel
 from ragged_net.compiled.kernels.linear import CHUNK
-from ragged_net.errors import RowIndexError, ShapeError
 
 __all__ = [
     "add_table",
@@ -39,7 +39,7 @@ def project(values, columns, shift, scale, most, weight, vector, places, y):
     count, dim = columns.shape[0], vector.shape[0]
     _check_places(values, columns, shift, scale, places, y)
     if weight.shape[0] != dim or weight.shape[1] != count or y.shape[1] != dim:
-        raise ShapeError("weights that do not fit the features")
+        raise BatchError("weights that do not fit the features")
     by_column = np.empty((count, dim), np.float32)  # whole vectors side by side
     for k in range(count):
         for d in range(dim):
@@ -159,7 +159,7 @@ def _waves(angle, waves):
 def _check_waves(values, columns, shift, scale, places, y, weight):
     _check_places(values, columns, shift, scale, places, y)
     if weight.shape[0] != y.shape[1] or weight.shape[1] % (2 * columns.shape[0]):
-        raise ShapeError("weights that do not fit the features")
+        raise BatchError("weights that do not fit the features")
 
 
 @inner
@@ -167,10 +167,10 @@ def _check_places(values, columns, shift, scale, places, y):
     """Refuse arrays whose sizes do not fit each other."""
     count = columns.shape[0]
     if shift.shape[0] != count or scale.shape[0] != count or places.shape[0] != values.shape[0]:
-        raise ShapeError("statistics or places that do not fit the features")
+        raise BatchError("statistics or places that do not fit the features")
     for k in range(count):
         if not 0 <= columns[k] < values.shape[1]:
-            raise RowIndexError("a column that the features do not have")
+            raise BatchError("a column that the features do not have")
 
 
 @inner
@@ -178,7 +178,7 @@ def _place(places, i, y):
     """``places[i]``, a row of ``y``."""
     place = places[i]
     if not 0 <= place < y.shape[0]:
-        raise RowIndexError("an entity without a place in the batch")
+        raise BatchError("an entity without a place in the batch")
     return place
 
 
@@ -187,7 +187,7 @@ def _entry(values, i, column, table):
     """Return the row of ``table`` (n, D) that a discrete feature names."""
     number = values[i, column]
     if not 0 <= number < table.shape[0]:
-        raise RowIndexError("a discrete feature that its table has no row for")
+        raise BatchError("a discrete feature that its table has no row for")
     return int(number)
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from entity_env.errors import BatchError
 from entity_env.storage.inner import inner
 from ragged_net.compiled.kernels.jit import kernel
-from ragged_net.errors import RowIndexError, ShapeError
 
 __all__ = [
     "are_sound",
@@ -30,10 +30,10 @@ def own_offsets(offsets, rows):
     own = offsets.copy()
     last = own.shape[0] - 1
     if last < 0 or own[0] != 0 or own[last] != rows:
-        raise ShapeError("the offsets of frames do not fit their rows")
+        raise BatchError("the offsets of frames do not fit their rows")
     for b in range(last):
         if own[b + 1] < own[b]:
-            raise ShapeError("the offsets of frames fall")
+            raise BatchError("the offsets of frames fall")
     return own
 
 
@@ -59,7 +59,7 @@ def gather_rows(offsets, rows_before, frames):
     for k in range(frames.shape[0]):
         frame = frames[k]
         if not 0 <= frame < offsets.shape[0] - 1:
-            raise RowIndexError("a frame that the batch does not have")
+            raise BatchError("a frame that the batch does not have")
         new[k + 1] = new[k] + offsets[frame + 1] - offsets[frame]
     rows = np.empty(new[-1], np.int64)
     for k in range(frames.shape[0]):
@@ -115,7 +115,7 @@ def number_rows(wanted, rows, first):
     for i in range(wanted.shape[0]):
         row = wanted[i]
         if not 0 <= row < rows:
-            raise RowIndexError("an entity that the batch does not have")
+            raise BatchError("an entity that the batch does not have")
         if numbers[row] < 0:
             numbers[row] = first + count
             count += 1
@@ -140,7 +140,7 @@ def pair_indices(actor_offsets, actors, actee_offsets, actees):
     actor_offsets = own_offsets(actor_offsets, actors)
     actee_offsets = own_offsets(actee_offsets, actees)
     if actor_offsets.shape[0] != actee_offsets.shape[0]:
-        raise ShapeError("actors and actees of different frames")
+        raise BatchError("actors and actees of different frames")
     frames = actor_offsets.shape[0] - 1
     offsets = np.zeros(frames + 1, np.int64)
     for b in range(frames):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from entity_env.errors import BatchError
 from entity_env.storage.inner import inner
 from ragged_net.compiled.kernels.head import TWO, add_head, block_of, panel_of, products, turn
 from ragged_net.compiled.kernels.indices import own_offsets
 from ragged_net.compiled.kernels.jit import kernel
 from ragged_net.compiled.kernels.transpose import COLUMNS
 from ragged_net.compiled.kernels.vector import LANES, exp, load, maximum, splat, store, total
-from ragged_net.errors import ShapeError
 
 __all__ = ["select_backward", "select_forward"]
 
@@ -35,7 +35,7 @@ def select_forward(query, key, actors, actees, width, mask, log_probs):
     actees = own_offsets(actees, key.shape[0] // width)
     _check_pairs(actors, actees, log_probs)
     if mask.shape[0] not in (0, log_probs.shape[0]):
-        raise ShapeError("a mask that does not fit the pairs")
+        raise BatchError("a mask that does not fit the pairs")
     scale = np.float32(1 / np.sqrt(width))
     most_actors, most_actees = _most(actors), _most(actees)
     room = np.int64(0)
@@ -112,11 +112,11 @@ def _check_pairs(actors, actees, log_probs):
     """Refuse numbers that are not one for each pair."""
     pairs = 0
     if actors.shape[0] != actees.shape[0]:
-        raise ShapeError("actors and actees of different frames")
+        raise BatchError("actors and actees of different frames")
     for frame in range(actors.shape[0] - 1):
         pairs += (actors[frame + 1] - actors[frame]) * (actees[frame + 1] - actees[frame])
     if pairs != log_probs.shape[0]:
-        raise ShapeError("numbers that are not one for each pair")
+        raise BatchError("numbers that are not one for each pair")
 
 
 @inner
