@@ -78,23 +78,6 @@ def test_there_are_at_least_45_mistakes_with_different_names():
         assert len(set(names)) == len(names) >= least
 
 
-def test_every_error_class_is_raised_by_some_mistake():
-    classes = {
-        value
-        for name, value in vars(errors).items()
-        if name in errors.__all__ and isinstance(value, type) and value is not EntityEnvError
-    }
-    # What only check_env, recordings, seats and interop raise is tested with them.
-    elsewhere = {
-        errors.SeatError,
-        errors.ObservationError,
-        errors.RecordingError,
-        errors.CapacityError,
-        errors.MissingPackageError,
-    }
-    assert classes - {case.error for case in ALL} == elsewhere
-
-
 def test_values_that_are_valid_are_shown_once_and_as_they_are():
     error = errors.MaskError("no", options=[1, "1", ("A", 0), "x" * 300])
     assert error.options == f"1, '1', ('A', 0), '{'x' * 196}..."

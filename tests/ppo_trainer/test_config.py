@@ -182,7 +182,7 @@ BAD = [
     (["optim.lr=0"], SettingError, ["optim.lr is out of range"]),
     (["optim.weight_decay=-1"], SettingError, ["optim.weight_decay is out of range"]),
     (["checkpoint.keep=0"], SettingError, ["checkpoint.keep is out of range"]),
-    (["net.dim=0"], SettingError, ["net.dim=0: dim is out of range"]),
+    (["net.dim=0"], SettingError, ["net.dim=0: invalid dim"]),
     (
         ["net.dim=31"],
         SettingError,

@@ -179,7 +179,7 @@ def test_devices(net, batch):
 @pytest.mark.parametrize("name", ["dim", "layers", "heads", "mlp_ratio"])
 @pytest.mark.parametrize("value", [0, -4, 2.0, True, "4"])
 def test_config_numbers(name, value):
-    with pytest.raises(SettingError, match=f"NetConfig: {name} is out of range"):
+    with pytest.raises(SettingError, match=f"NetConfig: invalid {name}"):
         NetConfig(**{name: value})
 
 

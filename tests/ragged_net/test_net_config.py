@@ -30,7 +30,7 @@ def test_a_width_that_cannot_be_split_names_its_neighbours(settings, hint):
 @pytest.mark.parametrize("name", ["dim", "layers", "heads", "mlp_ratio"])
 @pytest.mark.parametrize("value", [0, -1, 64.0, True, "64", None, [64], np.float32(64)])
 def test_sizes_that_are_none(name, value):
-    with pytest.raises(SettingError, match=f"NetConfig: {name} is out of range"):
+    with pytest.raises(SettingError, match=f"NetConfig: invalid {name}"):
         NetConfig(**{name: value})
 
 
@@ -38,7 +38,7 @@ def test_sizes_that_are_none(name, value):
     ("settings", "words"),
     [
         ({"dims": 64}, "did you mean 'dim'?"),
-        ({"dropout": 0.1}, "NetConfig has no setting 'dropout'"),
+        ({"dropout": 0.1}, "NetConfig has no argument 'dropout'"),
         ({"activation": "rleu"}, "did you mean 'relu'?"),
         ({"attention": "groupd"}, "did you mean 'grouped'?"),
         ({"attention": ["numba"]}, "received: list"),

@@ -77,7 +77,7 @@ def test_a_network_that_grows_keeps_them():
 
 @pytest.mark.parametrize("waves", [-1, 1.5, 17])
 def test_numbers_of_waves_that_there_are_not(waves):
-    with pytest.raises(SettingError, match="NetConfig: waves is out of range"):
+    with pytest.raises(SettingError, match="NetConfig: invalid waves"):
         NetConfig(waves=waves)
 
 
