@@ -51,7 +51,7 @@ def argument_hint(word: str, valid: Iterable[str]) -> str | None:
     valid = list(valid)
     plain = word.lower().strip("_").removeprefix("is_")
     for name, words in _ARGUMENTS.items():
-        if name in valid and any(_is_form(plain, own) for own in words.split()):
+        if name in valid and any(_is_form(plain, word) for word in words.split()):
             return f"did you mean {name!r}?" + (f" {_ALSO[name]}" if name in _ALSO else "")
     return nearest(word, valid)
 
@@ -66,9 +66,9 @@ def check_methods(kind: type) -> None:
     Args:
         kind: A class of environments, of games of several players, or of rows.
     """
-    own = [key for key in dir(kind) if not key.startswith("_")]
+    names = [key for key in dir(kind) if not key.startswith("_")]
     for method in sorted(getattr(kind, "__abstractmethods__", ())):
-        others = [name for name in _METHODS.get(method, ()) if name in own]
+        others = [name for name in _METHODS.get(method, ()) if name in names]
         defined = [key for key in vars(kind) if not key.startswith("_")]
         raise UnknownEnvironmentError(
             f"{kind.__name__} has no method {method!r}",

@@ -66,7 +66,9 @@ class EntityHints:
     @property
     def features(self) -> list[str]:
         """The names of all features in the hints."""
-        named = [getattr(self, own.name) for own in fields(self) if own.name not in _NO_FEATURES]
+        named = [
+            getattr(self, field.name) for field in fields(self) if field.name not in _NO_FEATURES
+        ]
         return [name for name in [*named, *self.stack] if isinstance(name, str) and name]
 
 
@@ -98,13 +100,17 @@ class ViewerHints:
         """
         types = obs_space.entities
         check_known(SettingError, "viewer_hints name an unknown type {}", self.entities, types)
-        for name, own in self.entities.items():
+        for name, entity in self.entities.items():
             what = f"viewer_hints of {name!r} name an unknown feature {{}}"
-            check_known(SettingError, what, own.features, types[name].names)
-            shapes = [*own.shapes, *([] if own.shape is None else [own.shape])]
+            check_known(SettingError, what, entity.features, types[name].names)
+            shapes = [*entity.shapes, *([] if entity.shape is None else [entity.shape])]
             what = f"viewer_hints of {name!r} name an unknown shape {{}}"
             check_known(SettingError, what, shapes, get_args(Shape))
-        every = [color for own in self.entities.values() for color in (*own.colors, *own.grounds)]
+        every = [
+            color
+            for entity in self.entities.values()
+            for color in (*entity.colors, *entity.grounds)
+        ]
         for color in [*every, *self.owners]:
             if not (isinstance(color, str) and _COLOR.fullmatch(color)):
                 raise SettingError(

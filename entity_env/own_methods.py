@@ -55,9 +55,9 @@ def warn_of_seed(env: object, error: Exception) -> None:
 def can_save(env: Any) -> bool:
     """Return True if ``get_state`` and ``set_state`` have the expected signatures."""
     arguments: dict[str, tuple[Any, ...]] = {"get_state": (), "set_state": ({},)}
-    for name, own in arguments.items():
+    for name, values in arguments.items():
         try:
-            signature(getattr(env, name)).bind(*own)
+            signature(getattr(env, name)).bind(*values)
         except (TypeError, ValueError):  # another number of arguments, or no method at all
             _warn_of_state(env, name, "means something else")
             return False

@@ -54,7 +54,9 @@ def notes_of(game: list[VecObs], seen: Seen) -> list[str]:
             f"no observation in {steps:,} steps of random play had a reward, so that all rewards "
             "are 0: pass Observation(reward=...)"
         )
-    if game[0].features and not any(own.items() for obs in game for own in obs.features.values()):
+    if game[0].features and not any(
+        buffer.items() for obs in game for buffer in obs.features.values()
+    ):
         notes.append(
             f"none of {len(game):,} observations had an entity: pass the features of each entity "
             "type to Observation"

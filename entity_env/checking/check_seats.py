@@ -70,7 +70,9 @@ class BetweenSeats(BetweenCalls, SeatWrapper):
                     f"seats {other!r} and {seat!r} are given the same Observation object",
                     expected="a separate object for each seat",
                 )
-        return [own for own in told.values() if isinstance(own, Observation)]
+        return [
+            observation for observation in told.values() if isinstance(observation, Observation)
+        ]
 
 
 class OutOfTurn(SeatWrapper):
@@ -91,8 +93,8 @@ class OutOfTurn(SeatWrapper):
         self._taken.update(actions)
         told = self.game.act(both)
         if isinstance(told, Mapping):
-            for seat, own in told.items():
-                if isinstance(own, Observation) and is_over(own):
+            for seat, observation in told.items():
+                if isinstance(observation, Observation) and is_over(observation):
                     self._taken.pop(seat, None)
         return told
 

@@ -103,7 +103,9 @@ class BetweenCalls:
 
     def _around(self, call: Callable[..., Any], *args: Any) -> Any:
         before = []
-        for owner, last in [(i, own) for i, shown in self._shown_by.items() for own in shown]:
+        for owner, last in [
+            (i, observation) for i, shown in self._shown_by.items() for observation in shown
+        ]:
             if self._is_damaging:
                 self._repairs += damage(last)
                 continue
@@ -126,9 +128,9 @@ class BetweenCalls:
                 )
         check_spaces(self._spaces, self._inside)
         self._shown_by[id(self)] = self._observations(seen)
-        for own in self._shown_by[id(self)]:
+        for observation in self._shown_by[id(self)]:
             if self._look is not None:
-                self._look(own)
+                self._look(observation)
         return seen
 
     def _observations(self, seen: Any) -> list[Observation]:
@@ -212,4 +214,4 @@ def _pack_mask(mask: VecActionMask) -> dict[str, Any]:
     parts = {
         part: getattr(mask, part) for part in ("actors", "actees", "mask") if hasattr(mask, part)
     }
-    return {part: None if own is None else _pack(own) for part, own in parts.items()}
+    return {part: None if buffer is None else _pack(buffer) for part, buffer in parts.items()}

@@ -63,14 +63,14 @@ def obs_space_from_dataclasses(*classes: type, global_features: type | None = No
     """
     entities: dict[EntityName, Entity] = {}
     for cls in classes:
-        own = _features(cls)
+        features = _features(cls)
         if cls.__name__ in entities:
             raise SpaceError(
                 f"two dataclasses have the name {cls.__name__!r}",
                 expected="a different name for each entity type",
                 received=shorten([f"{c.__module__}.{c.__qualname__}" for c in classes]),
             )
-        entities[cls.__name__] = Entity(own)
+        entities[cls.__name__] = Entity(features)
     return ObsSpace(
         global_features=[] if global_features is None else _features(global_features),
         entities=entities,
@@ -87,17 +87,17 @@ def _features(cls: Any, prefix: str = "", inside: tuple[type, ...] = ()) -> list
         )
     hints = annotations_of(cls)
     found: list[Feature] = []
-    for own in fields(cls):
-        if not own.name.startswith("_") and own.metadata.get("feature", True):
-            found += _feature(cls, own, hints[own.name], prefix, (*inside, cls))
+    for field in fields(cls):
+        if not field.name.startswith("_") and field.metadata.get("feature", True):
+            found += _feature(cls, field, hints[field.name], prefix, (*inside, cls))
     return found
 
 
 def _feature(
-    cls: type, own: Field[Any], annotation: Any, prefix: str, inside: tuple[type, ...]
+    cls: type, field: Field[Any], annotation: Any, prefix: str, inside: tuple[type, ...]
 ) -> list[Feature]:
     """Return the features of one field: one, or those of a nested dataclass."""
-    name = prefix + own.name
+    name = prefix + field.name
     kind, marks = annotation, []
     if get_origin(annotation) is Annotated:
         kind, *notes = get_args(annotation)
@@ -105,20 +105,20 @@ def _feature(
         marks = [n for n in notes if isinstance(n, _MARKS) or n in (Discrete, Continuous, range)]
     if marks:
         if len(marks) == 1 and _is_number(kind) and isinstance(marks[0], _MARKS):
-            return [_marked(cls, own.name, name, marks[0])]
+            return [_marked(cls, field.name, name, marks[0])]
     elif _is_number(kind):
         return [name]
     elif get_origin(kind) is Literal and all(isinstance(text, str) for text in get_args(kind)):
         return [_named(name, get_args(kind))]
     elif isinstance(kind, type) and issubclass(kind, Enum) and not issubclass(kind, Flag):
         if len(kind):
-            return [_named(name, [own.name for own in kind])]
+            return [_named(name, [field.name for field in kind])]
     elif isinstance(kind, type) and is_dataclass(kind) and kind not in inside:
         return _features(kind, name + ".", inside)
     raise SpaceError(
-        f"field {own.name!r} of dataclass {cls.__name__} cannot be a feature",
+        f"field {field.name!r} of dataclass {cls.__name__} cannot be a feature",
         expected=_ALLOWED,
-        received=f"{own.name}: {_spelled(annotation)}",
+        received=f"{field.name}: {_spelled(annotation)}",
         hint=_LEAVE_OUT,
     )
 
@@ -128,20 +128,20 @@ def _named(name: str, values: Sequence[str]) -> Discrete:
     return Discrete(name, len(values), names=values if all(values) else ())
 
 
-def _marked(cls: type, own: str, name: str, mark: Discrete | Continuous | range) -> Feature:
+def _marked(cls: type, field: str, name: str, mark: Discrete | Continuous | range) -> Feature:
     """Return the feature that an annotation declares, under the name of its field."""
     if isinstance(mark, range):
         if not mark or mark.start != 0 or mark.step != 1:
             raise SpaceError(
-                f"field {own!r} of dataclass {cls.__name__} has a range that cannot be a feature",
+                f"field {field!r} of dataclass {cls.__name__} has a range that cannot be a feature",
                 expected="range(n), the values 0 to n - 1",
                 received=mark,
             )
         return Discrete(name, len(mark))
-    if mark.name not in (_OWN_NAME, own):
+    if mark.name not in (_OWN_NAME, field):
         raise SpaceError(
-            f"field {own!r} of dataclass {cls.__name__} is annotated with another name",
-            expected=f"{type(mark).__name__}({own!r}, ...), or {_OWN_NAME!r} for the same",
+            f"field {field!r} of dataclass {cls.__name__} is annotated with another name",
+            expected=f"{type(mark).__name__}({field!r}, ...), or {_OWN_NAME!r} for the same",
             received=mark,
         )
     return replace(mark, name=name)
@@ -157,7 +157,7 @@ def annotations_of(cls: type) -> dict[str, Any]:
         raise SpaceError(
             f"the annotations of dataclass {cls.__name__} cannot be read: {error}",
             expected="names that are defined in the module of the class",
-            received=shorten({own.name: own.type for own in fields(cls)}),
+            received=shorten({field.name: field.type for field in fields(cls)}),
             hint="define these names at the top of the module",
         ) from error
 

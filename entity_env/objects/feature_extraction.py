@@ -146,8 +146,8 @@ def _members(kind: Any) -> Mapping[Any, int]:
 @lru_cache(maxsize=256)
 def _literals(cls: type, path: str) -> Mapping[Any, int] | None:
     """Return the strings that the dataclass ``cls`` allows at ``path``, or None."""
-    own, _, rest = path.partition(".")
-    kind = annotations_of(cls).get(own) if is_dataclass(cls) else None
+    name, _, rest = path.partition(".")
+    kind = annotations_of(cls).get(name) if is_dataclass(cls) else None
     if rest:
         return _literals(kind, rest) if isinstance(kind, type) else None
     if get_origin(kind) is not Literal:
@@ -161,7 +161,7 @@ def _missing(what: str, objects: Sequence[Any], names: Sequence[str]) -> EntityE
             try:
                 attrgetter(name)(thing)
             except AttributeError as error:
-                public = [own for own in dir(thing) if not own.startswith("_")]
+                public = [name for name in dir(thing) if not name.startswith("_")]
                 return FeatureError(
                     f"{what}, row {row}: feature {name!r} is missing",
                     expected=f"an object with the attributes {', '.join(names)}",

@@ -44,9 +44,11 @@ class _Library(JITCodeLibrary):
         Numba calls them by pointers, which it sets when it makes machine code.
         """
         module = self._final_module
-        defined = {own.name for own in module.functions if not own.is_declaration}
+        defined = {function.name for function in module.functions if not function.is_declaration}
         # Collect the names first, because linking moves the contents of a module.
-        for pointer in [own.name for own in module.global_variables if own.is_declaration]:
+        for pointer in [
+            variable.name for variable in module.global_variables if variable.is_declaration
+        ]:
             _, prefix, name = pointer.rpartition(RuntimeLinker.PREFIX)
             if prefix and name in defined:
                 to = f'@"{pointer}" = linkonce_odr constant ptr @"{name}"'
@@ -69,8 +71,8 @@ class _Compiler(Compiler):
     """Numba's compiler with another library."""
 
     def __init__(self, typing_context: Any, context: Any, library: Any, *rest: Any) -> None:
-        own = _Library(context.codegen(), "inner")  # type: ignore[no-untyped-call]
-        super().__init__(typing_context, context, own, *rest)  # type: ignore[no-untyped-call]
+        library = _Library(context.codegen(), "inner")  # type: ignore[no-untyped-call]
+        super().__init__(typing_context, context, library, *rest)  # type: ignore[no-untyped-call]
 
 
 _RAISE_TYPE_ERROR = ctypes.cast(ctypes.pythonapi.PyErr_BadArgument, ctypes.c_void_p).value or 0

@@ -93,10 +93,10 @@ def keep_compiled(dispatcher: Any, *stamps: str) -> None:
         AttributeError: The caches of this version of Numba differ.
     """
     file = dispatcher._cache._cache_file
-    own = folder_digest(
+    digest = folder_digest(
         Path(__file__).parent
     )  # depends on the way inner functions are compiled, too
-    file._source_stamp = (*file._source_stamp, own, *stamps)
+    file._source_stamp = (*file._source_stamp, digest, *stamps)
     function = dispatcher.py_func
     _seal(file, function.__qualname__)
     dispatcher._cache.save_overload = _kept_where_it_can(dispatcher._cache.save_overload)

@@ -91,8 +91,8 @@ def spaces_from_json(value: Any) -> tuple[ObsSpace, dict[ActionName, ActionSpace
         kind = _KINDS[action["kind"]]
         space = kind.space(*[action[key] for key in kind.keys])
         _add("action", actions, action["name"], space)
-    own = _entries("global_features", parts["global_features"])
-    obs_space = ObsSpace(global_features=list(map(_feature, own)), entities=entities)
+    entries = _entries("global_features", parts["global_features"])
+    obs_space = ObsSpace(global_features=list(map(_feature, entries)), entities=entities)
     return obs_space, check_action_space(actions)
 
 
@@ -118,10 +118,10 @@ def _feature_to_json(feature: Feature) -> str | dict[str, Any]:
     if isinstance(feature, Flags):
         return {"kind": "flags", "name": feature.name, "count": feature.count}
     if isinstance(feature, Discrete):
-        own: dict[str, Any] = {"kind": "discrete", "name": feature.name, "n": feature.n}
+        entry: dict[str, Any] = {"kind": "discrete", "name": feature.name, "n": feature.n}
         if feature.vocabulary is not None:
-            own |= {"kind": "word", "vocabulary": feature.vocabulary}
-        return own | ({"names": list(feature.names)} if feature.names else {})
+            entry |= {"kind": "word", "vocabulary": feature.vocabulary}
+        return entry | ({"names": list(feature.names)} if feature.names else {})
     return {"kind": "continuous", "name": feature.name, "mean": feature.mean, "std": feature.std}
 
 
@@ -135,8 +135,8 @@ def _feature(value: Any) -> Feature:
         return value
     names: dict[str, Any] = {}
     if isinstance(value, Mapping) and value.get("kind") in ("discrete", "word"):
-        names = {key: own for key, own in value.items() if key == "names"}
-        value = {key: own for key, own in value.items() if key != "names"}
+        names = {key: part for key, part in value.items() if key == "names"}
+        value = {key: part for key, part in value.items() if key != "names"}
     parts = _kind_of("a feature", value, _FEATURE_KEYS)
     if parts["kind"] in _DISCRETE_KINDS:
         kind = _DISCRETE_KINDS[parts["kind"]]
