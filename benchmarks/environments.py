@@ -14,10 +14,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from ragged_envs.minesweeper import MineSweeper
-from ragged_envs.minesweeper_native import MineSweeperVec
+from ragged_envs.minesweeper import MineSweeperRows
 
 from benchmarks.measure import Row, Times, alternate, print_rows, speed_row
+from benchmarks.python_minesweeper import PythonMineSweeper
 from entity_env import ListEnv, RaggedBufferI64, VecEnv, VecObs
 from entity_env.player.episodes import random_policy
 
@@ -40,11 +40,11 @@ def rows() -> list[Row]:
     """Compare the compiled MineSweeper with the readable one in a ``ListEnv``."""
     found = []
     for name, settings, targets in _CASES:
-        python = ListEnv(functools.partial(MineSweeper, **settings), _PYTHON_ROWS, _SEED)
+        python = ListEnv(functools.partial(PythonMineSweeper, **settings), _PYTHON_ROWS, _SEED)
         runs = {0: replay(python, _PYTHON_STEPS)[0]}
         lengths = {}
         for count, steps in _STEPS.items():
-            runs[count], lengths[count] = replay(MineSweeperVec(count, _SEED, **settings), steps)
+            runs[count], lengths[count] = replay(MineSweeperRows(count, _SEED, **settings), steps)
         times = alternate({str(count): run for count, run in runs.items()}, budget=10)
         baseline = _each(times["0"], _PYTHON_ROWS * _PYTHON_STEPS)
         for count, steps in _STEPS.items():

@@ -32,17 +32,13 @@ import numpy.typing as npt
 import torch
 from ragged_envs.connect_four import ConnectFour
 from ragged_envs.connect_four_script import Minimax
-from ragged_envs.exploitability import exploitability, info_states, uniform
-from ragged_envs.kuhn_poker import KuhnPoker
-from ragged_envs.leduc_poker import LeducPoker
 from ragged_envs.photosynthesis import Photosynthesis
 from ragged_envs.photosynthesis_script import grow_greedily
-from ragged_envs.poker import PokerGame
-from ragged_envs.poker_rules import InfoState
-from ragged_envs.tic_tac_toe import TicTacToe
-from ragged_envs.tic_tac_toe_script import PerfectPlayer
+from ragged_envs.poker import InfoState, KuhnPoker, LeducPoker, PokerGame
+from ragged_envs.tic_tac_toe import PerfectPlayer, TicTacToe
 
 from benchmarks.arguments import parse_with_settings
+from benchmarks.exploitability import exploitability, info_states, uniform
 from entity_env import MaskedEnvironment, Observation, batch_obs
 from entity_env.actions import Action
 from entity_env.errors import EntityEnvError

@@ -16,9 +16,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from ragged_envs.minesweeper import MineSweeper
 
 from benchmarks.measure import Row, Times, alternate, print_rows, speed_row
+from benchmarks.python_minesweeper import PythonMineSweeper
 from entity_env import (
     CategoricalActionMask,
     CategoricalActionSpace,
@@ -41,7 +41,7 @@ ROWS, STEPS = 128, 128
 def rows() -> list[Row]:
     """Steps per second, and how much of the time is not the game's own."""
     drill, anew = _cases(Drill, seed=None), _cases(Anew, seed=None)
-    sweeper = _cases(MineSweeper, seed=1)
+    sweeper = _cases(PythonMineSweeper, seed=1)
     return [
         *_rows("ready-made lists", alternate(drill, seconds=0.25, budget=12), target=300_000),
         *_rows("lists made anew", alternate(anew, seconds=0.25, budget=12)),
@@ -177,7 +177,7 @@ def _collected_row() -> Row:
     importlib.import_module("torch")
 
     def player(kind: type[ListEnv]) -> Callable[[], object]:
-        env, policy = kind(MineSweeper, ROWS), random_policy(2)
+        env, policy = kind(PythonMineSweeper, ROWS), random_policy(2)
 
         def play() -> None:
             gc.unfreeze()

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from gymnasium import spaces
-from ragged_envs.minesweeper_native import MineSweeperVec
+from ragged_envs.minesweeper import MineSweeperRows
 from stable_baselines3.common.vec_env import VecEnv
 
 from entity_env.batching.ragged import RaggedBufferI64
@@ -30,7 +30,7 @@ class PlanesEnv(VecEnv):
     """
 
     def __init__(self, num_envs: int, seed: int) -> None:
-        self.rows = MineSweeperVec(num_envs, seed=seed)
+        self.rows = MineSweeperRows(num_envs, seed=seed)
         self.wins: list[float] = []
         size = (1 + ROBOTS) * SIDE * SIDE
         super().__init__(

@@ -41,7 +41,7 @@ SPIRITS: dict[str, tuple[str, ...]] = {
     "1": ("selfplay.team_spirit=1.0",),
     "0.2 to 0.97": ("selfplay.team_spirit=0.2", "selfplay.team_spirit_end=0.97"),
 }
-SCRIPT = "ragged_envs.pursuit_script.chase_or_flee"
+SCRIPT = "ragged_envs.pursuit.chase_or_flee"
 # Two-sided 95% of Student's t with so many degrees of freedom.
 STUDENT = (np.inf, 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 HUNTERS, RUNNERS = 0, 1

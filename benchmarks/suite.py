@@ -59,7 +59,6 @@ GAMES = (
     Game("count", 0.99, ("env.masked_choices=2",)),
     Game("count", 0.95, ("env.masked_choices=10",)),
     Game("not_hotdog", 0.99),
-    Game("pick_matching_balls", 0.95),
     Game("cherry_pick", 0.97),
     Game("rock_paper_scissors", 0.95, most=1.05, explained=0.95),
     Game("rock_paper_scissors", 1.95, ("env.cheat=true",)),
@@ -71,7 +70,6 @@ GAMES = (
     Game("repeat_after_k", 0.95, ("env.k=3",)),
     Game("repeat_after_k", 0.95, ("env.k=10",)),
     Game("repeat_after_k", 0.2, ("env.k=3", "net.memory=none"), most=0.3),
-    Game("treasure_hunt", 13.66),  # what go_straight gets; go_to_nearest, around traps: 13.99
     Game("minesweeper_cannon", 0.97, metric="win"),
     Game("cartpole", 475.0),
 )

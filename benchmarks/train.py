@@ -66,7 +66,7 @@ def rows() -> list[Row]:
 
 def make_config(dim: int, ratio: int, seed: int, *, plain: bool) -> TrainConfig:
     """Return the settings above, or with ``plain`` those of the baseline."""
-    env = "minesweeper_python" if plain else "minesweeper"
+    env = "benchmarks.python_minesweeper.PythonMineSweeper" if plain else "minesweeper"
     attention = "grouped" if plain else "auto"
     return config_from_dict(
         {

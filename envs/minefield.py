@@ -2,7 +2,7 @@
 
 env = Minefield(mines=(0, 10))
 observation = env.reset()
-observation = env.act(drive_around(observation))  # from ragged_envs.minefield_script
+observation = env.act(drive_around(observation))
 
 """
 
@@ -13,8 +13,9 @@ from collections.abc import Mapping, Sequence
 from operator import index as whole
 from typing import Any, TypeAlias
 
-from entity_env.actions import Action
-from entity_env.arguments import check_span, check_whole
+import numpy as np
+
+from entity_env.actions import Action, CategoricalAction
 from entity_env.observation import CategoricalActionMask, Observation
 from entity_env.spaces import (
     ActionName,
@@ -28,7 +29,8 @@ from entity_env.spaces import (
 from .checks import as_number, read_choices
 from .small_game import SmallGame
 
-__all__ = ["DIRECTIONS", "FIELD", "MOVES", "RADIUS", "STRIDE", "Minefield"]
+__all__ = ["DIRECTIONS", "FIELD", "MOVES", "RADIUS", "STRIDE", "Minefield", "drive_around"]
+
 
 FIELD = 200.0
 """The width and the height of the field."""
@@ -196,3 +198,52 @@ class Minefield(SmallGame):
 def _is_near(point: Point, other: Point, distance: float) -> bool:
     x, y = point[0] - other[0], point[1] - other[1]
     return x * x + y * y <= distance * distance
+
+
+_LOOK_AHEAD = 30.0
+_MARGIN = 0.5
+_ALL = range(DIRECTIONS)
+
+
+def drive_around(observation: Observation) -> dict[str, Action]:
+    """Drive in the direction without a mine ahead that points best to the target.
+
+    It looks 30 ahead, or to the target if that is nearer. If all ways are blocked it takes the best
+    direction all the same.
+    """
+    features: Any = observation.features
+    ((*place, heading),) = features["Vehicle"]
+    (x, y), *mines = (
+        _seen(point, place, heading) for point in (*features["Target"], *features["Mine"])
+    )
+    bearing = math.atan2(y, x)
+    sight = min(_LOOK_AHEAD, math.hypot(x, y) - RADIUS)
+    clear = [d for d in _ALL if not any(_blocks(mine, d, sight) for mine in mines)]
+    # Turning costs a little, so that two equally good directions do not make it waver.
+    cost = {d: abs(_turn(_angle(d) - bearing)) + 0.01 * abs(_turn(_angle(d))) for d in _ALL}
+    best = min(clear or _ALL, key=lambda d: cost[d])
+    label = "Move" if best == 0 else "Turn Left" if best <= DIRECTIONS // 2 else "Turn Right"
+    return {"Drive": CategoricalAction(["Vehicle"], np.array([MOVES.index(label)]), MOVES)}
+
+
+def _seen(point: Sequence[float], place: Sequence[float], heading: float) -> Point:
+    """Return a point from where the vehicle is: how far ahead, how far to the left."""
+    dx, dy = point[0] - place[0], point[1] - place[1]
+    cos, sin = math.cos(_angle(heading)), math.sin(_angle(heading))
+    return cos * dx + sin * dy, cos * dy - sin * dx
+
+
+def _blocks(mine: Point, direction: int, sight: float) -> bool:
+    """Return True if a mine, relative to the vehicle, lies on the way in a direction."""
+    ahead, aside = _seen(mine, (0.0, 0.0), direction)
+    nearest = min(max(ahead, 0.0), max(sight, 0.0))
+    return ahead > 0 and math.hypot(ahead - nearest, aside) <= RADIUS + _MARGIN
+
+
+def _angle(direction: float) -> float:
+    return direction * math.pi / 8
+
+
+def _turn(angle: float) -> float:
+    """Return the same angle from -pi to pi."""
+    return math.remainder(angle, math.tau)

@@ -4,51 +4,154 @@ env = MineSweeper(width=6, height=6, nmines=5, nrobots=2, orbital_cannon=True)
 observation = env.reset()
 observation = env.act(walk_and_defuse(observation))  # from ragged_envs.minesweeper_script
 
+rows = MineSweeperRows(128, seed=1)
+obs = rows.reset()
+obs = rows.act(random_policy(seed=1)(obs))  # from entity_env.play
+
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from operator import index as whole
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.actions import Action, CategoricalAction, SelectEntityAction
-from entity_env.errors import ActionError, MaskError, counted, shorten
+from entity_env.errors import counted
 from entity_env.hints import ViewerHints
-from entity_env.observation import (
-    CategoricalActionMask,
-    EntityID,
-    Observation,
-    SelectEntityActionMask,
+from entity_env.rows.compiled import (
+    Actors,
+    CompiledGame,
+    CompiledRows,
+    Entities,
+    Field,
+    compiled,
+    random_int,
 )
-from entity_env.spaces import ActionName
-
-from .checks import check_index, indices_of, of_kind
-from .minesweeper_drawing import draw_board, write_board
-from .minesweeper_rules import (
-    ACTION_SPACE,
-    DEFUSE,
-    MOVES,
-    OBS_SPACE,
-    STEPS,
-    MineSweeperSettings,
-    Spanned,
-    Tile,
+from entity_env.rows.single_game import CompiledEnvironment
+from entity_env.spaces import (
+    ActionName,
+    ActionSpace,
+    CategoricalActionSpace,
+    Entity,
+    ObsSpace,
+    SelectEntityActionSpace,
 )
-from .small_game import SmallGame
 
-__all__ = ["DEFUSE", "MOVES", "STEPS", "MineSweeper"]
+from .errors import EnvConfigError, check_span, check_whole
+from .minesweeper_drawing import Board, Tile
 
-_MOVE, _FIRE = "Move", "Fire Orbital Cannon"
-_TARGETS = ("Mine", "Robot")
-_NOBODY_FIRES = SelectEntityActionMask(actor_types=(), actee_types=_TARGETS)
-_ALL_FIRE = SelectEntityActionMask(actor_types=("Orbital Cannon",), actee_types=_TARGETS)
+__all__ = ["DEFUSE", "MOVES", "STEPS", "MineSweeper", "MineSweeperRows"]
+
+I64 = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+Spanned: TypeAlias = int | tuple[int, int] | list[int]
+"""A number, or a pair (least, most) from which each episode draws its own."""
+
+MOVES = ("Right", "Left", "Up", "Down", "Defuse Mines")
+STEPS = ((1, 0), (-1, 0), (0, 1), (0, -1))
+"""The changes of x and y by the first four choices of ``Move``."""
+DEFUSE = 4
+"""The index of ``Defuse Mines``."""
+
+_MOST_TILES = 1000
+"""The widest and the highest board; each row draws from an array of all tiles."""
+_MOST_ENTITIES = 10_000
+"""The most mines, robots and cannons; each row has room for them."""
+_MOST_STEPS = 1_000_000_000
+"""The longest episode: steps are counted in 32 bits."""
+_MOST_COOLDOWN = 10_000_000
+"""The longest cooldown: a feature, and float32 holds each number up to it."""
+_GONE = -(1 << 20)
+"""The x of an entity that was removed in this step: far from every tile."""
+# What a choice adds to x and y. Arrays: a tuple would be copied to the stack at each use.
+_DX = np.array([dx for dx, _ in (*STEPS, (0, 0))])
+_DY = np.array([dy for _, dy in (*STEPS, (0, 0))])
+
+OBS_SPACE = ObsSpace(
+    entities={
+        "Mine": Entity(["x", "y"]),
+        "Robot": Entity(["x", "y"]),
+        "Orbital Cannon": Entity(["cooldown"]),
+    }
+)
+ACTION_SPACE: dict[ActionName, ActionSpace] = {
+    "Move": CategoricalActionSpace(MOVES),
+    "Fire Orbital Cannon": SelectEntityActionSpace(),
+}
 
 
-class MineSweeper(SmallGame):
+class MineSweeperRows(CompiledRows):
+    """R rows of MineSweeper, compiled; see ``MineSweeper`` for the game.
+
+    Row i of a seed is the same in any number of rows.
+
+    Args:
+        num_envs: The number of rows R.
+        seed: Seed of all rows.
+        width: Tiles from left to right, at most 1000. This and the next three are whole numbers of
+            at least 1, or pairs (least, most) from which each episode draws its own.
+        height: Tiles from bottom to top, at most 1000.
+        nmines: Mines at the start, as robots and cannons at most 10,000; on a board that is too
+            small for the most of a pair, drawn from as many as fit beside the robots.
+        nrobots: Robots at the start.
+        orbital_cannon: True for one cannon, or the number of cannons.
+        cooldown_period: Steps that a cannon waits after a shot, and at the start, at most 10^7.
+        max_steps: Steps until the episode is cut off, at most 10^9.
+        threads: Number of threads that share the rows.
+
+    Raises:
+        EnvConfigError: A parameter of the wrong type or range, or a smallest board without room for
+            the least mines and the most robots.
+    """
+
+    def __init__(
+        self,
+        num_envs: int | None,
+        seed: int = 0,
+        width: Spanned = 6,
+        height: Spanned = 6,
+        nmines: Spanned = 5,
+        nrobots: Spanned = 2,
+        orbital_cannon: bool | int = False,
+        cooldown_period: int = 5,
+        max_steps: int = 100,
+        *,
+        threads: int = 1,
+    ) -> None:
+        if isinstance(orbital_cannon, bool | np.bool_):
+            orbital_cannon = int(orbital_cannon)
+        spans = {
+            "width": check_span("width", width, 1, _MOST_TILES),
+            "height": check_span("height", height, 1, _MOST_TILES),
+            "nmines": check_span("nmines", nmines, 1, _MOST_ENTITIES),
+            "nrobots": check_span("nrobots", nrobots, 1, _MOST_ENTITIES),
+        }
+        _check_room(spans)
+        cannons = check_whole("orbital_cannon", orbital_cannon, 0, _MOST_ENTITIES)
+        period = check_whole("cooldown_period", cooldown_period, 0, _MOST_COOLDOWN)
+        limit = check_whole("max_steps", max_steps, 1, _MOST_STEPS)
+        self._largest = spans["width"][1], spans["height"][1]
+        super().__init__(_make_game(spans, cannons, period, limit), num_envs, seed, threads=threads)
+
+    def board(self, game: int) -> Board:
+        """Return the board of a game."""
+        saved = self.save_game(game)
+        return Board(
+            (saved["width"], saved["height"]),
+            [(x, y) for x, y in saved["mines"][: saved["nmines"]]],
+            [(x, y) for x, y in saved["robots"][: saved["nrobots"]]],
+            saved["cooldowns"],
+            self._game.settings["period"],
+        )
+
+    def draw_row(self, row: int, **kwargs: Any) -> npt.NDArray[np.uint8]:
+        """Return the board of a row, as ``MineSweeper.render`` does."""
+        return self.board(row).draw(**kwargs)
+
+
+class MineSweeper(CompiledEnvironment):
     """Robots walk a board and defuse every mine; an orbital cannon may help.
 
     Entities:
@@ -83,63 +186,16 @@ class MineSweeper(SmallGame):
     Source:
         The grid world of the Entity Gym tutorials (github.com/entity-neural-network/entity-gym).
 
-    Args:
-        width: Tiles from left to right, at most 1000. This and the next three are whole numbers of
-            at least 1, or pairs (least, most) from which each episode draws its own.
-        height: Tiles from bottom to top, at most 1000.
-        nmines: Mines at the start, as robots and cannons at most 10,000; on a board that is too
-            small for the most of a pair, drawn from as many as fit beside the robots.
-        nrobots: Robots at the start.
-        orbital_cannon: True for one cannon, or the number of cannons.
-        cooldown_period: Steps that a cannon waits after a shot, and at the start, at most 10^7.
-        max_steps: Steps until the episode is cut off, at most 10^9.
-
-    Raises:
-        SettingError: A parameter of the wrong type or range, or a smallest board without room for
-            the least mines and the most robots.
+    The arguments are those of ``MineSweeperRows`` without ``num_envs`` and ``seed``.
     """
 
-    _obs_space, _action_space = OBS_SPACE, ACTION_SPACE
-
-    def __init__(
-        self,
-        width: Spanned = 6,
-        height: Spanned = 6,
-        nmines: Spanned = 5,
-        nrobots: Spanned = 2,
-        orbital_cannon: bool | int = False,
-        cooldown_period: int = 5,
-        max_steps: int = 100,
-    ) -> None:
-        self.settings = settings = MineSweeperSettings.check(
-            width, height, nmines, nrobots, orbital_cannon, cooldown_period, max_steps
-        )
-        self.ncannons = settings.ncannons
-        self.cooldown_period = settings.cooldown_period
-        self.max_steps = settings.max_steps
-        # Of the running episode, where they vary.
-        self.width, self.height = settings.width[1], settings.height[1]
-        self.nmines, self.nrobots = settings.nmines[1], settings.nrobots[1]
-        self.mines: list[Tile] = []
-        self.robots: list[Tile] = []
-        self.cooldowns: list[int] = []
-        self._saved = {
-            "mines": [(whole, whole)],
-            "robots": [(whole, whole)],
-            "cooldowns": [whole],
-            "steps": whole,
-            **({"size": (whole, whole)} if settings.size_varies else {}),
-        }
-        self._moves: list[tuple[bool, ...]] = []  # the mask of the current state
-        self._mine_ids = _ids("Mine", self.nmines)
-        self._robot_ids = _ids("Robot", self.nrobots)
-        self._cannon_ids = _ids("Orbital Cannon", self.ncannons)
+    rows = MineSweeperRows
 
     @classmethod
     def from_state(
         cls,
-        mines: Sequence[Sequence[int]],
-        robots: Sequence[Sequence[int]],
+        mines: Sequence[Tile],
+        robots: Sequence[Tile],
         cooldowns: Sequence[int] = (),
         *,
         width: int = 6,
@@ -151,110 +207,20 @@ class MineSweeper(SmallGame):
         """Return a game in progress: mines and robots as (x, y), one cooldown for each cannon."""
         counts = len(mines), len(robots), len(cooldowns)
         env = cls(width, height, *counts, cooldown_period, max_steps)
-        env.set_state({"mines": mines, "robots": robots, "cooldowns": cooldowns, "steps": steps})
-        return env
-
-    @property
-    def size(self) -> tuple[int, int]:
-        """Width and height."""
-        return self.width, self.height
-
-    @property
-    def won(self) -> bool:
-        """True if no mine is left."""
-        return self.steps >= 0 and not self.mines
-
-    @property
-    def over(self) -> bool:
-        """True if the game is won or lost."""
-        return not self.mines or not self.robots
-
-    def _begin(self) -> None:
-        settings = self.settings
-        self.width, self.height = self._draw(*settings.width), self._draw(*settings.height)
-        self.nrobots = self._draw(*settings.nrobots)
-        room = self.width * self.height - self.nrobots
-        self.nmines = self._draw(settings.nmines[0], min(settings.nmines[1], room))
-        drawn = self.rng.permutation(self.width * self.height)[: self.nmines + self.nrobots]
-        tiles = [(tile % self.width, tile // self.width) for tile in drawn.tolist()]
-        self.mines, self.robots = tiles[: self.nmines], tiles[self.nmines :]
-        self.cooldowns = [self.cooldown_period] * self.ncannons
-
-    def _play(self, actions: Mapping[ActionName, Action]) -> None:
-        # A robot or cannon that ``actions`` leaves out does nothing.
-        moves, shots = self._read_moves(actions), self._read_shots(actions)
-        gone = set(shots.values())
-        if self.cooldowns:
-            self.cooldowns = [
-                self.cooldown_period if cannon in shots else max(cooldown - 1, 0)
-                for cannon, cooldown in enumerate(self.cooldowns)
-            ]
-            self.mines = [tile for i, tile in enumerate(self.mines) if ("Mine", i) not in gone]
-        robots: list[Tile] = []
-        cleared: set[Tile] = set()
-        for i, (x, y) in enumerate(self.robots):
-            if gone and ("Robot", i) in gone:
-                continue
-            move = moves[i]
-            if move == DEFUSE:
-                cleared.update(((x, y), (x + 1, y), (x - 1, y), (x, y + 1), (x, y - 1)))
-            elif move is not None:
-                x, y = x + STEPS[move][0], y + STEPS[move][1]
-            robots.append((x, y))
-        if cleared:
-            self.mines = [tile for tile in self.mines if tile not in cleared]
-        mined = set(self.mines)
-        self.robots = [tile for tile in robots if tile not in mined]
-
-    def _show(self) -> Observation:
-        mines, robots, cooldowns = self.mines, self.robots, self.cooldowns
-        right, top = self.width - 1, self.height - 1
-        features: dict[str, Sequence[Sequence[int]]] = {"Mine": mines[:], "Robot": robots[:]}
-        ids = {"Mine": self._mine_ids[: len(mines)], "Robot": self._robot_ids[: len(robots)]}
-        if cooldowns:
-            features["Orbital Cannon"] = [(cooldown,) for cooldown in cooldowns]
-            ids["Orbital Cannon"] = self._cannon_ids[:]
-        self._moves = [(x < right, x > 0, y < top, y > 0, True) for x, y in robots]
-        return Observation(
-            features=features,
-            ids=ids,
-            actions={
-                _MOVE: CategoricalActionMask(actor_types=["Robot"], mask=self._moves[:]),
-                _FIRE: self._cannon_mask() if cooldowns else _NOBODY_FIRES,
-            },
-        )
-
-    def _problems(
-        self,
-        mines: list[Tile],
-        robots: list[Tile],
-        cooldowns: list[int],
-        steps: int,
-        size: tuple[int, int] | None = None,
-    ) -> dict[str, bool]:
-        settings, (width, height) = self.settings, size or self.size
-        limits = ((width, settings.width), (height, settings.height))
-        return {
-            "another size of board": not all(low <= own <= high for own, (low, high) in limits),
-            "more mines than the game starts with": len(mines) > settings.nmines[1],
-            "more robots than the game starts with": len(robots) > settings.nrobots[1],
-            "another number of cannons": len(cooldowns) != self.ncannons,
-            "two mines on one tile": len(set(mines)) < len(mines),
-            "a robot on a mine": not set(mines).isdisjoint(robots),
-            "a cooldown out of range": any(not 0 <= c <= self.cooldown_period for c in cooldowns),
-            "a negative step": steps < 0,
-            "an entity off the board": any(
-                not (0 <= x < width and 0 <= y < height) for x, y in mines + robots
-            ),
+        env.reset()
+        state = env.get_state()
+        state["rows"][0]["env"] |= {
+            "mines": [[*tile] for tile in mines],
+            "robots": [[*tile] for tile in robots],
+            "cooldowns": [*cooldowns],
+            "steps": steps,
         }
-
-    def _restore(self, **saved: Any) -> None:
-        self.width, self.height = saved.pop("size", self.size)
-        super()._restore(**saved)
+        env.set_state(state)
+        return env
 
     def viewer_hints(self) -> ViewerHints:
         """Return the size of the largest board."""
-        width, height = self.settings.width[1], self.settings.height[1]
+        width, height = self._rows._largest
         return ViewerHints(bounds=(0, width - 1, 0, height - 1))
 
     def render(self, tile: int = 24, **kwargs: Any) -> npt.NDArray[np.uint8]:
@@ -262,81 +228,191 @@ class MineSweeper(SmallGame):
 
         Shape: (height * tile, width * tile, 3), one more ``tile`` high with the status bar.
         """
-        state = self.mines, self.robots, self.cooldowns, self.cooldown_period
-        return draw_board(self.size, *state, tile, **kwargs)
+        return super().render(tile=tile, **kwargs)
 
     def render_text(self) -> str:
         """Return the board with y up; M0 is the mine ("Mine", 0), R1 the robot ("Robot", 1)."""
-        board = write_board(self.size, self.mines, self.robots, self.cooldowns)
-        return f"step {max(self.steps, 0)} of {self.max_steps}, {board}"
+        steps, limit = self.fields()["steps"], self._rows._game.max_steps
+        return f"step {steps} of {limit}, {self._rows.board(0).text()}"
 
-    def _draw(self, least: int, most: int) -> int:
-        """Return a number from ``least`` to ``most``; draws nothing where there is only one."""
-        return int(self.rng.integers(least, most + 1)) if least < most else least
 
-    def _read_moves(self, actions: Mapping[ActionName, Action]) -> list[int | None]:
-        """Return the choice of each robot, None for a robot that has none."""
-        moves: list[int | None] = [None] * len(self.robots)
-        if actions.get(_MOVE) is not None:
-            action = of_kind(actions, _MOVE, CategoricalAction)
-            for actor, index in zip(action.actors, indices_of(_MOVE, action), strict=True):
-                robot = _place(_MOVE, actor, "Robot", len(self.robots))
-                check_index(f"robot {actor!r}", _MOVE, index, MOVES, self._moves[robot])
-                moves[robot] = index
-        return moves
+MineSweeperRows.environment = MineSweeper
 
-    def _read_shots(self, actions: Mapping[ActionName, Action]) -> dict[int, EntityID]:
-        """Return the target of each cannon that fires."""
-        if actions.get(_FIRE) is None:
-            return {}
-        action = of_kind(actions, _FIRE, SelectEntityAction)
-        if len(action.actors) != len(action.actees):
-            raise ActionError(
-                f"action {_FIRE!r} does not give one target for each actor",
-                expected=counted(len(action.actors), "actee"),
-                received=shorten(action.actees),
-            )
-        shots: dict[int, EntityID] = {}
-        for actor, actee in zip(action.actors, action.actees, strict=True):
-            cannon = _place(_FIRE, actor, "Orbital Cannon", self.ncannons)
-            if self.cooldowns[cannon] > 0:
-                raise ActionError(
-                    f"cannon {actor!r} is not ready", received=f"cooldown {self.cooldowns[cannon]}"
-                )
-            is_robot = isinstance(actee, tuple) and actee[:1] == ("Robot",)
-            kind, tiles = ("Robot", self.robots) if is_robot else ("Mine", self.mines)
-            _place(_FIRE, actee, kind, len(tiles))
-            shots[cannon] = actee
-        return shots
 
-    def _cannon_mask(self) -> SelectEntityActionMask:
-        ready = [i for i, cooldown in enumerate(self.cooldowns) if cooldown == 0]
-        if not ready:
-            return _NOBODY_FIRES
-        if len(ready) == self.ncannons:
-            return _ALL_FIRE
-        return SelectEntityActionMask(
-            actor_ids=[self._cannon_ids[i] for i in ready], actee_types=_TARGETS
+def _check_room(spans: dict[str, tuple[int, int]]) -> None:
+    """Raise EnvConfigError if the smallest board has no room for the fewest mines."""
+    # The mines are drawn last, from as many as the board then holds.
+    (width, _), (height, _), (mines, _), (_, robots) = spans.values()
+    if width * height < mines + robots:
+        raise EnvConfigError(
+            f"a board of {width} x {height} tiles is too small for "
+            f"{counted(mines, 'mine')} and {counted(robots, 'robot')}",
+            expected=f"at least {counted(mines + robots, 'tile')}",
+            received=counted(width * height, "tile"),
+            about="width height nmines nrobots",
         )
 
 
-def _ids(kind: str, count: int) -> list[EntityID]:
-    return [(kind, i) for i in range(count)]
-
-
-def _place(action: ActionName, entity: Any, kind: str, count: int) -> int:
-    """Return the place of an entity in the list of its type."""
-    if (
-        isinstance(entity, tuple)
-        and len(entity) == 2
-        and entity[0] == kind
-        and entity[1] in range(count)
-    ):
-        return int(entity[1])
-    raise MaskError(
-        f"action {action!r} names an entity that is not in the frame",
-        expected=f"({kind!r}, 0) to ({kind!r}, {count - 1})"
-        if count
-        else f"no {kind}: none is left",
-        received=shorten(entity),
+def _make_game(
+    spans: dict[str, tuple[int, int]], cannons: int, period: int, max_steps: int
+) -> CompiledGame:
+    (_, mines), (_, robots) = spans["nmines"], spans["nrobots"]
+    tile = {"least": (_GONE, 0), "most": (_MOST_TILES - 1, _MOST_TILES - 1)}
+    return CompiledGame(
+        obs_space=OBS_SPACE,
+        action_space=ACTION_SPACE,
+        state={
+            "mines": Field((mines, 2), **tile),
+            "robots": Field((robots, 2), **tile),
+            "cooldowns": Field((cannons,), least=0, most=period),
+            "width": Field(least=spans["width"][0], most=spans["width"][1]),
+            "height": Field(least=spans["height"][0], most=spans["height"][1]),
+            "nmines": Field(least=1, most=mines),
+            "nrobots": Field(least=1, most=robots),
+            "win": Field(least=0, most=1),
+        },
+        settings={f"least_{name}": least for name, (least, _) in spans.items()}
+        | {f"most_{name}": most for name, (_, most) in spans.items()}
+        | {"period": period},
+        reset=_reset,
+        step=_step,
+        entities={
+            "Mine": Entities("mines", count="nmines"),
+            "Robot": Entities("robots", count="nrobots"),
+            "Orbital Cannon": Entities("cooldowns"),
+        },
+        actions={
+            "Move": Actors("Robot", mask=_moves_of),
+            "Fire Orbital Cannon": Actors(
+                "Orbital Cannon", when=_is_ready, targets=("Mine", "Robot")
+            ),
+        },
+        max_steps=max_steps,
+        metrics={"win": "win"},
+        problems=_problems,
     )
+
+
+def _problems(g: Any, game: int) -> dict[str, bool]:
+    """Return the mistakes that a saved state can have, True for those that it has."""
+    mines = {tuple(tile) for tile in g.mines[game, : g.nmines[game]].tolist()}
+    robots = {tuple(tile) for tile in g.robots[game, : g.nrobots[game]].tolist()}
+    width, height = g.width[game], g.height[game]
+    return {
+        "two mines on one tile": len(mines) < g.nmines[game],
+        "a robot on a mine": not mines.isdisjoint(robots),
+        "an entity off the board": any(
+            not (0 <= x < width and 0 <= y < height) for x, y in mines | robots
+        ),
+    }
+
+
+def _moves_of(g: Any, game: int, robot: int, allowed: Bools) -> None:
+    """Forbid a robot to leave the board."""
+    x, y = g.robots[game, robot, 0], g.robots[game, robot, 1]
+    allowed[0], allowed[1] = x < g.width[game] - 1, x > 0
+    allowed[2], allowed[3] = y < g.height[game] - 1, y > 0
+
+
+def _is_ready(g: Any, game: int, cannon: int) -> bool:
+    """Return True if a cannon must fire."""
+    return bool(g.cooldowns[game, cannon] == 0)
+
+
+def _reset(g: Any, game: int) -> None:
+    """Lay out a board."""
+    g.width[game] = width = random_int(g.random, game, g.least_width, g.most_width)
+    g.height[game] = height = random_int(g.random, game, g.least_height, g.most_height)
+    g.nrobots[game] = nrobots = random_int(g.random, game, g.least_nrobots, g.most_nrobots)
+    room = min(g.most_nmines, width * height - nrobots)
+    g.nmines[game] = nmines = random_int(g.random, game, g.least_nmines, room)
+    # The head of a shuffle (Fisher and Yates): every order of different tiles is as likely.
+    tiles = np.arange(width * height)
+    for i in range(nmines + nrobots):
+        other = random_int(g.random, game, i, width * height - 1)
+        tile = tiles[other]
+        tiles[other] = tiles[i]
+        if i < nmines:
+            g.mines[game, i, 0], g.mines[game, i, 1] = tile % width, tile // width
+        else:
+            robot = i - nmines
+            g.robots[game, robot, 0], g.robots[game, robot, 1] = tile % width, tile // width
+    g.cooldowns[game] = g.period
+
+
+def _step(g: Any, game: int, moves: I64, shots: I64) -> tuple[float, bool]:
+    """Fire, move and defuse, and lose what stands on a mine."""
+    _fire(g, game, shots)
+    defused = _walk(g, game, moves)
+    if defused or len(shots) > 0:
+        _keep_mines(g, game)
+    _keep_robots(g, game)
+    won = g.nmines[game] == 0
+    g.win[game] = won
+    return 1.0 if won else 0.0, won or g.nrobots[game] == 0
+
+
+# Loops over mines run to the end of the line, not to the last mine that is left: a constant number
+# of rounds is cheaper than a branch that nobody can predict.
+
+
+@compiled
+def _fire(g: Any, game: int, shots: I64) -> None:
+    """Every ready cannon removes what it selected."""
+    fired = 0
+    for cannon in range(g.cooldowns.shape[1]):
+        if g.cooldowns[game, cannon] > 0:
+            g.cooldowns[game, cannon] -= 1
+            continue
+        g.cooldowns[game, cannon] = g.period
+        target = shots[fired]
+        fired += 1
+        if target < g.nmines[game]:
+            g.mines[game, target, 0] = _GONE
+        else:
+            g.robots[game, target - g.nmines[game], 0] = _GONE
+
+
+@compiled
+def _walk(g: Any, game: int, moves: I64) -> bool:
+    """Move the robots or let them remove mines; return True if one did."""
+    defused = False
+    for robot in range(len(moves)):
+        choice = moves[robot]
+        x, y = g.robots[game, robot, 0], g.robots[game, robot, 1]
+        if x == _GONE:
+            continue
+        g.robots[game, robot, 0], g.robots[game, robot, 1] = x + _DX[choice], y + _DY[choice]
+        if choice == DEFUSE:
+            defused = True
+            for mine in range(g.mines.shape[1]):
+                there = g.mines[game, mine, 0]
+                near = abs(there - x) + abs(g.mines[game, mine, 1] - y) <= 1
+                g.mines[game, mine, 0] = _GONE if near else there
+    return defused
+
+
+@compiled
+def _keep_mines(g: Any, game: int) -> None:
+    """Close the gaps in the list of mines."""
+    left, nmines = 0, g.nmines[game]
+    for mine in range(g.mines.shape[1]):
+        x, y = g.mines[game, mine, 0], g.mines[game, mine, 1]
+        g.mines[game, left, 0], g.mines[game, left, 1] = x, y
+        left += (x != _GONE) & (mine < nmines)
+    g.nmines[game] = left
+
+
+@compiled
+def _keep_robots(g: Any, game: int) -> None:
+    """Close the gaps of robots that are gone or stand on a mine."""
+    left, nmines = 0, g.nmines[game]
+    for robot in range(g.nrobots[game]):
+        x, y = g.robots[game, robot, 0], g.robots[game, robot, 1]
+        lost = x == _GONE
+        for mine in range(g.mines.shape[1]):
+            on_it = (g.mines[game, mine, 0] == x) & (g.mines[game, mine, 1] == y)
+            lost |= on_it & (mine < nmines)
+        g.robots[game, left, 0], g.robots[game, left, 1] = x, y
+        left += not lost
+    g.nrobots[game] = left

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +11,9 @@ import numpy.typing as npt
 from entity_env.arguments import check_whole
 from entity_env.errors import counted
 
-__all__ = ["draw_board", "write_board"]
+from .errors import check_whole
+
+__all__ = ["Board", "Tile"]
 
 Picture = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float64]
@@ -31,58 +34,65 @@ WAITING: Color = (240, 178, 64)
 OFF: Color = (74, 84, 102)
 
 
-def draw_board(
-    size: tuple[int, int],
-    mines: Sequence[Tile],
-    robots: Sequence[Tile],
-    cooldowns: Sequence[int],
-    period: int,
-    tile: int = 24,
-) -> Picture:
-    """Return a board with y up; with cannons a status bar of one tile's height above it.
+class Board(NamedTuple):
+    """A board to be written or drawn, with y up.
 
-    Shape: (height * tile, width * tile, 3), one ``tile`` more in height with the status bar.
+    Args:
+        size: Width and height.
+        mines: Their tiles.
+        robots: Their tiles; several may share one.
+        cooldowns: Of each cannon.
+        period: The longest cooldown.
     """
-    (width, height), tile = size, check_whole("tile", tile, 8)
-    bar = tile if cooldowns else 0
-    picture = np.empty((height * tile + bar, width * tile, 3), np.uint8)
-    picture[:bar] = BAR
-    for y in range(height):
-        for x in range(width):
-            cell = _cell(picture, x, y, height, tile, bar)
-            cell[:] = LIGHT if (x + y) % 2 else DARK
-            cell[-1] = cell[:, -1] = LINE
-    for x, y in mines:
-        _draw_mine(_cell(picture, x, y, height, tile, bar))
-    for tile_of_group in dict.fromkeys(robots):
-        here = [i for i, robot in enumerate(robots) if robot == tile_of_group]
-        x, y = tile_of_group
-        _draw_robots(_cell(picture, x, y, height, tile, bar), here)
-    if cooldowns:
-        _draw_cannons(picture[:bar], cooldowns, period)
-    return picture
 
+    size: tuple[int, int]
+    mines: Sequence[Tile]
+    robots: Sequence[Tile]
+    cooldowns: Sequence[int]
+    period: int
 
-def write_board(
-    size: tuple[int, int], mines: Sequence[Tile], robots: Sequence[Tile], cooldowns: Sequence[int]
-) -> str:
-    """Return a head line with counts and cannons, then the board with y up and its coordinates."""
-    width, height = size
-    words: dict[Tile, str] = {}
-    for letter, tiles in (("M", mines), ("R", robots)):
-        for i, tile in enumerate(tiles):
-            words[tile] = words.get(tile, "") + f"{letter}{i}"
-    column = max([2, *map(len, words.values())]) + 1
-    edge = len(str(height - 1))
-    head = f"{counted(len(mines), 'mine')}, {counted(len(robots), 'robot')}"
-    for i, cooldown in enumerate(cooldowns):
-        head += f", cannon {i} " + (f"ready in {cooldown}" if cooldown else "ready")
-    lines = [head]
-    for y in reversed(range(height)):
-        row = "".join(words.get((x, y), ".").rjust(column) for x in range(width))
-        lines.append(str(y).rjust(edge) + row)
-    lines.append(" " * edge + "".join(str(x).rjust(column) for x in range(width)))
-    return "\n".join(lines)
+    def draw(self, tile: int = 24) -> Picture:
+        """Return a picture; with cannons it has a status bar of one tile's height.
+
+        Shape: (height * tile, width * tile, 3), one ``tile`` more in height with the status bar.
+        """
+        (width, height), tile = self.size, check_whole("tile", tile, 8)
+        bar = tile if self.cooldowns else 0
+        picture = np.empty((height * tile + bar, width * tile, 3), np.uint8)
+        picture[:bar] = BAR
+        for y in range(height):
+            for x in range(width):
+                cell = _cell(picture, x, y, height, tile, bar)
+                cell[:] = LIGHT if (x + y) % 2 else DARK
+                cell[-1] = cell[:, -1] = LINE
+        for x, y in self.mines:
+            _draw_mine(_cell(picture, x, y, height, tile, bar))
+        for shared in dict.fromkeys(self.robots):
+            here = [i for i, robot in enumerate(self.robots) if robot == shared]
+            x, y = shared
+            _draw_robots(_cell(picture, x, y, height, tile, bar), here)
+        if self.cooldowns:
+            _draw_cannons(picture[:bar], self.cooldowns, self.period)
+        return picture
+
+    def text(self) -> str:
+        """Return a head line with counts and cannons, then the board and its coordinates."""
+        width, height = self.size
+        words: dict[Tile, str] = {}
+        for letter, tiles in (("M", self.mines), ("R", self.robots)):
+            for i, tile in enumerate(tiles):
+                words[tile] = words.get(tile, "") + f"{letter}{i}"
+        column = max([2, *map(len, words.values())]) + 1
+        edge = len(str(height - 1))
+        head = f"{counted(len(self.mines), 'mine')}, {counted(len(self.robots), 'robot')}"
+        for i, cooldown in enumerate(self.cooldowns):
+            head += f", cannon {i} " + (f"ready in {cooldown}" if cooldown else "ready")
+        lines = [head]
+        for y in reversed(range(height)):
+            row = "".join(words.get((x, y), ".").rjust(column) for x in range(width))
+            lines.append(str(y).rjust(edge) + row)
+        lines.append(" " * edge + "".join(str(x).rjust(column) for x in range(width)))
+        return "\n".join(lines)
 
 
 def _cell(picture: Picture, x: int, y: int, height: int, tile: int, bar: int) -> Picture:

@@ -7,7 +7,8 @@ import numpy as np
 from entity_env.actions import Action, CategoricalAction, SelectEntityAction
 from entity_env.observation import EntityID, Observation, SelectEntityActionMask
 
-from .minesweeper_rules import DEFUSE, MOVES, STEPS, Tile
+from .minesweeper import DEFUSE, MOVES, STEPS
+from .minesweeper_drawing import Tile
 
 __all__ = ["walk_and_defuse"]
 

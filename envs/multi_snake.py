@@ -2,7 +2,7 @@
 
 env = MultiSnake(num_snakes=2)
 observation = env.reset()
-observation = env.act(crawl_to_food(observation))  # from ragged_envs.multi_snake_script
+observation = env.act(crawl_to_food(observation))
 
 """
 
@@ -13,20 +13,83 @@ from collections.abc import Mapping, Sequence
 from operator import index as whole
 from typing import Any, ClassVar, TypeAlias
 
-from entity_env.actions import Action
-from entity_env.arguments import check_flag, check_whole
+import numpy as np
+
+from entity_env.actions import Action, CategoricalAction
 from entity_env.drawing import Sign
 from entity_env.errors import SettingError, shorten
 from entity_env.observation import CategoricalActionMask, Observation
-from entity_env.spaces import ActionName, CategoricalActionSpace, ObsSpace
+from entity_env.spaces import (
+    ActionName,
+    CategoricalActionSpace,
+    Continuous,
+    Discrete,
+    Entity,
+    Feature,
+    ObsSpace,
+)
 
 from .board_picture import PLAYERS, Tiled
 from .checks import read_choices
-from .grid import MOVES, STEPS, Board, Tile, is_on, next_tile
-from .multi_snake_views import show_board, show_views, snake_entities
+from .errors import EnvConfigError, check_flag, check_whole
+from .grid import MOVES, STEPS, Board, Tile, distances, is_on, next_tile
 from .small_game import SmallGame, as_it_is, maybe
 
-__all__ = ["MOVES", "STEPS", "MultiSnake", "Snake", "in_pieces"]
+__all__ = [
+    "MOVES",
+    "STEPS",
+    "WAY",
+    "MultiSnake",
+    "Rows",
+    "Snake",
+    "crawl_to_food",
+    "in_pieces",
+    "show_board",
+    "show_views",
+    "snake_entities",
+]
+
+
+Rows: TypeAlias = dict[str, list[tuple[int, ...]]]
+"""The features of each entity type, a tuple for each entity."""
+# Next to a head a tile more or less is everything, and on the other side of the board nothing.
+WAY: list[Feature] = [Continuous("x", mean=0.0, std=2.0), Continuous("y", mean=0.0, std=2.0)]
+"""The features of a way (x, y), scaled for those who stand next to its end."""
+
+
+def snake_entities(num_snakes: int, relative: bool) -> dict[str, Entity]:
+    """Return the entity types of ``show_views``, or else those of ``show_board``."""
+    tile = Entity(["x", "y", Discrete("snake", num_snakes)])
+    if not relative:
+        return {"SnakeHead": tile, "SnakeBody": tile, "Food": tile}
+    seen = [*WAY, Discrete("viewer", num_snakes)]
+    thing = Entity([*seen, Discrete("own", 2, names=("no", "yes"))])
+    return {"SnakeHead": tile, "SnakeBody": thing, "Food": thing, "OtherHead": Entity(seen)}
+
+
+def show_board(snakes: Sequence[Sequence[Tile]], food: Sequence[Tile | None]) -> Rows:
+    """Return all entities once, with their tiles."""
+    numbered = list(enumerate(snakes))
+    return {
+        "SnakeHead": [(*snake[0], i) for i, snake in numbered],
+        "SnakeBody": [(*tile, i) for i, snake in numbered for tile in snake[1:]],
+        "Food": [(*tile, i) for i, tile in enumerate(food) if tile is not None],
+    }
+
+
+def show_views(snakes: Sequence[Sequence[Tile]], food: Sequence[Tile | None]) -> Rows:
+    """Return the heads where they are, and all else once for each of them, as the way to it."""
+    board = show_board(snakes, food)
+    heads = board["SnakeHead"]
+    shown: Rows = {"SnakeHead": heads, "SnakeBody": [], "Food": [], "OtherHead": []}
+    for from_x, from_y, viewer in heads:
+        for name in ("SnakeBody", "Food"):
+            shown[name] += [
+                (x - from_x, y - from_y, viewer, int(i == viewer)) for x, y, i in board[name]
+            ]
+        shown["OtherHead"] += [(x - from_x, y - from_y, viewer) for x, y, i in heads if i != viewer]
+    return shown
+
 
 Snake: TypeAlias = list[Tile]
 """The tiles of a snake, head first."""
@@ -235,3 +298,50 @@ def _ways(snake: Snake) -> tuple[bool, ...]:
         return True, True, True, True
     (x, y), (neck_x, neck_y) = snake[:2]
     return neck_x <= x, neck_x >= x, neck_y <= y, neck_y >= y
+
+
+def crawl_to_food(observation: Observation, board_size: int = 10) -> dict[str, Action]:
+    """Send each head a shortest way to its food around all bodies, heads and other food.
+
+    Heads decide one after the other, so that no two go to one tile. Without a way to its food a
+    head goes to the free tile from which it can reach the most others. It knows the size of the
+    board and does not look further ahead, so it can trap itself. For ``relative=True``.
+    """
+    features: Any = observation.features
+    ids: Any = observation.ids
+    mask: Any = (observation.actions or {})["Move"]
+    heads = [(int(x), int(y)) for x, y, _ in features["SnakeHead"]]
+    taken = {_tile(row, heads) for row in features["SnakeBody"]} | set(heads)
+    food = {int(row[2]): _tile(row, heads) for row in features["Food"] if row[3]}
+    moves = []
+    for i, head in enumerate(heads):
+        walls = taken | {tile for snake, tile in food.items() if snake != i}
+        allowed = [move for move in range(len(MOVES)) if mask.mask[i][move]]
+        move = _best_move(head, food.get(i), allowed, walls, board_size)
+        moves.append(move)
+        taken.add(next_tile(head, move))
+    return {"Move": CategoricalAction(ids["SnakeHead"], np.array(moves), MOVES)}
+
+
+def _best_move(
+    head: Tile, goal: Tile | None, allowed: list[int], walls: set[Tile], size: int
+) -> int:
+    """Return the move with the shortest way to the goal, or else with the most room."""
+
+    def is_free(tile: Tile) -> bool:
+        return is_on(tile, size) and tile not in walls
+
+    tiles = {move: next_tile(head, move) for move in allowed}
+    found = {move: distances(tile, is_free) for move, tile in tiles.items() if is_free(tile)}
+    if not found:
+        return allowed[0]
+    ways = {} if goal is None else {m: reach[goal] for m, reach in found.items() if goal in reach}
+    if ways:
+        return min(ways, key=lambda move: ways[move])
+    return max(found, key=lambda move: len(found[move]))
+
+
+def _tile(row: Any, heads: list[Tile]) -> Tile:
+    """Return the tile of a body or food from its offset to a snake's head."""
+    x, y = heads[int(row[2])]
+    return x + int(row[0]), y + int(row[1])

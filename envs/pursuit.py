@@ -2,7 +2,7 @@
 
 game = Pursuit(hunters=3, runners=3)
 seats = game.reset()
-seats = game.act({seat: chase_or_flee(seen) for seat, seen in seats.items()})  # pursuit_script
+seats = game.act({seat: chase_or_flee(seen) for seat, seen in seats.items()})
 
 """
 
@@ -12,7 +12,9 @@ from collections.abc import Collection, Mapping
 from operator import index as whole
 from typing import Any, ClassVar
 
-from entity_env.arguments import check_whole
+import numpy as np
+
+from entity_env.actions import Action, CategoricalAction
 from entity_env.drawing import Sign
 from entity_env.errors import SettingError, counted
 from entity_env.multi_player import Seat, SeatActions, SeatObservations
@@ -22,10 +24,11 @@ from entity_env.spaces import CategoricalActionSpace, Discrete, Entity, ObsSpace
 from .board_picture import INK, PLAYERS, Tiled
 from .checks import check_running, check_started, read_choices
 from .grid import Board, Tile, distances, is_on
-from .multi_snake_views import WAY
+from .multi_snake import WAY
 from .small_game import SeatGame, maybe
 
-__all__ = ["MOVES", "OBS_SPACE", "STEPS", "Pursuit"]
+__all__ = ["MOVES", "OBS_SPACE", "STEPS", "Pursuit", "chase_or_flee"]
+
 
 MOVES = ("Stay", "Right", "Left", "Up", "Down")
 STEPS = ((0, 0), (1, 0), (-1, 0), (0, 1), (0, -1))
@@ -309,3 +312,25 @@ class Pursuit(Tiled, SeatGame):
         fits = [tile for tile in free if away(tile) > self.sight]
         fits = fits or [tile for tile in free if away(tile) > 0]
         return fits[int(self.rng.integers(len(fits)))]
+
+
+def chase_or_flee(observation: Observation) -> dict[str, Action]:
+    """Chase the nearest visible runner, or flee from the nearest hunter.
+
+    A player that sees none keeps to one direction for six steps, turning at walls. Ways are
+    measured without walls, so that hunters stop before them.
+    """
+    features: Any = observation.features
+    masks: Any = observation.actions
+    x, y, hunts, left = (int(number) for number in features["Me"][0])
+    allowed = [move for move in range(len(MOVES)) if np.asarray(masks["Move"].mask)[0][move]]
+    wanted = 1 + (7 * x + 3 * y + left // 6 if not hunts else left // 6 + x // 3) % 4
+    seen = [(int(dx), int(dy)) for dx, dy in features["Runner" if hunts else "Hunter"]]
+
+    def worth(move: int) -> tuple[float, bool, bool]:
+        dx, dy = STEPS[move]
+        away = min((abs(a - dx) + abs(b - dy) for a, b in seen), default=0)
+        return (-away if hunts else away), move == wanted, move != 0
+
+    best = max(allowed, key=worth)
+    return {"Move": CategoricalAction(list(masks["Move"].actor_ids), np.array([best]), MOVES)}

@@ -1,13 +1,15 @@
-"""Tic-tac-toe: two players in turns, three of one's own in a row."""
+"""Tic-tac-toe: two players in turns, three in a row win; and a perfect player."""
 
 from __future__ import annotations
 
+import functools
 from operator import index as whole
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from entity_env.actions import Action, SelectEntityAction
 from entity_env.hints import EntityHints, ViewerHints
 from entity_env.multi_player import SeatActions, SeatObservations
 from entity_env.observation import Observation, SelectEntityActionMask
@@ -17,7 +19,8 @@ from .board_picture import Space, draw_spaces, player_signs
 from .checks import check_running, read_selection
 from .small_game import SeatGame
 
-__all__ = ["LINES", "TicTacToe"]
+__all__ = ["LINES", "PerfectPlayer", "TicTacToe", "best_cells", "play_perfectly", "value"]
+
 
 LINES = (
     (0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6),
@@ -134,3 +137,61 @@ class TicTacToe(SeatGame):
             mask = SelectEntityActionMask(actor_types=["Player"], actee_ids=self._empty())
             seen.actions = {"Mark": mask}
         return seen
+
+
+_MARK = 2  # the feature of a cell that says whose mark is in it
+Board = tuple[int, ...]
+"""Nine cells: 0 for an empty one, 1 for a mark of who moves, 2 for one of the other."""
+
+
+class PerfectPlayer:
+    """A player of one of the best moves, each as likely as another: it never loses.
+
+    Moves that lead to the same result are equally good: it may win later than it could.
+
+    Args:
+        seed: Seeds its choice among them.
+    """
+
+    def __init__(self, seed: int = 0) -> None:
+        self.seed(seed)
+
+    def seed(self, seed: int) -> None:
+        """Restart its random numbers."""
+        self._rng = np.random.default_rng(seed)
+
+    def __call__(self, observation: Observation) -> dict[str, Action]:
+        """Return the actions."""
+        features: Any = observation.features
+        ids: Any = observation.ids
+        board = tuple(int(cell[_MARK]) for cell in features["Cell"])
+        cell = int(self._rng.choice(best_cells(board)))
+        return {"Mark": SelectEntityAction(list(ids["Player"]), [ids["Cell"][cell]])}
+
+
+play_perfectly = PerfectPlayer()
+"""A perfect player by its path, for ``eval.scripted`` and leagues."""
+
+
+@functools.cache
+def value(board: Board) -> int:
+    """Return the value of a board for the player to move: 1, 0 or -1."""
+    if any(all(board[cell] == 2 for cell in line) for line in LINES):
+        return -1
+    return max((-value(_after(board, cell)) for cell in _empty(board)), default=0)
+
+
+@functools.cache
+def best_cells(board: Board) -> tuple[int, ...]:
+    """Return the cells that lead to the best result."""
+    return tuple(c for c in _empty(board) if -value(_after(board, c)) == value(board))
+
+
+def _empty(board: Board) -> list[int]:
+    return [cell for cell, mark in enumerate(board) if not mark]
+
+
+def _after(board: Board, cell: int) -> Board:
+    """Return the board as the other sees it after a mark there."""
+    marked = (*board[:cell], 1, *board[cell + 1 :])
+    return tuple((0, 2, 1)[mark] for mark in marked)

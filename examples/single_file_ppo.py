@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from ragged_envs.minesweeper_native import MineSweeperVec
+from ragged_envs.minesweeper import MineSweeperRows
 from torch import Tensor
 
 from entity_env import VecEnv
@@ -107,6 +107,6 @@ def train(rows: VecEnv, settings: Settings) -> tuple[RaggedNet, list[float]]:
 
 
 if __name__ == "__main__":
-    games = MineSweeperVec(128, seed=0, width=4, height=4, nmines=3, nrobots=2, max_steps=50)
+    games = MineSweeperRows(128, seed=0, width=4, height=4, nmines=3, nrobots=2, max_steps=50)
     with games:
         train(games, Settings())

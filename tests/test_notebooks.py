@@ -57,7 +57,7 @@ def test_the_notebook_of_self_play_reaches_a_second_stage(tmp_path, monkeypatch)
 
 def test_the_single_file_ppo_learns_and_stays_one_file():
     import torch
-    from ragged_envs.minesweeper_native import MineSweeperVec
+    from ragged_envs.minesweeper import MineSweeperRows
 
     path = REPOSITORY / "examples" / "single_file_ppo.py"
     source = path.read_text()
@@ -67,7 +67,7 @@ def test_the_single_file_ppo_learns_and_stays_one_file():
     torch.set_num_threads(1)
     example = importlib.import_module("examples.single_file_ppo")
     settings = example.Settings(total_steps=40_000, seed=1)
-    with MineSweeperVec(128, seed=1, width=4, height=4, nmines=3, nrobots=2, max_steps=50) as rows:
+    with MineSweeperRows(128, seed=1, width=4, height=4, nmines=3, nrobots=2, max_steps=50) as rows:
         _, returns = example.train(rows, settings)
     # Chance wins a quarter to a third of these small boards.
     assert sum(returns[:200]) / 200 < 0.5

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from ragged_envs.industry.job_shop import JobShop
+from ragged_envs.industry.job_shop import JobShop, JobShopRows
 from ragged_envs.industry.job_shop_instances import Instance
+from support.rows import interpret_all
 
 from ppo_trainer import recipe, train
 from ppo_trainer.agent import load_agent
@@ -17,6 +18,13 @@ from ppo_trainer.watch import main as watch
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 TEXT = (EXAMPLES / "work.md").read_text()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _in_python():
+    with pytest.MonkeyPatch.context() as patch:
+        interpret_all(patch, JobShopRows, resets=True)
+        yield
 
 
 @pytest.fixture(scope="module")

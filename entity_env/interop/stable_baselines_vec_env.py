@@ -1,9 +1,9 @@
 """A ``VecEnv``, compiled or not, as a padded vector environment of Stable-Baselines3 with masks.
 
-from ragged_envs.minesweeper_native import MineSweeperVec
+from ragged_envs.minesweeper import MineSweeperRows
 from sb3_contrib import MaskablePPO
 
-rows = MineSweeperVec(64, nmines=5, nrobots=2)
+rows = MineSweeperRows(64, nmines=5, nrobots=2)
 room = {"Mine": 5, "Robot": 2, "Orbital Cannon": 0}
 env = StableBaselinesVecEnv(rows, room, {"Move": 2, "Fire Orbital Cannon": 0})
 MaskablePPO("MultiInputPolicy", env).learn(100_000)

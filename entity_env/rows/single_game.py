@@ -207,16 +207,20 @@ class CompiledEnvironment(_SingleGame, Environment):
     def reset(self) -> Observation:
         """Start a game."""
         self._reset()
-        return self._observation(0)
+        return self.observe()
 
     def act(self, actions: Mapping[ActionName, Action]) -> Observation:
         """Play one step."""
         self._play([actions])
-        return self._observation(0)
+        return self.observe()
 
     def set_state(self, state: Mapping[str, Any]) -> Observation:
         """Go back to what ``get_state`` returned."""
         self._set_state(state)
+        return self.observe()
+
+    def observe(self) -> Observation:
+        """Return the observation of the current state."""
         return self._observation(0)
 
 

@@ -21,8 +21,7 @@ from entity_env.rows.jit import interpreted
 from entity_env.rows.single_game import CompiledEnvironment
 
 from ..given_files import is_kept, keep_files
-from .job_shop_bars import Bar, bars_of, named_bars, names_of, turned
-from .job_shop_chart import draw_chart
+from .job_shop_chart import Bar, bars_of, draw_chart, named_bars, names_of, turned
 from .job_shop_engine import BREAKDOWNS, NEVER, problems, reset, resume, step
 from .job_shop_instances import LONGEST, MOST_JOBS, MOST_MACHINES, Instance, find_instances
 from .job_shop_view import (

@@ -23,8 +23,7 @@ from entity_env.batching.vec_obs import VecObs
 from entity_env.rows.vec_env import VecEnv
 
 from .job_shop import JobShopRows
-from .job_shop_bars import Bar, bars_of, named_bars, names_of, turned
-from .job_shop_chart import draw_chart
+from .job_shop_chart import Bar, bars_of, draw_chart, named_bars, names_of, turned
 from .job_shop_instances import Instance, find_instance, find_instances
 
 __all__ = ["Dispatcher", "Schedule", "Try", "best_schedule", "best_tries"]

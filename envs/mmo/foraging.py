@@ -24,8 +24,8 @@ from .body import (
     ROW,
     SKILL_ORDER,
     WATER,
+    gain_experience,
 )
-from .progression import gain_experience
 from .settings import setting
 from .terrain import FOREST, LAKE, SCRUB
 

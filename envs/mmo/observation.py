@@ -42,10 +42,9 @@ from .body import (
     WATER,
     WILD,
     agents_field,
+    combat_level,
 )
-from .combat import chance
-from .progression import combat_level
-from .safety import may_fight
+from .combat import chance, may_fight
 from .settings import setting
 from .terrain import TILES
 

@@ -21,7 +21,7 @@ from entity_env.rows.compiled import CompiledRows
 from entity_env.rows.jit import interpreted
 
 from .body import COLUMN, IMMUNE, LIVING, ROW
-from .safety import protect
+from .combat import protect
 from .settings import numbers
 from .terrain import FOREST, GRASS, SCRUB
 

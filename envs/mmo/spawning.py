@@ -22,9 +22,9 @@ from .body import (
     ROW,
     TARGET,
     WATER,
+    start_skills,
 )
-from .progression import start_skills
-from .safety import protect
+from .combat import protect
 from .settings import setting
 
 __all__ = ["Spawning", "remove_marked", "spawn"]

@@ -36,8 +36,9 @@ from .body import (
     NEXT,
     ROW,
     XP,
+    Progression,
 )
-from .combat import Combat, fight
+from .combat import Combat, Safety, fight, protect
 from .foraging import Foraging, forage, regrow
 from .observation import Observing, choose, choose_move
 from .overlays import (
@@ -50,8 +51,6 @@ from .overlays import (
     with_populations,
     with_visits,
 )
-from .progression import Progression
-from .safety import Safety, protect
 from .settings import check_settings, numbers
 from .spawning import Spawning, remove_marked, spawn
 from .terrain import FOREST, LAKE, LAVA, SCRUB, STONE, TILES, Terrain

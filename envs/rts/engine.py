@@ -104,7 +104,6 @@ from .arrays import (
     copied,
     slots_of,
 )
-from .paths import waypoint
 from .rules import (
     ATTACK,
     BUILD,
@@ -117,7 +116,7 @@ from .rules import (
     MOST_BULLETS,
     MOVE,
 )
-from .space import can_pass, enter, leave, sees, single
+from .space import can_pass, enter, leave, sees, single, waypoint
 
 __all__ = [
     "allows",

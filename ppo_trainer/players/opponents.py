@@ -20,7 +20,7 @@ __all__ = ["make_opponent", "opponent_labels"]
 
 _EXPECTED = (
     "random, a run folder, or the dotted path of a function from Observation to actions, such as "
-    "ragged_envs.multi_snake_script.crawl_to_food"
+    "ragged_envs.multi_snake.crawl_to_food"
 )
 
 

@@ -28,7 +28,7 @@ class SelfPlayConfig:
             from every frame, but may cycle; ``pool`` and ``stages`` remember earlier versions, and
             learn from fewer frames.
         opponents: Names of opponents: ``random``, a run folder, or the dotted path of a function
-            from Observation to actions, such as ``ragged_envs.multi_snake_script.crawl_to_food``.
+            from Observation to actions, such as ``ragged_envs.multi_snake.crawl_to_food``.
             An empty list means ``random`` with ``stages`` and ``fixed``, and earlier versions only
             with ``pool``.
         past: Fraction of the games of ``pool`` that are not against the current policy. More of

@@ -67,11 +67,12 @@ class Sound(MultiPlayerEnvironment):
         return {self.turn(): asked(self.card + self.time)}
 
 
-def test_sound_games_pass():
+def test_sound_games_pass(monkeypatch):
     checked = check_env(Sound)
     assert checked.notes == ()
     assert checked.steps >= 200
     assert checked.episodes >= 60  # three seats end in each game of six steps
+    monkeypatch.setattr("entity_env.checking.check_env._LEAST_STEPS", 40)  # most of its time
     assert check_env(Sound(), episodes=1).notes == ()
     assert check_env(lambda: Sound(), episodes=1).notes == ()
     assert check_env(TicTacToe).notes == ()
@@ -85,10 +86,6 @@ def test_a_seat_that_is_never_asked_is_noted():
 
     (note,) = check_env(Watched).notes
     assert "['watcher'] never had to act" in note
-
-
-def test_a_game_with_one_seat_passes():
-    assert check_env(lambda: Secrets(1)).notes == ()
 
 
 class TakesAll(Sound):
@@ -315,10 +312,6 @@ def test_broken_games_are_told_apart(game, monkeypatch):
     with pytest.raises(error, match=words) as caught:
         check_env(game)
     assert type(caught.value) is error
-
-
-def test_each_has_a_message_of_its_own():
-    assert len({words for _, words in BROKEN.values()}) == len(BROKEN) >= 12
 
 
 def test_the_command_checks_all_seats(capsys):

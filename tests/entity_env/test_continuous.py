@@ -37,7 +37,7 @@ from entity_env.recording import EpisodeDataset, RecordEpisodes
 from entity_env.storage.space_json import spaces_from_json, spaces_to_json
 from entity_env.terminal.questions import questions, range_text, read_answer
 from entity_env.workers.obs_format import ObsFormat
-from entity_env.wrappers import ConcatVecEnv, FrameSkip, VecFeatureFilter, VecValidate
+from entity_env.wrappers import ConcatVecEnv, VecFeatureFilter, VecValidate
 
 OBS_SPACE = ObsSpace(["wind", "shift"], {"Gun": Entity(["goal"]), "Rock": Entity(["size"])})
 ACTION_SPACE = {
@@ -87,30 +87,16 @@ def test_inner_bounds_are_the_outermost_float32_within():
     ("low", "high", "words"),
     [
         (1, 1, "bounds without numbers"),
-        (2, 1, "bounds without numbers"),
         (1.0, 1.0 + 1e-12, "more than one float32"),
         ([0, 0], [1], "2 and 1"),
-        ([], [], "no numbers"),
         (math.nan, 1, "cannot be nan"),
-        (math.inf, None, "cannot be inf"),
         ("a", 1, "not a number"),
-        (True, 2, "not a number"),
-        ({1: 2}, 1, "not a list"),
         (np.zeros((2, 2)), np.ones((2, 2)), "not a number"),
     ],
 )
 def test_impossible_bounds_are_refused(low, high, words):
     with pytest.raises(SpaceError, match=words):
         ContinuousActionSpace(low, high)
-
-
-def test_an_unknown_argument_is_named():
-    with pytest.raises(SpaceError, match="hihg"):
-        ContinuousActionSpace(low=0, hihg=1)
-    with pytest.raises(MaskError, match="actor_type"):
-        ContinuousActionMask(actor_type=["Gun"])
-    with pytest.raises(ActionError, match="actors, values"):
-        ContinuousAction(actors=[])
 
 
 def test_spaces_survive_json():
@@ -310,17 +296,6 @@ def test_who_is_left_out_sets_the_numbers_nearest_to_0():
         rows.act(random_policy(0)(obs))
     assert sum(len(own["Angle"].values) for own in told) > 0
     assert all((own["Angle"].values == 0).all() for own in told)
-
-
-def test_skipped_frames_repeat_the_numbers():
-    env = FrameSkip(Still(), 4)
-    env.reset()
-    env.act(
-        {
-            "Angle": ContinuousAction(["gun0", "gun1"], np.zeros((2, 1), np.float32)),
-            "Wind": GlobalContinuousAction(np.zeros(2, np.float32)),
-        }
-    )
 
 
 def test_numbers_are_typed_and_drawn():

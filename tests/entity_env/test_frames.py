@@ -65,21 +65,6 @@ def answer(observation, last=None, **chosen):
 # Features.
 
 
-def test_a_misspelt_part_is_an_error():
-    observation = seen()
-    with pytest.raises(AttributeError, match="rewards"):
-        observation.rewards = 1.0
-
-
-def test_a_subclass_may_carry_more():
-    class Noted(Observation):
-        note = "none"
-
-    noted = Noted(**{"global_features": [0.5, 1]})
-    noted.note = "mine"
-    assert (noted.note, frame_of(noted).reward) == ("mine", 0.0)
-
-
 def test_an_observation_survives_pickling():
     observation = seen(features={"A": [[1.0]]}, reward=2.0)
     assert pickle.loads(pickle.dumps(observation)) == observation != seen()
@@ -110,13 +95,6 @@ def test_frames_without_entities_are_normal():
     assert obs.visible == {}
 
 
-def test_a_batch_of_no_observations_has_no_rows():
-    obs = batch()
-    assert len(obs) == 0
-    assert obs.global_features.shape == (0, 2)
-    assert all(rows.size0() == 0 for rows in obs.features.values())
-
-
 @pytest.mark.parametrize(
     "rows",
     [
@@ -133,11 +111,6 @@ def test_features_may_be_any_nesting_of_numbers(rows):
     obs = batch(seen(features={"B": rows}))
     assert lists(obs.features["B"]) == [[[1.0, 2.0], [3.0, 4.0]]]
     assert obs.features["B"].as_array().dtype == np.float32
-
-
-def test_true_and_false_are_the_numbers_1_and_0():
-    obs = batch(seen(features={"B": [[True, False]]}))
-    assert lists(obs.features["B"]) == [[[1.0, 0.0]]]
 
 
 def test_what_the_environment_does_to_its_arrays_later_does_not_reach_the_frame():
@@ -174,24 +147,11 @@ def test_entities_are_rows_or_pairs_of_rows_and_ids_or_none():
     assert list(frame_of(observation).ids) == [None, "b"]
 
 
-def test_parts_left_out_are_empty():
-    observation = Observation()
-    assert observation.features == observation.ids == observation.actions == {}
-    assert observation.visible == observation.metrics == {}
-    assert list(observation.global_features) == []
-    assert (observation.reward, observation.done, observation.truncated) == (0.0, False, False)
-
-
 @pytest.mark.parametrize("reward", [1, 1.0, True, np.float32(1), np.int8(1), np.array(1.0)])
 def test_a_reward_may_be_any_number(reward):
     frame = frame_of(seen(reward=reward))
     assert frame.reward == 1.0
     assert type(frame.reward) is float
-
-
-def test_the_largest_float32_is_a_reward():
-    top = float(np.finfo(np.float32).max)
-    assert frame_of(seen(reward=-top)).reward == -top
 
 
 # Hidden entities.
@@ -241,12 +201,6 @@ def test_actors_and_their_mask_rows_keep_the_order_given():
     )
     assert lists(obs.action_masks["Move"].actors) == [[[2], [1], [0]]]
     assert lists(obs.action_masks["Move"].mask) == [mask]
-
-
-def test_a_mask_may_be_the_numbers_0_and_1():
-    mask = CategoricalActionMask(actor_types=["A"], mask=np.array([[0, 1, 1]], np.int64))
-    obs = batch(seen(features={"A": [[1]]}, actions={"Move": mask}))
-    assert lists(obs.action_masks["Move"].mask) == [[[False, True, True]]]
 
 
 @pytest.mark.parametrize(
@@ -349,10 +303,6 @@ def test_a_global_action_arrives_with_its_index_and_label():
     received = answer(observation, Mode=[1])
     assert received["Mode"] == GlobalCategoricalAction(1, "bold")
     assert type(received["Mode"].index) is int
-
-
-def test_a_global_action_that_is_not_available_is_left_out():
-    assert set(answer(seen())) == {"Move", "Grab"}
 
 
 # Ids.

@@ -41,7 +41,8 @@ class Game(MineSweeper):
 
     def __init__(self, robots=((0, 2),), mines=((0, 0), (2, 1))):
         super().__init__(3, 3, 2, len(robots), True, 4)
-        self.starts = {"mines": mines, "robots": robots, "cooldowns": [0], "steps": 0}
+        position = MineSweeper.from_state(mines, robots, [0], width=3, height=3, cooldown_period=4)
+        self.starts = position.get_state()
 
     def reset(self):
         return self.set_state(self.starts)

@@ -10,8 +10,7 @@ import pytest
 pytest.importorskip("gymnasium")
 sb3_contrib = pytest.importorskip("sb3_contrib")
 
-from ragged_envs.minesweeper import MineSweeper  # noqa: E402
-from ragged_envs.minesweeper_native import MineSweeperVec  # noqa: E402
+from ragged_envs.minesweeper import MineSweeper, MineSweeperRows  # noqa: E402
 from sb3_contrib.common.maskable.evaluation import evaluate_policy  # noqa: E402
 from sb3_contrib.common.maskable.utils import get_action_masks, is_masking_supported  # noqa: E402
 from stable_baselines3.common.monitor import Monitor  # noqa: E402
@@ -35,7 +34,7 @@ BOARD = {"width": 3, "height": 3, "nmines": 2, "nrobots": 1, "max_steps": 6}
 
 
 def compiled(rows=4, **settings):
-    return StableBaselinesVecEnv(MineSweeperVec(rows, **BOARD), *ROOM, **settings)
+    return StableBaselinesVecEnv(MineSweeperRows(rows, **BOARD), *ROOM, **settings)
 
 
 def drawn(env, rng):
@@ -51,7 +50,7 @@ def played(env, steps, seed=3):
 
 
 def test_rows_are_told_as_the_padded_rows_are():
-    env, padded = compiled(), EntityVectorEnv(MineSweeperVec(4, **BOARD), *ROOM)
+    env, padded = compiled(), EntityVectorEnv(MineSweeperRows(4, **BOARD), *ROOM)
     env.seed(7)
     seen = env.reset()
     expected, _ = padded.reset(seed=7)
@@ -176,7 +175,7 @@ def test_pictures_stand_side_by_side():
 
 
 def test_pictures_of_different_boards_are_made_equally_large():
-    boards = MineSweeperVec(6, 1, width=[3, 8], height=[3, 8], nmines=1, nrobots=1)
+    boards = MineSweeperRows(6, 1, width=[3, 8], height=[3, 8], nmines=1, nrobots=1)
     env = StableBaselinesVecEnv(boards, *ROOM, render_mode="rgb_array")
     env.reset()
     sizes = {image.shape for image in boards.render()}
@@ -192,7 +191,7 @@ def test_what_can_be_wrong():
     with pytest.raises(SettingError, match="unknown render mode"):
         compiled(render_mode="human")
     with pytest.raises(CapacityError, match="'Mine' has 2"):
-        StableBaselinesVecEnv(MineSweeperVec(2, **BOARD), {**ROOM[0], "Mine": 1}, 1).reset()
+        StableBaselinesVecEnv(MineSweeperRows(2, **BOARD), {**ROOM[0], "Mine": 1}, 1).reset()
     env = compiled(strict=True)
     with pytest.raises(ResetNeededError):
         env.step(np.zeros((4, 1), int))

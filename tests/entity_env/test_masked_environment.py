@@ -118,7 +118,7 @@ def test_nothing_of_other_seats_is_seen():
     env = MaskedEnvironment(lambda: Secrets(3), left)
     env.seed(1)
     shown, bits = [], []
-    for _ in range(4000):
+    for _ in range(1000):
         observation = env.reset()
         game = env._game
         assert observation.features == {"Card": [[float(game.bits[env.seat])]]}
@@ -126,10 +126,10 @@ def test_nothing_of_other_seats_is_seen():
         shown.append(observation.features["Card"][0][0])
         bits.append(game.bits[(env.seat + 1) % 3])
         env.act(GO)
-    assert abs(np.corrcoef(shown, bits)[0, 1]) < 0.05
+    assert abs(np.corrcoef(shown, bits)[0, 1]) < 0.1
     for policy in (random_policy(0), random_policy(1)):
-        won = play_episodes(lambda: MaskedEnvironment(lambda: Secrets(3), left), policy, 4000, 0)
-        assert abs(won["episodic_reward"].mean()) < 0.06
+        won = play_episodes(lambda: MaskedEnvironment(lambda: Secrets(3), left), policy, 1000, 0)
+        assert abs(won["episodic_reward"].mean()) < 0.12
 
 
 def test_seats_are_shuffled_and_each_opponent_keeps_its_own():

@@ -43,9 +43,9 @@ GAMES = {
 
 
 def minesweeper():
-    native = pytest.importorskip("ragged_envs.minesweeper_native")
+    native = pytest.importorskip("ragged_envs.minesweeper")
     settings = {"width": 4, "height": 4, "nmines": 2, "orbital_cannon": 2, "cooldown_period": 2}
-    return native.MineSweeperVec(6, seed=1, max_steps=3, **settings)
+    return native.MineSweeperRows(6, seed=1, max_steps=3, **settings)
 
 
 GAMES["minesweeper"] = minesweeper
@@ -411,8 +411,8 @@ def test_values_are_copied_when_they_are_given(tmp_path):
 
 def test_the_bytes_of_a_frame_are_few(tmp_path):
     """MineSweeper: 7 entities with 2 features each, 2 actors with 5 choices, all lengths."""
-    native = pytest.importorskip("ragged_envs.minesweeper_native")
-    with native.MineSweeperVec(128, seed=1) as env:
+    native = pytest.importorskip("ragged_envs.minesweeper")
+    with native.MineSweeperRows(128, seed=1) as env:
         record(env, tmp_path / "a", 128)
     size = sum(path.stat().st_size for path in (tmp_path / "a").iterdir())
     assert size < 8 * EpisodeDataset(tmp_path / "a").num_frames

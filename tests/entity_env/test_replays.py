@@ -36,7 +36,7 @@ def record(path, env, rows, settings, steps, seed=5):
 
 GAMES = {
     "compiled": ("minesweeper", 3, {"width": 4, "height": 4}),
-    "single": ("minesweeper_python", 2, {"width": 4, "height": 4}),
+    "single": ("multi_snake", 2, {"board_size": 5, "max_length": 5}),
     "seats": ("tic_tac_toe", 4, {}),
     "selecting": ("multi_armed_bandit", 2, {}),
     "continuous": ("support.continuous_envs.Aim", 2, {}),
@@ -237,7 +237,7 @@ def test_the_command_line(tmp_path, capsys):
 
 
 def test_rows_of_other_kinds():
-    assert isinstance(make_rows(resolve("minesweeper_python"), {}, 2, 0), ListEnv)
+    assert isinstance(make_rows(resolve("multi_snake"), {}, 2, 0), ListEnv)
     assert isinstance(make_rows(resolve("tic_tac_toe"), {}, 2, 0), SeatRows)
 
 

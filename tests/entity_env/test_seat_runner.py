@@ -70,7 +70,7 @@ def test_the_command_names_seats(capsys, typed):
     assert "game 1 is over" in capsys.readouterr().out
     assert main(["tic_tac_toe", "--seats", "Y", "--auto"]) == 1
     assert "there is no seat 'Y'" in capsys.readouterr().err
-    assert main(["minesweeper_python", "--seats", "all", "--auto"]) == 1
+    assert main(["xor", "--seats", "all", "--auto"]) == 1
     assert "not return a game of several players" in capsys.readouterr().err
     typed("q")
     assert main(["tic_tac_toe", "--seats", "X", "--seed", "1"]) == 0

@@ -333,8 +333,8 @@ def assert_contiguous(obs):
 def test_rows_that_play_minesweeper_show_robots_without_x():
     part = ObsSpace(entities={"Robot": Entity(["y"]), "Mine": Entity(["x", "y"])})
     settings = {"nmines": (1, 5), "nrobots": (1, 3), "max_steps": 6, "orbital_cannon": True}
-    native = pytest.importorskip("ragged_envs.minesweeper_native")
-    whole, some = (native.MineSweeperVec(16, seed=1, **settings) for _ in range(2))
+    native = pytest.importorskip("ragged_envs.minesweeper")
+    whole, some = (native.MineSweeperRows(16, seed=1, **settings) for _ in range(2))
     env, policy, ends = VecFeatureFilter(some, part), random_policy(1), 0
     before, obs = whole.reset(), env.reset()
     for _ in range(30):

@@ -287,8 +287,8 @@ def test_a_seed_gives_each_part_its_own():
 
 def test_compiled_rows_beside_rows_in_python_and_in_workers():
     settings = {"max_steps": 5, "orbital_cannon": True}
-    rows = pytest.importorskip("ragged_envs.minesweeper_native")
-    native = rows.MineSweeperVec(3, seed=1, **settings)
+    rows = pytest.importorskip("ragged_envs.minesweeper")
+    native = rows.MineSweeperRows(3, seed=1, **settings)
     plain = ListEnv(lambda: MineSweeper(**settings), 2, seed=2)
     workers = ParallelEnv(lambda: MineSweeper(**settings), 2, 2, seed=3)
     with VecValidate(ConcatVecEnv([native, plain, workers])) as env:

@@ -334,8 +334,8 @@ def test_an_error_names_the_step_of_the_game():
 
 
 def native_rows():
-    native = pytest.importorskip("ragged_envs.minesweeper_native")
-    return native.MineSweeperVec(7, seed=2, max_steps=5, orbital_cannon=True)
+    native = pytest.importorskip("ragged_envs.minesweeper")
+    return native.MineSweeperRows(7, seed=2, max_steps=5, orbital_cannon=True)
 
 
 @pytest.mark.parametrize("make", [lambda: ListEnv(Farm, 5, seed=1), native_rows])

@@ -11,7 +11,6 @@ from ragged_envs.fill_order import FillOrder
 from ragged_envs.multi_snake import MultiSnake
 from ragged_envs.photosynthesis import Photosynthesis
 from ragged_envs.photosynthesis_script import grow_greedily
-from ragged_envs.pick_matching_balls import PickMatchingBalls
 from ragged_envs.pursuit import Pursuit
 from ragged_envs.tic_tac_toe import TicTacToe
 
@@ -23,10 +22,6 @@ pytest.importorskip("PIL")
 
 def select(name, entity):
     return {name: SelectEntityAction(["me"], [entity])}
-
-
-def select_ball(number):
-    return {"Pick Ball": SelectEntityAction(["Player"], [("Ball", number)])}
 
 
 def near(picture, column, row, cell):
@@ -111,7 +106,7 @@ def test_tiles_are_as_large_as_the_board_is_small():
         game.render(cell=2)
 
 
-def test_beans_items_and_balls():
+def test_beans_and_items():
     game = Count()
     game.reset()
     game.beans, game.answer = 2, 7
@@ -124,9 +119,3 @@ def test_beans_items_and_balls():
     picture = order.render(cell=40)[40:]
     assert near(picture, 0, 0, 40) == PLAYERS[2]
     assert [near(picture[60:], i, 0, 40) for i in range(3)] == list(PLAYERS[:3])
-
-    balls = PickMatchingBalls(num_balls=8)
-    balls.reset()
-    assert near(balls.render(cell=40)[40:], 0, 0, 40) == PLAYERS[balls.colors[0]]
-    balls.act(select_ball(0))
-    assert near(balls.render(cell=40)[40:], 0, 0, 40) == EMPTY

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from ragged_envs.connect_four import ConnectFour
 from ragged_envs.connect_four_script import Minimax, minimax_depth_4, move_values
-from ragged_envs.kuhn_poker import BalancedPlayer, KuhnPoker
-from ragged_envs.leduc_poker import LeducPoker, play_by_strength
+from ragged_envs.poker import BalancedPlayer, KuhnPoker, LeducPoker, play_by_strength
 
 from entity_env import MaskedEnvironment, SeatRows, SelectEntityAction, check_env, errors, make
 from entity_env.player.episodes import play_scripted
@@ -153,7 +152,7 @@ def brute(discs, depth):
 def test_minimax_finds_what_a_search_without_pruning_finds():
     assert len(LINES) == 69
     rng = np.random.default_rng(0)
-    for _ in range(3):
+    for _ in range(1):
         discs = np.zeros((7, 6), np.int64)
         for turn in range(14):
             x = rng.choice(np.flatnonzero((discs == 0).any(axis=1)))
@@ -184,7 +183,7 @@ def test_minimax_counts_open_lines():
 
 
 def test_minimax_beats_random_players():
-    wins = play_scripted(lambda: MaskedEnvironment(ConnectFour), Minimax(4), 20, 0)["win"]
+    wins = play_scripted(lambda: MaskedEnvironment(ConnectFour), Minimax(3), 20, 0)["win"]
     assert wins.mean() > 0.9
 
 

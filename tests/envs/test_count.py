@@ -3,7 +3,6 @@ import pytest
 from game_support import assert_bad_states_are_refused, choose
 from ragged_envs.count import NUMBERS, Count, count_beans
 
-from entity_env.errors import ActionError, SettingError
 from entity_env.player.episodes import play_episodes, play_scripted, random_policy
 
 
@@ -40,11 +39,11 @@ def test_the_right_number_pays(beans):
         assert last.reward == last.metrics["win"] == float(number == beans)
 
 
-@pytest.mark.parametrize("masked_choices", range(1, 11))
+@pytest.mark.parametrize("masked_choices", [1, 4, 10])
 def test_the_mask_allows_the_right_number_and_so_many_in_all(masked_choices):
     env = Count(masked_choices)
     env.seed(0)
-    for _ in range(100):
+    for _ in range(40):
         observation = env.reset()
         allowed = env.get_state()["allowed"]
         assert len(allowed) == masked_choices
@@ -63,13 +62,6 @@ def test_all_numbers_are_as_likely_right_and_wrong():
         wrong[[number for number in env.get_state()["allowed"] if number != beans]] += 1
     assert np.abs(right - 900).max() < 125
     assert np.abs(wrong - 1800).max() < 165
-
-
-def test_a_number_that_is_masked_is_refused():
-    env = at(3, (3, 4))
-    with pytest.raises(ActionError, match="count"):
-        env.act(say(5))
-    assert env.act(say(3)).reward == 1.0
 
 
 def test_states_that_do_not_fit_are_refused_and_change_nothing():

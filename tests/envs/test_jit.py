@@ -18,11 +18,11 @@ from entity_env.rows.game_kernel import kernel_text
 TREE = Path(__file__).parents[2]
 PLAY = """
 import sys; sys.path.insert(0, sys.argv[1])
-import ragged_envs.minesweeper_native as native
+import ragged_envs.minesweeper as native
 from entity_env import RaggedBufferI64
 import numpy as np
 assert native.__file__.startswith(sys.argv[1])
-env = native.MineSweeperVec(1, nmines=1, nrobots=1)
+env = native.MineSweeperRows(1, nmines=1, nrobots=1)
 env.reset()
 (saved,) = env.get_state()
 saved["env"] |= {"mines": [[5, 5]], "robots": [[2, 2]]}
@@ -67,7 +67,7 @@ def test_a_changed_rule_is_compiled_anew(tmp_path):
     # The same files under another name: a script that is imported elsewhere, or a clone's ``envs``.
     script = RENAME + PLAY.replace("import ragged_envs.", "import renamed.")
     assert play(folder, "count", script=script, **variables) == ("[[3, 2]]", "1")
-    rules = folder / "ragged_envs" / "minesweeper_rules.py"
+    rules = folder / "ragged_envs" / "minesweeper.py"
     text = rules.read_text()
     assert "STEPS = ((1, 0)," in text
     rules.write_text(text.replace("STEPS = ((1, 0),", "STEPS = ((2, 1),"))
@@ -84,9 +84,9 @@ def test_kernels_work_where_nothing_can_be_cached(tmp_path):
 
 DRAW = """
 import warnings; warnings.simplefilter("error")
-from ragged_envs.minesweeper_native import MineSweeperVec
+from ragged_envs.minesweeper import MineSweeperRows
 from entity_env.player.episodes import random_policy
-env = MineSweeperVec(4, 3, orbital_cannon=2, cooldown_period=1, max_steps=5)
+env = MineSweeperRows(4, 3, orbital_cannon=2, cooldown_period=1, max_steps=5)
 policy, obs, total = random_policy(1), env.reset(), 0.0
 for _ in range(12):
     obs = env.act(policy(obs))

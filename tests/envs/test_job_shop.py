@@ -315,19 +315,6 @@ def first_by_turn(seen):
     return {"Dispatch": SelectEntityAction(actors=[("Clock", 0)], actees=[chosen])}
 
 
-def test_what_delays_the_end_costs_what_it_delays():
-    """Job 0 first: M0 0 to 3; job 2 on M1 0 to 4. At 3 job 1 on M0 (3 to 5). At 4 M1 is free: job 0
-    (4 to 6). At 5 M0: job 2 (5 to 6). At 6 M1: job 1 (6 to 10). Nothing is lost. Job 2 first: M1 0
-    to 4, and both others want M0: job 0 (0 to 3), then as before."""
-    env = JobShop(instance=TINY, waiting=False)
-    for first in (0, 2):
-        env.reset()
-        seen = dispatch(env, first)
-        if not seen.done:
-            seen = dispatch(env, 0)
-        assert (seen.metrics["makespan"], seen.reward) == (10, 0)
-
-
 BEGINNINGS = [
     {},
     {"arrivals": True, "load": 1.2, "tightness": (2, 3)},

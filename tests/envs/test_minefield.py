@@ -2,8 +2,8 @@ import math
 
 import pytest
 from game_support import assert_bad_states_are_refused, choose, plain
-from ragged_envs.minefield import MOVES, Minefield
-from ragged_envs.minefield_script import drive_around
+from ragged_envs.errors import EnvConfigError
+from ragged_envs.minefield import MOVES, Minefield, drive_around
 
 from entity_env import Discrete, Position
 from entity_env.errors import SettingError
@@ -64,14 +64,6 @@ def test_a_turn_changes_the_direction_only(turn, directions):
     assert env.vehicle == (50.0, 60.0)
 
 
-def test_16_turns_lead_back():
-    for turn in (LEFT, RIGHT):
-        env, _ = game(direction=5)
-        for _ in range(16):
-            env.act(drive(turn))
-        assert env.direction == 5
-
-
 def test_at_most_5_from_the_target_wins():
     env, _ = game((0.0, 0.0), 0, (8.0, 0.0))  # one move, to (3, 0), is exactly 5 away
     observation = env.act(drive(MOVE))
@@ -96,12 +88,6 @@ def test_a_mine_at_the_target_comes_first():
     env, _ = game((0.0, 0.0), 0, (8.0, 0.0), [(6.0, 4.0)])  # both 5 from (3, 0)
     observation = env.act(drive(MOVE))
     assert (observation.reward, observation.done) == (0.0, True)
-
-
-def test_nothing_stops_the_vehicle_at_the_edge():
-    env, _ = game((199.0, 100.0), 0)
-    assert not env.act(drive(MOVE)).done
-    assert env.vehicle == (202.0, 100.0)
 
 
 def test_the_limit_truncates():
@@ -153,14 +139,6 @@ def test_the_scripted_player_drives_around_a_mine(direction, target, mine):
     while not observation.done:
         observation = env.act(drive_around(observation))
     assert observation.reward == 1.0
-
-
-def test_straight_ahead_hits_that_mine():
-    env, observation = game((0.0, 100.0), 0, (100.0, 100.0), [(50.0, 100.0)])
-    while not observation.done:
-        observation = env.act(drive(MOVE))
-    # 15 moves to x = 45
-    assert (observation.reward, env.steps, env.vehicle) == (0.0, 15, (45.0, 100.0))
 
 
 def test_the_text_shows_the_field():

@@ -9,6 +9,7 @@ from ragged_envs.mmo.body import (
     COLUMN,
     CONSTITUTION,
     DEFENCE,
+    EXPERIENCE,
     FISHING,
     HUNTING,
     MELEE,
@@ -17,7 +18,6 @@ from ragged_envs.mmo.body import (
     ROW,
     STYLES,
 )
-from ragged_envs.mmo.progression import EXPERIENCE
 from ragged_envs.mmo.terrain import FOREST, GRASS, LAKE, LAVA, SCRUB, STONE, make_map
 from ragged_envs.mmo.world import MmoRows
 

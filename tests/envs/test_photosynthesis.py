@@ -22,7 +22,7 @@ from ragged_envs.photosynthesis_board import (
 )
 from ragged_envs.photosynthesis_script import grow_greedily
 
-from entity_env import MaskedEnvironment, check_env, errors, make
+from entity_env import MaskedEnvironment, check_env, errors
 from entity_env.batching.unbatch import observations_of
 from entity_env.player.episodes import play_scripted
 from entity_env.player.scripted_agent import ScriptedAgent
@@ -353,12 +353,6 @@ def test_the_greedy_player_beats_random_ones():
         return MaskedEnvironment(Photosynthesis, players=2, rounds=9)
 
     assert play_scripted(create, grow_greedily, 6, 0)["win"].mean() > 0.8
-
-
-def test_settings_of_compiled_games_are_checked_and_alone_it_is_a_seat():
-    with pytest.raises(errors.EntityEnvError, match="players"):
-        PhotosynthesisRows(10, players=5)
-    assert isinstance(make("photosynthesis", players=3), MaskedEnvironment)
 
 
 def test_a_script_sees_only_what_it_can_select():

@@ -12,7 +12,7 @@ from rts_support import Table, minirts_table, plain
 
 from entity_env.errors import SettingError
 from envs.rts import arrays as at
-from envs.rts import minirts, paths
+from envs.rts import minirts, space
 from envs.rts.minirts import (
     ATTACK_BASE,
     BUILD_BARRACKS,
@@ -24,8 +24,8 @@ from envs.rts.minirts import (
     SIMPLE,
 )
 from envs.rts.minirts_rows import MiniRts
-from envs.rts.paths import passes_straight, waypoint
 from envs.rts.rules import ATTACK, BUILD, CROWD_TICKS, GATHER, MOVE, PLAN_TICKS, Rules, UnitKind
+from envs.rts.space import passes_straight, waypoint
 
 IDLE = 0
 
@@ -107,7 +107,7 @@ def test_a_straight_line_is_looked_at_once_in_each_cell():
 
 
 def test_cells_are_expanded_by_estimate_cost_and_number_and_never_improved():
-    draw, around = np.random.default_rng(1), plain(paths._around)
+    draw, around = np.random.default_rng(1), plain(space._around)
     found = set()
     for _ in range(40):
         own = Table(replace(MINI_RTS, has_walls=True))

@@ -6,30 +6,11 @@ import numpy as np
 import pytest
 from rts_support import flag_table, plain, table_of, towers_table
 
-from entity_env.errors import SettingError
 from envs.rts import arrays as at
 from envs.rts import tower_defence
 from envs.rts.capture_the_flag import BACK_AFTER, FALLEN
 from envs.rts.minirts_rows import MiniRts
 from envs.rts.rules import ATTACK
-
-GET = 1 << 1
-
-
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        ({"opponent": "simpel"}, "simple"),
-        ({"frame_skip": 0}, "frame_skip"),
-        ({"frame_skip": 50, "max_tick": 10}, "frame_skip"),
-        ({"curriculum": -1}, "curriculum"),
-        ({"fog": 2}, "fog"),
-        ({"frameskip": 50}, "frame_skip"),
-    ],
-)
-def test_settings_that_there_are_not_are_refused(settings, said):
-    with pytest.raises(SettingError, match=said):
-        MiniRts(**settings)
 
 
 def test_fog_hides_what_no_unit_sees():

@@ -39,7 +39,6 @@ def test_the_environments_are_ones(create, monkeypatch):
     [
         (lambda: CaptureTheFlag(opponent="builtin"), "built_in"),
         (lambda: CaptureTheFlag(frameskip=3), "frame_skip"),
-        (lambda: CaptureTheFlag(frame_skip=0), "frame_skip"),
         (lambda: CaptureTheFlag(fog=2), "fog"),
         (lambda: CaptureTheFlagDuel(max_tick=0), "max_tick"),
         (lambda: CaptureTheFlagDuel(opponent="random"), "opponent"),
@@ -48,6 +47,10 @@ def test_the_environments_are_ones(create, monkeypatch):
         (lambda: TowerDefence(max_tick=5000), "max_tick"),
         (lambda: TowerDefence(frame_skip=1201), "frame_skip"),
         (lambda: MiniRts(interface="unit"), "units"),
+        (lambda: MiniRts(opponent="simpel"), "simple"),
+        (lambda: MiniRts(frame_skip=50, max_tick=10), "frame_skip"),
+        (lambda: MiniRts(draw="nothing"), "draw"),
+        (lambda: MiniRts(shaping=float("inf")), "shaping"),
     ],
 )
 def test_settings_that_there_are_not_are_refused(create, said):

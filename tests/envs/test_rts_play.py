@@ -76,12 +76,6 @@ def test_seats_of_a_duel_have_their_own_frame_skips():
     assert asked == ticks
 
 
-def test_numbers_that_there_are_not_are_refused():
-    for settings in ({"draw": "nothing"}, {"shaping": float("inf")}, {"shaping": True}):
-        with pytest.raises(SettingError, match=next(iter(settings))):
-            MiniRts(**settings)
-
-
 def small_table():
     """Own: a base at (2, 2), a worker at (4, 2); of the enemy a base far away, a melee near it."""
     table = Table()

@@ -34,16 +34,13 @@ GAMES = [
     ("multi_snake", {}),
     ("multi_snake", {"num_snakes": 1, "max_steps": 8, "relative": False}),
     ("not_hotdog", {}),
-    ("pick_matching_balls", {"num_balls": 4}),
     ("repeat_after_k", {}),
     ("rock_paper_scissors", {}),
     ("rock_paper_scissors", {"cheat": True}),
-    ("treasure_hunt", {"max_steps": 50}),
-    ("treasure_hunt", {"trap_ends": True, "relative": False, "max_steps": 20}),
     ("xor", {}),
 ]
-CHECKED = [*GAMES, ("fill_order", {}), ("minesweeper_dark", {"orbital_cannon": True})]
-CHECKED += [("minesweeper_python", {"orbital_cannon": 2, "cooldown_period": 2, "nmines": 8})]
+CHECKED = [*GAMES, ("fill_order", {})]
+CHECKED += [("minesweeper", {"orbital_cannon": 2, "cooldown_period": 2, "nmines": 8})]
 
 
 def played(name, settings):
@@ -68,7 +65,8 @@ def played(name, settings):
 
 
 @pytest.mark.parametrize(("name", "settings"), CHECKED)
-def test_it_passes_the_check(name, settings):
+def test_it_passes_the_check(name, settings, monkeypatch):
+    monkeypatch.setattr("entity_env.checking.check_env._LEAST_STEPS", 60)  # most of its time
     check_env(functools.partial(make, name, **settings))
 
 

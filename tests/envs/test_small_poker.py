@@ -7,12 +7,22 @@ import json
 
 import numpy as np
 import pytest
-from ragged_envs.exploitability import best_response_value, exploitability, info_states, uniform
-from ragged_envs.kuhn_poker import KUHN, BalancedPlayer, KuhnPoker, equilibrium
-from ragged_envs.leduc_poker import LEDUC, LeducPoker, play_by_strength
-from ragged_envs.poker import bets_seen
-from ragged_envs.poker_rules import ACTIONS, CALL, FOLD, RAISE
+from ragged_envs.poker import (
+    ACTIONS,
+    CALL,
+    FOLD,
+    KUHN,
+    LEDUC,
+    RAISE,
+    BalancedPlayer,
+    KuhnPoker,
+    LeducPoker,
+    bets_seen,
+    equilibrium,
+    play_by_strength,
+)
 
+from benchmarks.exploitability import best_response_value, exploitability, info_states, uniform
 from entity_env import CategoricalAction, MaskedEnvironment, SeatRows, check_env, errors
 from entity_env.player.episodes import play_scripted, random_policy
 

@@ -48,7 +48,7 @@ IDS = [
 # Right, Left, Up, Down, Defuse. (1, 1) is the centre of the board; (2, 0) is its bottom right
 # corner, so neither Right nor Down; (0, 0) is its bottom left corner, so neither Left nor Down.
 MOVES = [[[T, T, T, T, T]], [[F, T, T, F, T]], [[T, F, T, F, T], [F, T, T, F, T]]]
-SHOOTERS = [[], ["Orbital Cannon"], []]
+SHOOTERS = [[], [("Orbital Cannon", 0)], []]
 
 CHOSEN = {"Move": ([4, 1, 4, 2], [1, 1, 2]), "Fire Orbital Cannon": ([0], [0, 1, 0])}
 
@@ -110,17 +110,17 @@ def test_the_entity_types_are_ordered_mine_robot_orbital_cannon():
 def test_each_state_gives_its_observation(i):
     seen = observations()[i]
     assert isinstance(seen, Observation)
-    assert {name: np.asarray(rows).tolist() for name, rows in seen.features.items()} == FEATURES[i]
-    assert dict(seen.ids) == IDS[i]
-    assert list(seen.actions) == ["Move", "Fire Orbital Cannon"]
-    move, fire = seen.actions["Move"], seen.actions["Fire Orbital Cannon"]
+    assert {n: rows.tolist() for n, rows in seen.features.items() if len(rows)} == FEATURES[i]
+    assert {name: list(ids) for name, ids in seen.ids.items() if len(ids)} == IDS[i]
+    move, fire = seen.actions["Move"], seen.actions.get("Fire Orbital Cannon")
     assert isinstance(move, CategoricalActionMask)
-    assert (move.actor_ids, list(move.actor_types)) == (None, ["Robot"])
+    assert list(move.actor_ids) == IDS[i]["Robot"]
     assert np.asarray(move.mask).tolist() == MOVES[i]
-    assert isinstance(fire, SelectEntityActionMask)
-    assert (fire.actor_ids, list(fire.actor_types)) == (None, SHOOTERS[i])
-    assert (fire.actee_ids, list(fire.actee_types)) == (None, ["Mine", "Robot"])
-    assert fire.mask is None
+    assert (fire is None) == (not SHOOTERS[i])
+    if fire is not None:
+        assert isinstance(fire, SelectEntityActionMask)
+        assert list(fire.actor_ids) == SHOOTERS[i]
+        assert list(fire.actee_ids) == [*IDS[i]["Mine"], *IDS[i]["Robot"]]
     assert (seen.done, seen.truncated, seen.reward) == (False, False, 0.0)
     assert list(seen.global_features) == []
     assert dict(seen.visible) == dict(seen.metrics) == {}
@@ -249,7 +249,8 @@ class Recording(MineSweeper):
     def __init__(self, state):
         mines, robots, cooldowns = state
         super().__init__(3, 3, len(mines), len(robots), len(cooldowns))
-        self.start = {"mines": mines, "robots": robots, "cooldowns": cooldowns, "steps": 0}
+        game = MineSweeper.from_state(mines, robots, cooldowns, width=3, height=3)
+        self.start = game.get_state()
         self.received = []
 
     def reset(self):

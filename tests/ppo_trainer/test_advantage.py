@@ -35,13 +35,6 @@ def test_gae_equals_arithmetic_by_hand():
     assert result == [1.6875, 2.75, 3.0]
 
 
-def test_an_end_cuts_off_what_follows():
-    # As above, but step 1 ends its episode: A_1 = 2 - 1 = 1, A_0 = 1 + 0.25 * 1 = 1.25.
-    ends = [False, True, False]
-    result = one_row([1.0, 2.0, 3.0], [0.5, 1.0, 2.0], ends, 4.0, gamma=0.5, gae_lambda=0.5)
-    assert result == [1.25, 1.0, 3.0]
-
-
 def test_an_end_after_the_last_decision_ignores_the_last_value():
     assert one_row([3.0], [2.0], [True], 1e6, gamma=0.9, gae_lambda=0.9) == [1.0]
 
@@ -81,13 +74,6 @@ def reference(rewards, values, dones, last, gamma, lam, t):
         return rewards[t] - values[t]
     rest = reference(rewards, values, dones, last, gamma, lam, t + 1)
     return rewards[t] + gamma * following - values[t] + gamma * lam * rest
-
-
-def test_lambda_1_gives_the_discounted_return():
-    # 1 + 0.5 * (2 + 0.5 * (3 + 0.5 * 4)) = 1 + 0.5 * (2 + 2.5) = 3.25; minus the values
-    ends = [False, False, False]
-    result = one_row([1.0, 2.0, 3.0], [7.0, -3.0, 11.0], ends, 4.0, gamma=0.5, gae_lambda=1.0)
-    assert result == [3.25 - 7, 4.5 + 3, 5.0 - 11]
 
 
 def test_explained_variance_by_hand():

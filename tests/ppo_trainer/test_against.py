@@ -75,11 +75,9 @@ def test_who_is_not_there_cannot_be_played_against(run, tmp_path):
         evaluate_run(run, against=["rondom"])
     with pytest.raises(SettingError, match="is for games for one player"):
         main([str(run), "--search", "5", "--episodes", "2"])
-    with pytest.raises(SettingError, match="is not a scripted player"):
-        main([str(run), "--against", "ragged_envs.tic_tac_toe_script.PerfectPlayer"])
-    main(
-        [str(run), "--against", "ragged_envs.tic_tac_toe_script.play_perfectly", "--episodes", "2"]
-    )
+    with pytest.raises(ConfigError, match="is not a scripted player"):
+        main([str(run), "--against", "ragged_envs.tic_tac_toe.PerfectPlayer"])
+    main([str(run), "--against", "ragged_envs.tic_tac_toe.play_perfectly", "--episodes", "2"])
     alone = train(small_config(run_dir=str(tmp_path)), env=MineSweeper).run
     with pytest.raises(SettingError, match="not a game for several players"):
         evaluate_run(alone, MineSweeper, against=["random"])

@@ -87,16 +87,6 @@ def test_actions_are_typed_and_allowed_and_sure_of_themselves(agent):
     assert len(kinds) >= 4  # with and without walkers, food and weather
 
 
-def test_an_environment_takes_the_actions(agent):
-    env = Farm()
-    env.seed(1)
-    observation = env.reset()
-    while not observation.done:
-        observation = env.act(agent.act(observation))
-    actions = agent.act(observation)  # nobody acts any more
-    assert [list(actions[name].actors) for name in ("Walk", "Eat")] == [[], []]
-
-
 def test_choices_follow_the_probabilities(run):
     # Draws from one observation: shares within 5 standard deviations of the probabilities.
     observation = next(o for o in observations(40) if len(o.ids["Animal"]) == 3)
@@ -184,13 +174,6 @@ def test_which_of_many_observations_does_not_fit_is_said(agent):
     with pytest.raises(errors.ObservationError, match="needs a list of observations") as caught:
         agent.act_many(observations(1)[0])
     assert caught.value.hint == "act takes a single observation"
-
-
-def test_an_observation_that_does_not_fit_is_explained(agent, run):
-    env = Chain()
-    with pytest.raises(errors.ObservationError, match="'Walker'") as caught:
-        agent.act(env.reset())
-    assert str(run) in str(caught.value)
 
 
 def test_no_run_and_no_checkpoint_are_explained(tmp_path, run, monkeypatch):

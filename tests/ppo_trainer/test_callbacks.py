@@ -4,7 +4,7 @@ import json
 
 import pytest
 from support.trainer_envs import Foraging, SavedForaging
-from support.trainer_runs import assert_same_checkpoint, checkpoints, metrics, small_config
+from support.trainer_runs import assert_same_checkpoint, checkpoints, small_config
 
 from entity_env.errors import CallbackError, SettingError
 from ppo_trainer import Callback, EvalConfig, resume, train
@@ -95,11 +95,6 @@ def test_false_ends_the_training_as_its_last_step_would(tmp_path):
     assert train(small_config(run_dir=str(tmp_path)), Foraging, callbacks=lambda _: 0).steps == 144
 
 
-def test_a_stop_that_answers_nothing_stops_nothing(tmp_path):
-    result = train(small_config(run_dir=str(tmp_path)), env=Foraging, stop=lambda _: None)
-    assert (result.steps, result.interrupted) == (144, False)
-
-
 def test_a_training_that_never_starts_is_a_run_all_the_same(tmp_path):
     class Never(Callback):
         def on_start(self, session):
@@ -107,13 +102,6 @@ def test_a_training_that_never_starts_is_a_run_all_the_same(tmp_path):
 
     result = train(small_config(run_dir=str(tmp_path)), env=Foraging, callbacks=[Never()])
     assert (result.steps, result.interrupted, len(checkpoints(result.run))) == (0, False, 1)
-
-
-def test_callbacks_change_no_number(tmp_path):
-    plain = train(small_config(run_dir=str(tmp_path / "a")), env=SavedForaging)
-    watched = train(small_config(run_dir=str(tmp_path / "b")), SavedForaging, callbacks=[Diary()])
-    assert metrics(plain.run) == metrics(watched.run)
-    assert_same_checkpoint(plain.run, watched.run)
 
 
 def test_a_callback_that_fails_is_named_and_the_run_saved_first(tmp_path):

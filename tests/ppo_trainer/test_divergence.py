@@ -52,7 +52,7 @@ def assert_can_go_on(config, run, env=SavedForaging):
 
 
 @pytest.mark.parametrize("every", [1, 1000], ids=["save", "collect"])
-@pytest.mark.parametrize("value", [math.nan, math.inf, 1e30, -1e38])
+@pytest.mark.parametrize("value", [math.nan, 1e30])
 def test_a_network_that_diverges_is_called_so_and_never_blamed_on_the_environment(
     config, monkeypatch, value, every
 ):
@@ -71,8 +71,7 @@ def test_a_network_that_diverges_is_called_so_and_never_blamed_on_the_environmen
         assert_can_go_on(config, run)
 
 
-@pytest.mark.parametrize("part", ["heads.0", "heads.1", "value_head"])
-@pytest.mark.parametrize("processes", [0, 2])
+@pytest.mark.parametrize(("part", "processes"), [("heads.0", 0), ("heads.1", 2), ("value_head", 0)])
 def test_one_head_that_diverges_is_enough(config, monkeypatch, part, processes):
     config = replace(
         config,

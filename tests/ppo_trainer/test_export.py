@@ -120,7 +120,7 @@ def test_the_graph_does_what_the_network_does(spaces, config, separate):
     [
         pytest.param("entities", "plain", False, marks=pytest.mark.platforms),
         ("globals", "lstm", True),
-        ("map", "plain", False),
+        pytest.param("map", "plain", False, marks=pytest.mark.platforms),
         pytest.param("entities", "bias", False, marks=pytest.mark.platforms),
     ],
 )

@@ -259,6 +259,7 @@ COMPILING = ["env._target_=acting.Acting", "eval.episodes=0", "device=cpu", "run
 
 
 @pytest.mark.slow
+@pytest.mark.platforms
 def test_in_the_first_compilation_it_ends_within_seconds(tmp_path):
     (tmp_path / "acting.py").write_text(ACTING)
     paths = f"{ROOT}{os.pathsep}{ROOT / 'tests'}"

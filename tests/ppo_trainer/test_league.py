@@ -21,7 +21,7 @@ from ppo_trainer.players.paired_comparison import SCALE, rate
 from ppo_trainer.players.search import SearchAgent
 from ppo_trainer.runs.load_run import load_policy
 
-PERFECT = "ragged_envs.tic_tac_toe_script.play_perfectly"
+PERFECT = "ragged_envs.tic_tac_toe.play_perfectly"
 
 
 @pytest.fixture(scope="module")

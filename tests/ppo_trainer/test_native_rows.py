@@ -3,40 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
-from hydra import compose, initialize_config_dir
-from omegaconf import OmegaConf
 from ragged_envs.minesweeper import MineSweeper
-from ragged_envs.minesweeper_native import MineSweeperVec
 from support.trainer_runs import assert_same, network, parameters, small_config
 
-import ppo_trainer
 from entity_env import (
     CategoricalActionMask,
     CategoricalActionSpace,
     Entity,
     Environment,
-    ListEnv,
     Observation,
     ObsSpace,
     VecEnv,
     batch_obs,
     errors,
 )
-from ppo_trainer import EvalConfig, RolloutConfig, TrainConfig, resume, train
-from ppo_trainer.command_line.overrides import register_base
-from ppo_trainer.environments import make_factory, make_vec_env, with_env
+from ppo_trainer import EvalConfig, RolloutConfig, resume, train
+from ppo_trainer.environments import make_factory, with_env
 from ppo_trainer.evaluate import evaluate_run
 from ppo_trainer.evaluation.comparison import evaluate
 from ppo_trainer.runs.load_run import load_policy
 from ppo_trainer.watch import watch
 
-CONF = Path(ppo_trainer.__file__).parent / "conf"
-CPU = torch.device("cpu")
 OBS_SPACE = ObsSpace(entities={"Walker": Entity(["place"])})
 ACTION_SPACE = {"Go": CategoricalActionSpace(["back", "on"])}
 
@@ -213,27 +203,6 @@ def minesweeper(name="minesweeper", **changes):
     return small_config(env={"_target_": name, **SMALL}, **changes)
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        ("minesweeper", MineSweeperVec),
-        ("minesweeper_python", ListEnv),
-        ("ragged_envs.minesweeper_native.MineSweeperVec", MineSweeperVec),
-        ("ragged_envs.minesweeper.MineSweeper", ListEnv),
-    ],
-)
-def test_both_kinds_of_minesweeper_are_one_game(name, kind):
-    config = minesweeper(name)
-    game = make_factory(config)
-    with make_vec_env(config, game, 1) as rows:
-        assert type(rows) is kind
-        assert len(rows) == config.rollout.num_envs
-        assert len(rows.reset()) == config.rollout.num_envs
-    alone = game()
-    assert type(alone) is MineSweeper
-    assert (alone.width, alone.max_steps) == (3, 8)
-
-
 def test_minesweeper_trains_and_is_evaluated_without_the_readable_class(tmp_path, monkeypatch):
     def refuse(self, actions):
         raise AssertionError("the readable class was played")
@@ -264,26 +233,6 @@ def test_worker_processes_are_not_used_for_native_rows_and_that_is_said(tmp_path
             rollout=RolloutConfig(num_envs=4, steps=6, processes=processes),
         )
         nets.append(parameters(train(config).net))
-        said = "rollout.processes has no effect: MineSweeperVec" in capsys.readouterr().out
+        said = "rollout.processes has no effect: MineSweeperRows" in capsys.readouterr().out
         assert said == (processes == 2)
     assert_same(*nets)
-
-
-def test_a_run_of_the_readable_game_does_not_go_on_in_native_rows(tmp_path):
-    off = EvalConfig(episodes=0)
-    done = train(minesweeper("minesweeper_python", run_dir=str(tmp_path), eval=off))
-    with pytest.raises(errors.StateError, match=r"minesweeper\.MineSweeper"):
-        resume(done.run, env=MineSweeperVec, total_timesteps=2 * done.steps)
-
-
-def test_both_kinds_of_minesweeper_have_one_recipe():
-    register_base()
-    with initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
-        native, python = (
-            OmegaConf.to_container(compose("config", [f"env={name}"]))
-            for name in ("minesweeper", "minesweeper_python")
-        )
-    assert python["env"].pop("_target_") == "minesweeper_python"
-    assert native["env"].pop("_target_") == "minesweeper"
-    assert python == native
-    assert native["total_timesteps"] != TrainConfig().total_timesteps, "it has a recipe"

@@ -30,7 +30,7 @@ from ppo_trainer.runs.load_run import load_policy
 from ppo_trainer.runs.ratings_file import read_ratings
 from ppo_trainer.training import ratings as beside
 
-PERFECT = "ragged_envs.tic_tac_toe_script.play_perfectly"
+PERFECT = "ragged_envs.tic_tac_toe.play_perfectly"
 
 
 def config(folder, **changes):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from ragged_envs.industry.job_shop import JobShopRows
+from ragged_envs.mmo.world import MmoRows
 from support.rows import interpret_all
 
 from entity_env.errors import SettingError
@@ -39,7 +40,7 @@ def scripts(tmp_path, monkeypatch):
         ("minesweeper", "eval.scripted=rehearsed.says_a_number", r"CategoricalAction\(actors="),
         ("minesweeper", "eval.scripted=rehearsed.says_nothing", "did not return actions"),
         ("minesweeper", "eval.scripted=rehearsed.is_lost", "KeyError: 'north'"),
-        ("minesweeper_python", "eval.env={nmines: 1000}", "eval.env"),
+        ("minesweeper", "eval.env={nmines: 1000}", "eval.env"),
         ("tic_tac_toe", "selfplay.opponents=[rehearsed.says_a_number]", "selfplay.opponents"),
     ],
 )
@@ -52,7 +53,8 @@ def test_what_fails_stops_the_run_before_it_trains(scripts, tmp_path, game, sett
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_crowded_world_is_played_in_rows():
+def test_a_crowded_world_is_played_in_rows(monkeypatch):
+    interpret_all(monkeypatch, MmoRows)
     # Of 128 seats that play at random some eight are taken, so that most of them never act.
     config = recipe("mmo")
     rehearse(config, make_factory(config))

@@ -55,7 +55,7 @@ def test_a_resumed_training_writes_another_replay_and_goes_on_bit_for_bit(run, t
         assert_same(parameters(whole.net), parameters(rest.net))
 
 
-@pytest.mark.parametrize("settings", [{}, {"_target_": "minesweeper_python"}])
+@pytest.mark.parametrize("settings", [{}, {"_target_": "ragged_envs.minesweeper.MineSweeper"}])
 def test_an_evaluation_can_be_played_again(run, tmp_path, settings):
     folder, _, _ = run
     (greedy,) = evaluate_run(

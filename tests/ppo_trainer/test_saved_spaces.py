@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ragged_envs.minesweeper import MineSweeper
-from ragged_envs.minesweeper_native import MineSweeperVec
+from ragged_envs.minesweeper import MineSweeper, MineSweeperRows
 from support.richer_envs import Richer
 from support.trainer_envs import SavedForaging
 from support.trainer_runs import assert_same, checkpoints, metrics, parameters, small_config
@@ -155,7 +154,7 @@ def test_a_script_sees_the_whole_game(config, run):
     assert players == ["agent, greedy", "agent, sampled", "scripted player", "random play"]
 
 
-class RicherRows(MineSweeperVec):
+class RicherRows(MineSweeperRows):
     """Compiled rows whose robots have one more feature in front: their number of neighbours, 0."""
 
     def obs_space(self) -> ObsSpace:

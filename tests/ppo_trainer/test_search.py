@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 from ragged_envs.connect_four import ConnectFour
-from ragged_envs.tic_tac_toe import TicTacToe
-from ragged_envs.tic_tac_toe_script import PerfectPlayer
+from ragged_envs.tic_tac_toe import PerfectPlayer, TicTacToe
 from support.seat_games import asked, told
 from support.tiny_envs import Farm
 

@@ -224,7 +224,7 @@ def test_opponents_that_do_not_exist_or_do_not_fit(tmp_path):
         (("rando",), "there is no opponent 'rando'"),
         (("runs/nowhere",), "there is no opponent 'runs/nowhere'"),
         (("no_such_package.player",), "'no_such_package.player' cannot be imported"),
-        (("ragged_envs.multi_snake_script.crawl_to_fod",), "did you mean 'crawl_to_food'"),
+        (("ragged_envs.multi_snake.crawl_to_fod",), "did you mean 'crawl_to_food'"),
         ((str(mines),), "plays another game"),
         (("random", "random"), "contains an opponent twice"),
     ):
@@ -323,7 +323,7 @@ def test_scripts_that_a_stranger_names_as_opponents_are_not_imported(tmp_path):
 
 
 def test_few_of_a_pool_begin_games_in_an_update_and_each_as_often_as_it_should(tmp_path):
-    names = ("random", "ragged_envs.tic_tac_toe_script.play_perfectly")
+    names = ("random", "ragged_envs.tic_tac_toe.play_perfectly")
     for at_once in (1, 3):
         own = SelfPlayConfig(mode="pool", past=0.5, opponents=names, at_once=at_once)
         settings = config(tmp_path, own, env={"_target_": "tic_tac_toe"})
@@ -344,7 +344,7 @@ def test_few_of_a_pool_begin_games_in_an_update_and_each_as_often_as_it_should(t
 
 
 def test_a_win_counts_by_how_likely_the_opponent_was_when_the_game_began(tmp_path):
-    names = ("random", "ragged_envs.tic_tac_toe_script.play_perfectly")
+    names = ("random", "ragged_envs.tic_tac_toe.play_perfectly")
     own = SelfPlayConfig(mode="pool", past=1.0, opponents=names, choose="quality")
     settings = config(tmp_path, own, env={"_target_": "tic_tac_toe"})
     net = RaggedNet(TicTacToe().obs_space(), TicTacToe().action_space(), settings.net)

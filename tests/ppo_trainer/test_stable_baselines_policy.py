@@ -8,7 +8,7 @@ import torch
 
 stable_baselines3 = pytest.importorskip("stable_baselines3")
 
-from ragged_envs.minesweeper_native import MineSweeperVec  # noqa: E402
+from ragged_envs.minesweeper import MineSweeperRows  # noqa: E402
 from torch.testing import assert_close  # noqa: E402
 
 from entity_env.errors import SettingError  # noqa: E402
@@ -22,7 +22,7 @@ SMALL = NetConfig(dim=16, layers=1, heads=2)
 
 def games(rows, cannons=1, **settings):
     settings = {"width": 4, "height": 4, "nmines": [1, 3], "nrobots": [1, 2], **settings}
-    env = MineSweeperVec(rows, seed=0, orbital_cannon=cannons, cooldown_period=1, **settings)
+    env = MineSweeperRows(rows, seed=0, orbital_cannon=cannons, cooldown_period=1, **settings)
     room = {"Mine": 3, "Robot": 2, "Orbital Cannon": cannons}
     actors = {"Move": 2, "Fire Orbital Cannon": cannons}
     return StableBaselinesVecEnv(env, room, actors, strict=True)
@@ -59,7 +59,7 @@ def test_what_was_padded_is_packed_as_it_was_and_choices_find_their_way_back():
     env = games(16, 2)
     policy, spaces = ppo(env, n_steps=8, batch_size=8).policy, env.padded.padded_spaces
     settings = {"width": 4, "height": 4, "nmines": [1, 3], "nrobots": [1, 2]}
-    rows = MineSweeperVec(16, seed=1, orbital_cannon=2, cooldown_period=1, **settings)
+    rows = MineSweeperRows(16, seed=1, orbital_cannon=2, cooldown_period=1, **settings)
     obs, fired = rows.reset(), 0
     for _ in range(20):
         frames = pad(obs, spaces)

@@ -21,7 +21,7 @@ from entity_env.registry import resolve
 from ppo_trainer import recipe
 from ppo_trainer.environments import make_factory
 
-print(resolve("minesweeper").__module__, resolve("minesweeper_python").__module__)
+print(resolve("minesweeper").__module__)
 print(make_factory(recipe("minesweeper", "env.width=7")).settings["width"])
 for name in {names}:
     print(resolve(f"{{name}}.mine.Mine").__module__)
@@ -47,7 +47,7 @@ def test_users_packages_and_ours_are_both_found(tmp_path, is_package):
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
-        "ragged_envs.minesweeper_native ragged_envs.minesweeper",
+        "ragged_envs.minesweeper",
         "7",
         *(f"{name}.mine" for name in names),
     ]
