@@ -40,7 +40,7 @@ from entity_env.spaces import (
 )
 
 from .errors import EnvConfigError, check_span, check_whole
-from .minesweeper_drawing import Board, Tile
+from .minesweeper_drawing import MineBoard, Tile
 
 __all__ = ["DEFUSE", "MOVES", "STEPS", "MineSweeper", "MineSweeperRows"]
 
@@ -135,10 +135,10 @@ class MineSweeperRows(CompiledRows):
         self._largest = spans["width"][1], spans["height"][1]
         super().__init__(_make_game(spans, cannons, period, limit), num_envs, seed, threads=threads)
 
-    def board(self, game: int) -> Board:
+    def board(self, game: int) -> MineBoard:
         """Return the board of a game."""
         saved = self.save_game(game)
-        return Board(
+        return MineBoard(
             (saved["width"], saved["height"]),
             [(x, y) for x, y in saved["mines"][: saved["nmines"]]],
             [(x, y) for x, y in saved["robots"][: saved["nrobots"]]],

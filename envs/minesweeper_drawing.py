@@ -13,7 +13,7 @@ from entity_env.errors import counted
 
 from .errors import check_whole
 
-__all__ = ["Board", "Tile"]
+__all__ = ["MineBoard", "Tile"]
 
 Picture = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float64]
@@ -34,7 +34,7 @@ WAITING: Color = (240, 178, 64)
 OFF: Color = (74, 84, 102)
 
 
-class Board(NamedTuple):
+class MineBoard(NamedTuple):
     """A board to be written or drawn, with y up.
 
     Args:
