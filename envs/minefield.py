@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from entity_env.actions import Action, CategoricalAction
+from entity_env.arguments import check_span, check_whole
 from entity_env.observation import CategoricalActionMask, Observation
 from entity_env.spaces import (
     ActionName,

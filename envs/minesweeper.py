@@ -18,7 +18,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.errors import counted
+from entity_env.arguments import check_span, check_whole
+from entity_env.errors import SettingError, counted
 from entity_env.hints import ViewerHints
 from entity_env.rows.compiled import (
     Actors,
@@ -39,7 +40,6 @@ from entity_env.spaces import (
     SelectEntityActionSpace,
 )
 
-from .errors import EnvConfigError, check_span, check_whole
 from .minesweeper_drawing import MineBoard, Tile
 
 __all__ = ["DEFUSE", "MOVES", "STEPS", "MineSweeper", "MineSweeperRows"]
@@ -102,7 +102,7 @@ class MineSweeperRows(CompiledRows):
         threads: Number of threads that share the rows.
 
     Raises:
-        EnvConfigError: A parameter of the wrong type or range, or a smallest board without room for
+        SettingError: A parameter of the wrong type or range, or a smallest board without room for
             the least mines and the most robots.
     """
 
@@ -240,11 +240,11 @@ MineSweeperRows.environment = MineSweeper
 
 
 def _check_room(spans: dict[str, tuple[int, int]]) -> None:
-    """Raise EnvConfigError if the smallest board has no room for the fewest mines."""
+    """Raise SettingError if the smallest board has no room for the fewest mines."""
     # The mines are drawn last, from as many as the board then holds.
     (width, _), (height, _), (mines, _), (_, robots) = spans.values()
     if width * height < mines + robots:
-        raise EnvConfigError(
+        raise SettingError(
             f"a board of {width} x {height} tiles is too small for "
             f"{counted(mines, 'mine')} and {counted(robots, 'robot')}",
             expected=f"at least {counted(mines + robots, 'tile')}",

@@ -11,8 +11,6 @@ import numpy.typing as npt
 from entity_env.arguments import check_whole
 from entity_env.errors import counted
 
-from .errors import check_whole
-
 __all__ = ["MineBoard", "Tile"]
 
 Picture = npt.NDArray[np.uint8]

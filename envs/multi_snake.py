@@ -16,6 +16,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 
 from entity_env.actions import Action, CategoricalAction
+from entity_env.arguments import check_flag, check_whole
 from entity_env.drawing import Sign
 from entity_env.errors import SettingError, shorten
 from entity_env.observation import CategoricalActionMask, Observation
@@ -31,7 +32,6 @@ from entity_env.spaces import (
 
 from .board_picture import PLAYERS, Tiled
 from .checks import read_choices
-from .errors import EnvConfigError, check_flag, check_whole
 from .grid import MOVES, STEPS, Board, Tile, distances, is_on, next_tile
 from .small_game import SmallGame, as_it_is, maybe
 

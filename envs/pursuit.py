@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from entity_env.actions import Action, CategoricalAction
+from entity_env.arguments import check_whole
 from entity_env.drawing import Sign
 from entity_env.errors import SettingError, counted
 from entity_env.multi_player import Seat, SeatActions, SeatObservations

@@ -29,8 +29,8 @@ from entity_env.wrappers import TimeLimit
 
 MISSPELT = [
     (lambda: Observation(feature={}), errors.ObservationError, "features"),
-    (lambda: CategoricalActionMask(actor_id=["a"]), errors.ActionMaskError, "actor_ids"),
-    (lambda: CategoricalAction(["a"], index=[0]), errors.ActionShapeError, "indices"),
+    (lambda: CategoricalActionMask(actor_id=["a"]), errors.MaskError, "actor_ids"),
+    (lambda: CategoricalAction(["a"], index=[0]), errors.ActionError, "indices"),
     (lambda: Continuous("x", means=0.0, std=1.0), errors.SpaceError, "mean"),
     (lambda: CategoricalActionSpace(index_to_labels=["a"]), errors.SpaceError, "index_to_label"),
     (lambda: SelectEntityActionSpace(labels=["a"]), errors.SpaceError, None),
@@ -59,7 +59,7 @@ def test_a_misspelt_argument_is_named_with_the_nearest_that_there_is(make, error
         (lambda: Discrete("x"), errors.SpaceError),
         (lambda: Entity(["x"], ["y"]), errors.SpaceError),
         (lambda: Observation({}), errors.ObservationError),
-        (lambda: SelectEntityAction(["a"]), errors.ActionShapeError),
+        (lambda: SelectEntityAction(["a"]), errors.ActionError),
     ],
 )
 def test_too_few_or_too_many_arguments_are_an_error_of_ours(make, error):

@@ -68,23 +68,6 @@ def test_what_the_mistakes_are_made_from_is_valid():
     assert len(act(valid_actions())) == 2
 
 
-def test_every_error_class_is_raised_by_some_mistake():
-    classes = {
-        value
-        for name, value in vars(errors).items()
-        if name in errors.__all__ and isinstance(value, type) and value is not EntityEnvError
-    }
-    # What only check_env, recordings, seats and interop raise is tested with them.
-    elsewhere = {
-        errors.SeatError,
-        errors.DeterminismError,
-        errors.RecordingError,
-        errors.CapacityError,
-        errors.MissingPackageError,
-    }
-    assert classes - {case.error for case in ALL} == elsewhere
-
-
 def test_values_that_are_valid_are_shown_once_and_as_they_are():
     error = errors.MaskError("no", options=[1, "1", ("A", 0), "x" * 300])
     assert error.options == f"1, '1', ('A', 0), '{'x' * 196}..."

@@ -355,7 +355,7 @@ BROKEN = [
     (LiveState, errors.StateError, ("changes when the game continues", "copies")),
     (NeedsResetBeforeState, errors.EnvironmentFailedError, ("set_state", "AttributeError")),
     (GrayPicture, errors.ObservationError, ("render", "(H, W, 3)", "uint8 (2, 3)")),
-    (DrawsByLot, errors.DeterminismError, ("drawn now and then", "features.Walker")),
+    (DrawsByLot, errors.ObservationError, ("drawn now and then", "features.Walker")),
     (NoText, errors.ObservationError, ("render_text", "a string", "None")),
     (ClosesOnce, errors.EnvironmentFailedError, ("a second close", "IndexError")),
     (NaNLater, errors.FeatureError, ("'Walker', row 1", "step 5")),
@@ -554,6 +554,11 @@ class BrokenSize(Walk):
 
 class BrokenWithoutAct(Environment):
     obs_space = action_space = reset = acts = Walk.reset
+
+
+class BrokenWithoutIds(Walk):
+    def act(self, actions):
+        return {"robot": 0}[None]
 
 
 @pytest.mark.parametrize(

@@ -292,7 +292,7 @@ class Raises:
         ),
         ({"Mine": "abc"}, errors.ObservationError, ("'Mine' are not a list", "str: 'abc'")),
         ([Mine(1, 1)], errors.ObservationError, ("a dict from entity type",)),
-        ({"Mime": []}, errors.UnknownEntityTypeError, ("'Mime'", "did you mean 'Mine'?")),
+        ({"Mime": []}, errors.ObservationError, ("'Mime'", "did you mean 'Mine'?")),
         (
             {"Mine": [Mine(1, 1), Point(1, 1), SimpleNamespace(x=1, y_=2)]},
             errors.FeatureError,
@@ -309,8 +309,8 @@ class Raises:
             errors.FeatureError,
             ("entity type 'Mine', row 1: feature 'y' is not a number", "str: '3'"),
         ),
-        ({"Mine": [Mine(None, 2)]}, errors.FeatureTypeError, ("row 0: feature 'x'", "None")),
-        ({"Mine": [Mine(1, 2), Mine(1, 1j)]}, errors.FeatureTypeError, ("row 1: feature 'y'",)),
+        ({"Mine": [Mine(None, 2)]}, errors.FeatureError, ("row 0: feature 'x'", "None")),
+        ({"Mine": [Mine(1, 2), Mine(1, 1j)]}, errors.FeatureError, ("row 1: feature 'y'",)),
         (
             {"Mine": [Mine(1, 2), Mine(1, float("nan"))]},
             errors.FeatureError,

@@ -3,6 +3,7 @@ import pytest
 from game_support import assert_bad_states_are_refused, plain, select
 from ragged_envs.cherry_pick import CherryPick, pick_best
 
+from entity_env.errors import SettingError
 from entity_env.player.episodes import play_scripted
 
 

@@ -3,6 +3,7 @@ import pytest
 from game_support import assert_bad_states_are_refused, choose
 from ragged_envs.count import NUMBERS, Count, count_beans
 
+from entity_env.errors import SettingError
 from entity_env.player.episodes import play_episodes, play_scripted, random_policy
 
 

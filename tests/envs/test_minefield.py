@@ -2,7 +2,6 @@ import math
 
 import pytest
 from game_support import assert_bad_states_are_refused, choose, plain
-from ragged_envs.errors import EnvConfigError
 from ragged_envs.minefield import MOVES, Minefield, drive_around
 
 from entity_env import Discrete, Position

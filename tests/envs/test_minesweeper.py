@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ragged_envs.errors import EnvConfigError
 from ragged_envs.minesweeper import DEFUSE, MOVES, MineSweeper, MineSweeperRows
 from ragged_envs.minesweeper_script import walk_and_defuse
 from support.broken import ragged
@@ -16,6 +15,7 @@ from support.tiny_envs import assert_same_obs, lists
 
 from entity_env import errors
 from entity_env.actions import CategoricalAction, SelectEntityAction
+from entity_env.errors import SettingError
 from entity_env.observation import Observation
 from entity_env.play import random_policy
 from entity_env.player.episodes import play_scripted
@@ -292,7 +292,7 @@ def test_a_large_range_is_drawn_evenly():
     ],
 )
 def test_settings_that_do_not_fit_are_refused(settings, text):
-    with pytest.raises(EnvConfigError, match=text):
+    with pytest.raises(SettingError, match=text):
         MineSweeper(**settings)
 
 
@@ -460,7 +460,7 @@ def test_a_picture_has_one_square_for_each_tile_and_a_bar_for_cannons(tile):
     assert (env.render(tile=tile).shape, env.render().dtype) == ((3 * tile, 5 * tile, 3), np.uint8)
     env = board([(0, 1)], [(2, 0)], [0] * 4, width=5, height=3)
     assert env.render(tile=tile).shape == (4 * tile, 5 * tile, 3)
-    with pytest.raises(EnvConfigError, match="tile"):
+    with pytest.raises(SettingError, match="tile"):
         env.render(tile=3)
     with pytest.raises(TypeError, match="tyle"):
         env.render(tyle=30)

@@ -79,7 +79,7 @@ def test_an_evaluation_ends_and_nobody_is_an_opponent(tmp_path):
     run = train(config(tmp_path, "run")).run
     results = evaluate_run(run, episodes=2)
     assert [len(own.metrics["episodic_length"]) for own in results] == [2, 2, 2]
-    with pytest.raises(ConfigError, match="never end"):
+    with pytest.raises(SettingError, match="never end"):
         evaluate_run(run, episodes=2, against=["random"])
 
 

@@ -2,11 +2,10 @@ import functools
 
 import pytest
 from game_support import assert_bad_states_are_refused, choose, plain
-from ragged_envs.errors import EnvConfigError
 from ragged_envs.multi_snake import MOVES, MultiSnake, crawl_to_food
 
 from entity_env import Discrete
-from entity_env.errors import MaskedActionError
+from entity_env.errors import ActionError, SettingError
 from entity_env.player.episodes import play_scripted
 
 RIGHT, LEFT, UP, DOWN = range(4)

@@ -7,7 +7,6 @@ import json
 import numpy as np
 import pytest
 from game_support import choose, plain
-from ragged_envs.errors import EnvConfigError
 from ragged_envs.pursuit import MOVES, Pursuit, chase_or_flee
 
 from entity_env import MaskedEnvironment, check_env, errors, make

@@ -2,6 +2,7 @@ import pytest
 from game_support import assert_bad_states_are_refused, choose
 from ragged_envs.rock_paper_scissors import THROWS, RockPaperScissors, throw_best
 
+from entity_env.errors import SettingError
 from entity_env.player.episodes import play_scripted
 
 ROCK, PAPER, SCISSORS = 0, 1, 2

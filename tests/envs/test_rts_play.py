@@ -9,7 +9,6 @@ from rts_support import Table, minirts_table, plain, table_of
 from benchmarks import minirts_search
 from benchmarks.minirts_search import MiniRtsSearch
 from entity_env import GlobalCategoricalAction
-from entity_env.errors import SettingError
 from entity_env.recording import Replay
 from entity_env.replay import main as play_again
 from entity_env.terminal.runner import main as play

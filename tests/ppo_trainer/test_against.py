@@ -75,7 +75,7 @@ def test_who_is_not_there_cannot_be_played_against(run, tmp_path):
         evaluate_run(run, against=["rondom"])
     with pytest.raises(SettingError, match="is for games for one player"):
         main([str(run), "--search", "5", "--episodes", "2"])
-    with pytest.raises(ConfigError, match="is not a scripted player"):
+    with pytest.raises(SettingError, match="is not a scripted player"):
         main([str(run), "--against", "ragged_envs.tic_tac_toe.PerfectPlayer"])
     main([str(run), "--against", "ragged_envs.tic_tac_toe.play_perfectly", "--episodes", "2"])
     alone = train(small_config(run_dir=str(tmp_path)), env=MineSweeper).run
