@@ -90,7 +90,10 @@ def _rows(what: str, objects: Any, features: Sequence[Feature]) -> Floats:
     try:
         return feature_rows(what, rows, features)
     except FeatureError as error:
-        raise _not_a_number(what, rows, names) from error
+        wrong = _not_a_number(what, rows, names)
+        if wrong is None:
+            raise
+        raise wrong from error
 
 
 def _not_a_list(what: str, objects: Any) -> ObservationError:
@@ -102,9 +105,15 @@ def _not_a_list(what: str, objects: Any) -> ObservationError:
     )
 
 
-def _not_a_number(what: str, rows: Sequence[Sequence[Any]], names: Sequence[str]) -> FeatureError:
+def _not_a_number(
+    what: str, rows: Sequence[Sequence[Any]], names: Sequence[str]
+) -> FeatureError | None:
+    """Return an error that names the first value that is no number; None if there is none."""
     places = ((i, j) for i, row in enumerate(rows) for j in range(len(row)))
-    i, j = next((at for at in places if shape_of_numbers(rows[at[0]][at[1]]) != ()), (0, 0))
+    found = next((at for at in places if shape_of_numbers(rows[at[0]][at[1]]) != ()), None)
+    if found is None:
+        return None
+    i, j = found
     return FeatureError(
         f"{what}, row {i}: feature {names[j]!r} is not a number",
         expected="one real number",
