@@ -22,7 +22,7 @@ from ragged_envs.mmo.scripts import Player
 
 from entity_env import Environment, MaskedEnvironment
 from entity_env.agent import Agent
-from entity_env.environment import y_axis_of
+from entity_env.environment import hints_of
 from entity_env.player.scripted_agent import ScriptedAgent, load_script
 from entity_env.registry import alone, resolve, seated
 from ppo_trainer import recipe, train
@@ -129,7 +129,7 @@ def played(name: str, film: Film) -> list[Image.Image]:
         if step.step % film.every == 0 or step.done
     ]
     steps = [replace(step, who="") for step in steps]  # the text above the films names the players
-    pictures = draw_steps(steps, game.obs_space(), y_axis_of(game))
+    pictures = draw_steps(steps, game.obs_space(), hints=hints_of(game))
     return [Image.fromarray(picture) for picture in pictures]
 
 

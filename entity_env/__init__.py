@@ -28,7 +28,7 @@ from entity_env.batching.vec_obs import (
     VecSelectEntityActionMask,
     batch_obs,
 )
-from entity_env.drawing import Drawer, draw_observation
+from entity_env.drawing import Drawer
 from entity_env.environment import Environment
 from entity_env.errors import EntityEnvError
 from entity_env.metrics import Metric
@@ -137,7 +137,6 @@ __all__ = [
     "VecSelectEntityActionMask",
     "batch_obs",
     "check_env",
-    "draw_observation",
     "extract_features",
     "extract_global_features",
     "make",

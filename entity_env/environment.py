@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +32,6 @@ __all__ = [
     "MOST_RESETS",
     "Environment",
     "Playable",
-    "YAxis",
     "begin_episode",
     "call_environment",
     "check_seed",
@@ -40,12 +39,9 @@ __all__ = [
     "hints_of",
     "never_begins",
     "seed_environment",
-    "y_axis_of",
 ]
 
 T = TypeVar("T")
-YAxis: TypeAlias = Literal["up", "down"]
-"""The direction of greater y in a picture: up as in mathematics, or down as on a screen."""
 
 MOST_RESETS = 100
 """The number of episodes without a step, one after the other, at which an error is raised."""
@@ -56,13 +52,7 @@ class Playable(ABC):
 
     Draw all random numbers from ``self.rng``: then runs with the same seed are equal. If the game
     also has ``get_state`` and ``set_state``, a resumed run continues exactly where it stopped.
-
-    Attributes:
-        y_axis: Direction of greater y in pictures by ``entity_env.drawing``. A subclass whose
-            first row is on top sets ``y_axis = "down"``.
     """
-
-    y_axis: YAxis = "up"
 
     _rng: Any = None
 
@@ -128,7 +118,7 @@ class Playable(ABC):
         """Return a picture of the current state. Shape: (H, W, 3), uint8."""
         raise NotImplementedError(
             f"{type(self).__name__} has no render method; "
-            "entity_env.draw_observation(observation, env.obs_space()) draws entities with x and y"
+            "entity_env.Drawer(env.obs_space()).draw(observation) draws entities with x and y"
         )
 
     def viewer_hints(self) -> ViewerHints:
@@ -164,11 +154,6 @@ class Environment(Playable):
 
 
 _STATE_HINT = "define get_state and set_state; see envs/minesweeper.py for an example"
-
-
-def y_axis_of(env: Environment) -> YAxis:
-    """Return the direction of greater y in pictures of ``env``: its ``y_axis``, or up."""
-    return env.y_axis if isinstance(env.y_axis, str) else "up"
 
 
 def hints_of(game: Any) -> ViewerHints:

@@ -11,7 +11,10 @@ from entity_env.arguments import named_arguments
 from entity_env.errors import SettingError, check_known, shorten
 from entity_env.spaces import EntityName, ObsSpace
 
-__all__ = ["EntityHints", "Shape", "ViewerHints"]
+__all__ = ["EntityHints", "Shape", "ViewerHints", "YAxis"]
+
+YAxis: TypeAlias = Literal["up", "down"]
+"""The direction of greater y in a picture: up as in mathematics, or down as on a screen."""
 
 Shape: TypeAlias = Literal["circle", "square", "diamond", "hexagon", "box", "cross", "ring"]
 """The shapes of marks; a ``box`` has sharp corners."""
@@ -24,8 +27,7 @@ class EntityHints:
 
     Args:
         x: The feature of the horizontal position, or a number.
-        y: The feature of the vertical position, in the direction of the game's ``y_axis``, or a
-            number; 0 if it is left out.
+        y: The feature of the vertical position, or a number; 0 if it is left out.
         owner: The feature of the owner, which colours the edge.
         color: The feature whose value, a whole number, selects one of ``colors``.
         colors: A colour for each value, such as ``#d04040`` or ``gold``; an empty string draws
@@ -86,18 +88,22 @@ class ViewerHints:
         bounds: The part of the plane that is always shown: left, right, bottom, top.
         owners: The colours of the edges of owner 0, 1, ...; by default those of
             ``entity_env.drawing``.
+        y_axis: Direction of greater y: ``down`` if the first row is on top.
     """
 
     entities: Mapping[EntityName, EntityHints] = field(default_factory=dict)
     bounds: tuple[float, float, float, float] | None = None
     owners: Sequence[str] = ()
+    y_axis: YAxis = "up"
 
     def check(self, obs_space: ObsSpace) -> None:
-        """Check the names of entity types, features, shapes and colours.
+        """Check the names of entity types, features, shapes and colours, and the y axis.
 
         Raises:
-            SettingError: An entity type, a feature, a shape or a colour does not exist.
+            SettingError: One of them does not exist.
         """
+        what = "viewer_hints name an unknown y_axis {}"
+        check_known(SettingError, what, [self.y_axis], get_args(YAxis))
         types = obs_space.entities
         check_known(SettingError, "viewer_hints name an unknown type {}", self.entities, types)
         for name, entity in self.entities.items():

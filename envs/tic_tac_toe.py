@@ -39,7 +39,6 @@ class TicTacToe(SeatGame):
         win: 1, 0.5 for a draw, 0.
     """
 
-    y_axis = "down"
     _obs_space = ObsSpace(
         entities={
             "Player": Entity([]),
@@ -95,7 +94,7 @@ class TicTacToe(SeatGame):
             colors=("", "#2672d6", "#e84c3d"),
             shapes=("circle", "cross", "ring"),
         )
-        return ViewerHints({"Cell": cell})
+        return ViewerHints({"Cell": cell}, y_axis="down")
 
     def render_text(self) -> str:
         """Return the board."""

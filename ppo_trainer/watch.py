@@ -18,9 +18,8 @@ from typing import Any
 
 from entity_env import Environment, MaskedEnvironment
 from entity_env.agent import Agent
-from entity_env.drawing import check_labels, label_lines
 from entity_env.drawing.canvas import Picture
-from entity_env.environment import YAxis, hints_of, y_axis_of
+from entity_env.environment import hints_of
 from entity_env.errors import SettingError
 from entity_env.player.episodes import play
 from entity_env.registry import Factory
@@ -55,7 +54,6 @@ def watch(
     greedy: bool = False,
     seed: int | None = None,
     fps: float = 4.0,
-    label: str | Sequence[str] = (),
     changes: Mapping[str, Any] | None = None,
     trust: bool = False,
     against: str | None = None,
@@ -70,7 +68,6 @@ def watch(
         greedy: True to take the most likely choices instead of drawing.
         seed: Seed of the episodes; None derives it from the seed of the run.
         fps: Steps per second in a terminal.
-        label: Features whose values are printed under each state.
         changes: Values that replace those of the training, by the dotted names of settings, such as
             ``env.width``.
         trust: Consent to import the environment that the run of somebody else names.
@@ -80,7 +77,6 @@ def watch(
             returns a list of dicts from columns to values.
     """
     loaded = load_policy(run, env, trust=trust, changes=changes)
-    labels = check_labels(loaded.net.obs_space, label)
     live = Screen(sys.stdout).isatty()
     game = _game(loaded, against, greedy)
     schedule: Any = getattr(game.unwrapped if isinstance(game, Wrapper) else game, "schedule", None)
@@ -94,8 +90,7 @@ def watch(
         say(f"\nepisode {step.episode}, step {step.step}, reward {step.total:g}{end}")
         if step.who and not step.step:
             say(step.who)
-        labelled = label_lines(step.frame, loaded.net.obs_space, labels)
-        rest = "".join(f"\n  {line}" for line in [*labelled, *step.choices])
+        rest = "".join(f"\n  {line}" for line in step.choices)
         say(step.text + rest, is_read=True)
         if csv is not None and step.done:
             lines += [{"episode": step.episode, **line} for line in schedule()]
@@ -125,8 +120,6 @@ def film(
     greedy: bool = False,
     seed: int | None = None,
     fps: float = 4.0,
-    label: str | Sequence[str] = (),
-    y_axis: YAxis | None = None,
     captions: bool = True,
     changes: Mapping[str, Any] | None = None,
     trust: bool = False,
@@ -146,9 +139,6 @@ def film(
         greedy: See ``watch``.
         seed: See ``watch``.
         fps: Steps per second.
-        label: Features whose values are written beside each entity. If entities have positions,
-            ``entity_env.drawing`` then draws the pictures, even if the environment has its own.
-        y_axis: Direction of greater values of y; None takes that of the environment.
         captions: True to write the progress of the episode and the choices under each picture.
         changes: See ``watch``.
         trust: See ``watch``.
@@ -159,13 +149,12 @@ def film(
     if loaded.game.is_endless and not against:
         return write_video(Path(path), list(_world(loaded, steps, greedy, seed)), fps)
     obs_space = loaded.net.obs_space
-    labels = check_labels(obs_space, label)
     game = _game(loaded, against, greedy)
     with contextlib.closing(game) as played:
-        axis, hints = y_axis or y_axis_of(played), hints_of(played)
+        hints = hints_of(played)
         found = play_run(loaded, episodes=episodes, greedy=greedy, seed=seed, draw=True, env=played)
         moments = list(found)
-    pictures = draw_steps(moments, obs_space, axis, labels, captions=captions, hints=hints)
+    pictures = draw_steps(moments, obs_space, captions=captions, hints=hints)
     # The end of an episode is shown for a second.
     times = [max(1, round(fps)) if step.done else 1 for step in moments]
     every = [picture for picture, n in zip(pictures, times, strict=True) for _ in range(n)]
@@ -225,18 +214,6 @@ def main(arguments: list[str] | None = None) -> None:
     )
     parser.add_argument("--fps", type=float, default=4.0, help="steps per second")
     parser.add_argument(
-        "--label",
-        metavar="FEATURE",
-        action="append",
-        default=[],
-        help="feature to write beside each entity; may be given several times",
-    )
-    parser.add_argument(
-        "--y-axis",
-        choices=("up", "down"),
-        help="direction of greater y in videos (default: that of the environment)",
-    )
-    parser.add_argument(
         "--steps",
         type=int,
         default=200,
@@ -248,14 +225,14 @@ def main(arguments: list[str] | None = None) -> None:
         parser.error(f"--fps must be more than 0 and at most {_MOST_FPS}, not {options['fps']:g}")
     options["run"] = options["run"] or newest_run()
     options["changes"] = env_changes(options.pop("settings"))
-    names = ("video", "y_axis", "no_captions", "steps")
-    video, y_axis, plain, steps = (options.pop(name) for name in names)
+    names = ("video", "no_captions", "steps")
+    video, plain, steps = (options.pop(name) for name in names)
     if video is None:
         watch(**options)
     elif options.pop("csv") is not None:
         parser.error("--csv and --video cannot be combined: run the command for each")
     else:
-        say(str(film(path=video, y_axis=y_axis, captions=not plain, steps=steps, **options)))
+        say(str(film(path=video, captions=not plain, steps=steps, **options)))
 
 
 if __name__ == "__main__":

@@ -27,8 +27,6 @@ UP, DOWN, OPEN = range(3)
 class Lifts(Environment):
     """Three lifts serve ten floors. Every person in the system costs 0.01 a step."""
 
-    y_axis = "up"
-
     def __init__(
         self,
         floors: int = 10,

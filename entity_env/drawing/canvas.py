@@ -77,10 +77,8 @@ class Canvas:
         else:
             self._looks.append((kind, look, [place]))
 
-    def place(self, scene: Scene, width: float, height: float) -> None:
-        """Draw a scene in the upper left corner, behind everything else, as large as it fits."""
-        scale = min(width / scene.width, height / scene.height)
-        left, top = (width - scene.width * scale) / 2, (height - scene.height * scale) / 2
+    def place(self, scene: Scene, left: float, top: float, scale: float) -> None:
+        """Draw a scene behind everything else, with so many pixels for a unit of it."""
         self._placed.append((scene, left, top, scale))
 
     def box(self, left: float, top: float, right: float, bottom: float, fill: Color) -> None:
@@ -128,8 +126,7 @@ class Canvas:
         halo: float = 0.0,
     ) -> None:
         """Draw one line of text; see ``Words``."""
-        own = {"size": size, "color": color, "anchor": anchor, "halo": halo}
-        self._add(Words, (x, y, text), **own)
+        self._add(Words, (x, y, text), size=size, color=color, anchor=anchor, halo=halo)
 
     def text_width(self, text: str, size: float) -> float:
         """Return the width of a line of text."""

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy.typing as npt
 
 from entity_env.batching.frame import Frame
-from entity_env.drawing.table_text import entity_name
+from entity_env.drawing.table_text import entity_name, fold
 from entity_env.kinds.table import kind_of
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 
-__all__ = ["Chosen", "choices_of", "chosen_lines", "fold", "name_in_frame"]
+__all__ = ["Chosen", "choices_of", "chosen_lines"]
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def choices_of(
             select-entity action the index of the entity, (A,); or the numbers (A, K). Actions
             without choices are left out.
     """
-    every, name_of = [], functools.partial(name_in_frame, frame, obs_space)
+    every, name_of = [], functools.partial(_name, frame, obs_space)
     for name, space in action_space.items():
         if name not in frame.actions or name not in indices:
             continue
@@ -61,13 +61,7 @@ def choices_of(
 
 
 def chosen_lines(
-    chosen: Sequence[Chosen],
-    frame: Frame,
-    obs_space: ObsSpace,
-    *,
-    width: float = 100,
-    measure: Callable[[str], float] = len,
-    most: int | None = None,
+    chosen: Sequence[Chosen], frame: Frame, obs_space: ObsSpace, width: int = 100
 ) -> list[str]:
     """Return the choices as text, with separate lines for each action.
 
@@ -75,42 +69,24 @@ def chosen_lines(
         chosen: The result of ``choices_of``.
         frame: The frame.
         obs_space: Its space.
-        width: Width of a line.
-        measure: Function that returns the width of a text.
-        most: Largest number of lines; the last one counts those that are left out.
+        width: Width of a line in characters.
     """
-    lines: list[tuple[str, int]] = []
-    for name in dict.fromkeys(own.action for own in chosen):
-        cells = [_cell(own, frame, obs_space) for own in chosen if own.action == name]
-        lines += fold(f"{name}: ", cells, width, measure)
-    if most is None or len(lines) <= most:
-        return [line for line, _ in lines]
-    shown, rest = lines[: most - 1], sum(count for _, count in lines[most - 1 :])
-    return [line for line, _ in shown] + [f"... and {rest:,} more"]
+    lines = []
+    for name in dict.fromkeys(choice.action for choice in chosen):
+        cells = [_cell(choice, frame, obs_space) for choice in chosen if choice.action == name]
+        lines += fold(f"{name}: ", cells, width)
+    return lines
 
 
-def fold(
-    head: str, cells: Sequence[str], width: float, measure: Callable[[str], float] = len
-) -> list[tuple[str, int]]:
-    """Return lines of a head followed by cells, each with its number of cells."""
-    lines, line, count = [], head, 0
-    for cell in cells:
-        if count and measure(f"{line}, {cell}") > width:
-            lines.append((f"{line},", count))
-            line, count = "  ", 0
-        line, count = f"{line}, {cell}" if count else f"{line}{cell}", count + 1
-    return [*lines, (line, count)]
-
-
-def name_in_frame(frame: Frame, obs_space: ObsSpace, index: int) -> str:
+def _name(frame: Frame, obs_space: ObsSpace, index: int) -> str:
     """Return the name of an entity: its type and id, or its index without an id."""
     name = entity_name(frame, obs_space, index)
     has_id = index >= len(frame.ids) or frame.ids[index] is not None
     return name if has_id else f"{name} #{index}"
 
 
-def _cell(own: Chosen, frame: Frame, obs_space: ObsSpace) -> str:
-    if own.actor >= len(frame.ids):  # the player as a whole needs no name
-        return own.what
-    actor = name_in_frame(frame, obs_space, own.actor)
-    return f"{actor} {own.what}" if own.actee is None else f"{actor} -> {own.what}"
+def _cell(choice: Chosen, frame: Frame, obs_space: ObsSpace) -> str:
+    if choice.actor >= len(frame.ids):  # the player as a whole needs no name
+        return choice.what
+    actor = _name(frame, obs_space, choice.actor)
+    return f"{actor} {choice.what}" if choice.actee is None else f"{actor} -> {choice.what}"

@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.drawing.ground import Ground
-from entity_env.drawing.looks import Look, map_colors, value_color
+from entity_env.drawing.looks import Look, shades, value_color
 from entity_env.drawing.scene import Arrows, Color, Marks, Words, text_color
 from entity_env.drawing.table_text import feature_text, id_text, short_name
 from entity_env.observation import EntityID
-from entity_env.spaces import Discrete, Entity, EntityName, Feature, feature_name
+from entity_env.spaces import Discrete, Entity, EntityName, Feature
 
 __all__ = ["Group", "draw_cells", "draw_dots"]
 
@@ -78,9 +78,7 @@ def draw_cells(group: Group, ground: Ground) -> Iterator[Marks | Words]:
     """Yield the cells of entities that fill them."""
     look, x, y, index = group.look, group.x, group.y, group.index
     wide = np.full(len(x), _CELL)
-    if look.is_map:
-        yield from _draw_maps(group)
-    elif look.stack:
+    if look.stack:
         tall = wide + (len(look.stack) - 1) / 2
         yield Marks("box", x, y, wide, tall, _BOARD, index=index)
         for k, column in enumerate(look.stack):
@@ -89,9 +87,13 @@ def draw_cells(group: Group, ground: Ground) -> Iterator[Marks | Words]:
                 color = value_color(look.hints.colors, value) or "ground"
                 yield Marks("circle", x[at], y[at] + up, 0.8 * wide[at], None, color)
     elif look.hints.tile:
-        values = np.zeros(len(x)) if look.ground is None else group.rows[:, look.ground]
+        values, colors = np.zeros(len(x)), look.hints.grounds
+        if look.ground is not None:
+            values = group.rows[:, look.ground]
+            if not isinstance(group.entity.features[look.ground], Discrete) and not colors:
+                values, colors = shades(values)
         for value, at in _by_value(values):
-            color = "grid" if look.ground is None else value_color(look.hints.grounds, value)
+            color = "grid" if look.ground is None else value_color(colors, value)
             shape, size = ("hexagon", 1.1547) if look.hints.tile == "hexagon" else ("square", 1.16)
             parts = x[at], y[at], size * wide[at], None, color or "grid"
             yield Marks(shape, *parts, index=index[at])  # type: ignore[arg-type]
@@ -113,7 +115,7 @@ def draw_dots(
         has_letters: True to write on the dots.
     """
     look, unit = group.look, group.unit
-    if look.stack or look.is_map or (look.hints.tile and look.color_by is None):
+    if look.stack or (look.hints.tile and look.color_by is None):
         return
     if look.reach is not None:
         yield Marks("circle", group.x, group.y, look.reach(group.rows), None, look.color, alpha=0.1)
@@ -180,23 +182,6 @@ def _by_look(group: Group) -> Iterator[tuple[int, Color, int | None, bool, npt.N
             yield value, color, None if look.owner is None else owner, bool(is_hidden), at
 
 
-def _draw_maps(group: Group) -> Iterator[Marks | Words]:
-    """Yield a map for each of the first features of a grid."""
-    if not len(group.x):
-        return
-    width = group.x.max() - group.x.min() + 2
-    for k, feature in enumerate(group.entity.features[: group.look.maps]):
-        places, colors = map_colors(feature, group.rows[:, k].astype(np.float64))
-        x = group.x + k * width
-        for number in np.unique(places).tolist():
-            at = np.flatnonzero(places == number)
-            half = np.full(len(at), _CELL)
-            parts = x[at], group.y[at], half, half, colors[number]
-            yield Marks("box", *parts, index=group.index[at])
-        top = group.y.min() - 0.6
-        yield Words([x[0] - 0.5], [top], [feature_name(feature)], 0.7 * group.unit, "soft", "lb")
-
-
 def _draw_bars(group: Group, at: npt.NDArray[Any], full: float) -> Iterator[Marks]:
     """Yield bars under the dots, as long as their part of the largest value."""
     parts = np.clip(group.rows[at, group.look.bar].astype(np.float64) / full, 0, 1)
@@ -205,11 +190,11 @@ def _draw_bars(group: Group, at: npt.NDArray[Any], full: float) -> Iterator[Mark
     yield Marks("box", x, y, half, tall, "grid")
     least = -1.0
     for most, color in _LEVELS:
-        own = np.flatnonzero((parts > least) & (parts <= most))
+        level = np.flatnonzero((parts > least) & (parts <= most))
         least = most
-        if len(own):
-            left, length = (x - half)[own], (half * parts)[own]
-            yield Marks("box", left + length, y[own], length, tall[own], color)
+        if len(level):
+            left, length = (x - half)[level], (half * parts)[level]
+            yield Marks("box", left + length, y[level], length, tall[level], color)
 
 
 def _letters(group: Group, i: int) -> str:
@@ -233,6 +218,6 @@ def _letters(group: Group, i: int) -> str:
 def _initials(names: Sequence[str], name: str) -> str:
     """Return the first letters of a name, as many of three as distinguish it from the others."""
     for length in (1, 2):
-        if not any(own != name and own[:length] == name[:length] for own in names):
+        if not any(other != name and other[:length] == name[:length] for other in names):
             return name[:1].upper() + name[1:length]
     return name[:1].upper() + name[1:3]

@@ -1,12 +1,7 @@
-"""Pictures of observations, for environments without ``render``.
+"""Pictures of observations: entities in a plane, or as a table if they have no places.
 
-picture = draw_observation(observation, obs_space)
-
-In an environment, with ``self.drawer = Drawer(self.obs_space())`` in its constructor:
-
-def render(self, **kwargs):
-    return self.drawer.draw(self.observe())
-
+drawer = Drawer(env.obs_space())
+picture = drawer.draw(env.reset())
 """
 
 from __future__ import annotations
@@ -20,28 +15,13 @@ from entity_env.batching.frame_reader import FrameReader
 from entity_env.drawing.canvas import Canvas, Picture
 from entity_env.drawing.chosen import Chosen
 from entity_env.drawing.panel import Panel
-from entity_env.drawing.plane import check_bounds
 from entity_env.drawing.scene_maker import SceneMaker
-from entity_env.environment import YAxis
-from entity_env.errors import SettingError, shorten
+from entity_env.errors import SettingError
 from entity_env.hints import ViewerHints
 from entity_env.observation import Observation
 from entity_env.spaces import GlobalCategoricalActionSpace, ObsSpace
 
-__all__ = ["Drawer", "draw_observation"]
-
-
-def draw_observation(
-    observation: Observation,
-    obs_space: ObsSpace,
-    size: int = 400,
-    bounds: tuple[float, float, float, float] | None = None,
-    y_axis: YAxis = "up",
-    labels: str | Sequence[str] = (),
-    hints: ViewerHints | None = None,
-) -> Picture:
-    """Return one observation as a picture; use ``Drawer`` for several with the same scale."""
-    return Drawer(obs_space, size, bounds, y_axis, labels, hints).draw(observation)
+__all__ = ["Drawer"]
 
 
 @named_arguments(SettingError)
@@ -52,79 +32,61 @@ class Drawer:
     plane, coloured by type and labelled by id. The colour of their edges shows a discrete feature
     ``owner``, ``own``, ``player``, ``team`` or ``seat``. A panel lists the types and their numbers,
     entities without a place, and global features. Entities that are hidden from the policy are
-    hollow. If no type has a place, the picture is a table. All pictures have the same size.
+    hollow. If no type has a place, the picture is a table. All pictures have the same size, and
+    show the places of all observations so far: pass observations to ``include`` before drawing the
+    first one to keep the scale of the pictures.
 
     Args:
         obs_space: The observation space.
         size: Height of the pictures in pixels, at least 100.
-        bounds: The visible part of the plane: left, right, bottom, top. Entities outside are only
-            counted. None shows the places of all observations so far; pass observations to
-            ``include`` before drawing the first one to keep the scale of the pictures.
-        y_axis: Direction of greater y, ``up`` or ``down``.
-        labels: Features, such as ``hp``, whose values are written beside entities.
         hints: Hints for drawing, such as ``env.viewer_hints()``.
 
     Raises:
-        SettingError: A size, bounds or y axis that are not valid, or a feature that no entity has.
+        SettingError: A size or hints that are not valid.
         MissingPackageError: Pillow is not installed.
     """
 
     def __init__(
-        self,
-        obs_space: ObsSpace,
-        size: int = 400,
-        bounds: tuple[float, float, float, float] | None = None,
-        y_axis: YAxis = "up",
-        labels: str | Sequence[str] = (),
-        hints: ViewerHints | None = None,
+        self, obs_space: ObsSpace, size: int = 400, hints: ViewerHints | None = None
     ) -> None:
         self.obs_space = obs_space
         self.size = check_whole("size of a picture in pixels", size, 100)
-        if y_axis not in ("up", "down"):
-            raise SettingError(
-                "unknown direction of y_axis", received=shorten(y_axis), options=("up", "down")
-            )
         # The reader needs an action space; actions of observations are not read.
         self._reader = FrameReader(obs_space, {"none": GlobalCategoricalActionSpace(["none"])})
-        extent = None if bounds is None else check_bounds(bounds)
-        self._scenes = SceneMaker(obs_space, y_axis, hints or ViewerHints(), labels, extent)
+        self._scenes = SceneMaker(obs_space, hints or ViewerHints())
 
-    def draw(self, observation: Observation) -> Picture:
-        """Return a picture of an observation. Shape: (size, W, 3), uint8.
+    @property
+    def has_places(self) -> bool:
+        """True if some entity type has places."""
+        return self._scenes.has_places
+
+    def include(self, seen: Observation | Frame) -> None:
+        """Extend the visible part of the plane to the places of an observation or frame."""
+        self._scenes.include(self._read(seen))
+
+    def draw(self, seen: Observation | Frame, chosen: Sequence[Chosen] = ()) -> Picture:
+        """Return a picture of an observation or frame. Shape: (size, W, 3), uint8.
+
+        The choices in ``chosen`` are written beside the actors; arrows lead to selected entities.
 
         Raises:
             EntityEnvError: The observation does not fit the space.
         """
-        return self.draw_frame(self._read(observation))
-
-    def include(self, observation: Observation) -> None:
-        """Extend the visible part of the plane to the places of an observation."""
-        self.include_frame(self._read(observation))
-
-    @property
-    def has_places(self) -> bool:
-        """True if some entity type has x and y."""
-        return self._scenes.has_places
-
-    def draw_frame(self, frame: Frame, chosen: Sequence[Chosen] = ()) -> Picture:
-        """Draw a frame, an observation that has been read already; see ``draw``.
-
-        The choices in ``chosen`` are written beside the actors; lines lead to selected entities.
-        """
-        scene, unit = self._scenes.scene(frame, chosen), self.size / 400
+        frame, unit = self._read(seen), self.size / 400
+        scene = self._scenes.scene(frame, chosen)
         side = self.size if self.has_places else 0
         canvas = Canvas(side + round((180 if side else 580) * unit), self.size)
         if side:
-            canvas.place(scene, side, side)
+            scale = side / max(scene.width, scene.height)
+            left, top = (side - scene.width * scale) / 2, (side - scene.height * scale) / 2
+            canvas.place(scene, left, top, scale)
         panel = Panel(canvas, unit, side + 16 * unit, (152 if side else 548) * unit)
-        panel.draw(scene, frame, self.obs_space, chosen, self._scenes.labels)
+        panel.draw(scene, frame, self.obs_space, chosen)
         return canvas.picture()
 
-    def include_frame(self, frame: Frame) -> None:
-        """Include a frame, an observation that has been read already; see ``include``."""
-        self._scenes.include(frame)
-
-    def _read(self, observation: Observation) -> Frame:
-        if isinstance(observation, Observation):
-            observation = replace(observation, actions={})
-        return self._reader.read(observation)
+    def _read(self, seen: Observation | Frame) -> Frame:
+        if isinstance(seen, Frame):
+            return seen
+        if isinstance(seen, Observation):
+            seen = replace(seen, actions={})
+        return self._reader.read(seen)

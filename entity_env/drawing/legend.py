@@ -1,7 +1,8 @@
-"""Legends: the marks of a picture, each with its meaning."""
+"""Legends, which explain the marks of a picture, and captions."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -9,12 +10,15 @@ import numpy as np
 from entity_env.batching.frame import Frame
 from entity_env.drawing.canvas import Canvas, Picture
 from entity_env.drawing.chosen import Chosen
-from entity_env.drawing.looks import Look, map_colors, value_color
-from entity_env.drawing.scene import INK, SOFT, Color, Mark, Sign, text_color
+from entity_env.drawing.looks import Look, value_color
+from entity_env.drawing.scene import INK, SOFT, Color, Mark, Sign, sign_scene, text_width
 from entity_env.drawing.table_text import feature_text
 from entity_env.spaces import Discrete, Entity, EntityName, Feature, ObsSpace, feature_name
 
-__all__ = ["Sign", "add_legend", "draw_sign", "legend_of"]
+__all__ = ["Sign", "add_caption", "add_legend", "caption_columns", "draw_sign", "legend_of"]
+
+_LEAST_WIDTH = 280
+"""The width in pixels that pictures with captions have at least."""
 
 
 def legend_of(
@@ -52,7 +56,6 @@ def _value_signs(own: Look, entity: Entity) -> Iterator[Sign]:
         (own.ground, own.hints.grounds, "square"),
         (own.color_by, own.hints.colors, None),
         (own.stack[0] if own.stack else None, own.hints.colors, "circle"),
-        *((k, (), "square") for k in range(own.maps)),
     ]
     for column, colors, mark in parts:
         feature = None if column is None else entity.features[column]
@@ -60,9 +63,6 @@ def _value_signs(own: Look, entity: Entity) -> Iterator[Sign]:
             continue
         for value, text in enumerate(feature.names):
             color = value_color(colors, value)  # type: ignore[arg-type]
-            if own.is_map:
-                places, palette = map_colors(feature, np.array([value]))
-                color = palette[int(places[0])]
             if color:
                 yield Sign(text, color, mark or own.shape_of(value))
 
@@ -91,8 +91,10 @@ def add_legend(picture: Picture, signs: Sequence[Sign], size: float = 12.0) -> P
     """
     if not signs:
         return picture
-    ruler, margin, step = Canvas(1, 1), 0.6 * size, 1.6 * size
-    widths = [sign_width(ruler, sign, size) for sign in signs]
+    margin, step = 0.6 * size, 1.6 * size
+    widths = [
+        (sign_scene(sign).width + 0.5) * size + text_width(sign.meaning, size) for sign in signs
+    ]
     width = max(picture.shape[1], int(max(widths) + 2 * margin) + 1)
     places, x, line = [], margin, 0
     for own in widths:
@@ -107,32 +109,33 @@ def add_legend(picture: Picture, signs: Sequence[Sign], size: float = 12.0) -> P
     return np.concatenate([np.pad(picture, sides, constant_values=255), canvas.picture()])
 
 
+def caption_columns(width: int) -> int:
+    """Return the number of characters in a line under a picture of this width."""
+    return int((max(width, _LEAST_WIDTH) / _caption_size(width) - 2) / 0.52)
+
+
+def add_caption(picture: Picture, lines: Sequence[str], count: int) -> Picture:
+    """Return the picture with lines of text below, and space for ``count`` of them.
+
+    A small picture is enlarged, so that the lines can be read.
+    """
+    times = math.ceil(_LEAST_WIDTH / picture.shape[1])
+    picture = picture.repeat(times, axis=0).repeat(times, axis=1)
+    width = picture.shape[1]
+    size = _caption_size(width)
+    canvas = Canvas(width, round(1.5 * size * count + size))
+    for i, line in enumerate(lines):
+        text = canvas.shortened(line, size, width - 2 * size)
+        canvas.text(size, (1.5 * i + 1.25) * size, text, size)
+    return np.concatenate([picture, canvas.picture()])
+
+
+def _caption_size(width: int) -> float:
+    return max(12.0, width / 48)
+
+
 def draw_sign(canvas: Canvas, left: float, y: float, sign: Sign, size: float) -> None:
     """Draw a mark and its meaning at the height ``y``, in text of this size."""
-    across = _mark_width(canvas, sign, size)
-    x, half = left + across / 2, 0.46 * size
-    if sign.mark == "box":
-        canvas.box(left, y - half, left + across, y + half, sign.color)
-    elif sign.mark == "line":
-        canvas.box(left, y - 1, left + across, y + 1, sign.color)
-    elif sign.mark == "arrow":
-        canvas.arrow(complex(left, y), complex(left + across, y), 2, sign.color, head=0.6 * size)
-    elif sign.mark != "text":
-        edge = sign.edge or sign.color
-        canvas.dot(x, y, half, sign.color, sign.mark, edge=edge, hollow=sign.hollow)
-    if sign.letter:
-        on_ground = sign.mark == "text" or sign.hollow
-        ink = sign.color if on_ground else text_color(sign.color)
-        canvas.text(x, y, sign.letter, size * (1 if on_ground else 0.75), ink, "mm")
-    canvas.text(left + across + 0.5 * size, y, sign.meaning, size, INK)
-
-
-def sign_width(canvas: Canvas, sign: Sign, size: float) -> float:
-    """Return the width in pixels of a mark with its meaning."""
-    return _mark_width(canvas, sign, size) + 0.5 * size + canvas.text_width(sign.meaning, size)
-
-
-def _mark_width(canvas: Canvas, sign: Sign, size: float) -> float:
-    if sign.mark == "text":
-        return canvas.text_width(sign.letter, size)
-    return size * (1.6 if sign.mark in ("line", "arrow", "box") else 0.92)
+    mark = sign_scene(sign)
+    canvas.place(mark, left, y - size / 2, size)
+    canvas.text(left + (mark.width + 0.5) * size, y, sign.meaning, size, INK)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 from entity_env.drawing.scene import Color, Shape
 from entity_env.hints import EntityHints, ViewerHints
-from entity_env.spaces import Discrete, Entity, EntityName, Feature, Grid, ObsSpace, feature_name
+from entity_env.spaces import Discrete, Entity, EntityName, Grid, ObsSpace, feature_name
 
-__all__ = ["OWNERS", "Look", "find_looks", "find_place", "map_colors", "type_look", "value_color"]
+__all__ = ["OWNERS", "Look", "find_looks", "find_place", "shades", "type_look", "value_color"]
 
 Rows: TypeAlias = npt.NDArray[Any]
 """The features of the entities of one type. Shape: (n, F)."""
@@ -37,8 +37,8 @@ OWNERS: tuple[Color, ...] = ("ink", (220, 40, 40), (250, 180, 0), (110, 60, 190)
 """The edges of the entities of each owner."""
 _OWNERS = ("owner", "own", "player", "team", "seat")
 _HEADINGS, _BARS, _KINDS = ("heading", "angle", "orientation"), ("hp", "health"), ("kind", "type")
-_SHADES, _MOST_MAPS = 8, 6
-"""Numbers of colours for the values of a feature that is not discrete, and of maps of a grid."""
+_SHADES = tuple(f"#{237 - 29 * k:02x}{241 - 22 * k:02x}{250 - 5 * k:02x}" for k in range(8))
+"""The colours of cells for the values of a feature that is not discrete."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,7 @@ class Look:
         label: The column of the feature that is written on the entities.
         ground: The column that selects the colour of the cell.
         stack: The columns of discs one above the other.
-        maps: The number of features of a grid that are drawn as maps side by side.
-        maps_width: The width of all maps.
+        is_map: True for a grid whose first feature is drawn as a map, with the first row on top.
     """
 
     color: Color
@@ -80,18 +79,12 @@ class Look:
     label: int | None = None
     ground: int | None = None
     stack: Sequence[int] = ()
-    maps: int = 0
-    maps_width: int = 0
-
-    @property
-    def is_map(self) -> bool:
-        """True for a grid that is drawn as maps."""
-        return self.maps > 0
+    is_map: bool = False
 
     @property
     def fills_cells(self) -> bool:
         """True if the entities are cells of a board."""
-        return bool(self.hints.tile or self.stack or self.is_map)
+        return bool(self.hints.tile or self.stack)
 
     def sizes(self, rows: Rows, entity: Entity, largest: float) -> npt.NDArray[np.float64]:
         """Return the radius of each entity as a part of the usual one.
@@ -116,6 +109,19 @@ class Look:
 
 def find_looks(obs_space: ObsSpace, hints: ViewerHints) -> dict[EntityName, Look]:
     """Return the look of each type."""
+    looks = _looks(obs_space, hints)
+    maps = {
+        name: EntityHints(tile="square", ground=entity.names[0])
+        for name, entity in obs_space.entities.items()
+        if isinstance(entity, Grid) and entity.names
+    }
+    if not maps or any(look.x for look in looks.values()):
+        return looks
+    looks = _looks(obs_space, replace(hints, entities={**hints.entities, **maps}))
+    return looks | {name: replace(looks[name], is_map=True) for name in maps}
+
+
+def _looks(obs_space: ObsSpace, hints: ViewerHints) -> dict[EntityName, Look]:
     looks = {}
     for order, (name, entity) in enumerate(obs_space.entities.items()):
         own = hints.entities.get(name, EntityHints())
@@ -143,10 +149,6 @@ def find_looks(obs_space: ObsSpace, hints: ViewerHints) -> dict[EntityName, Look
             ground=at.get(own.ground or ""),
             stack=[at[feature] for feature in own.stack if feature in at],
         )
-    if not any(own.x for own in looks.values()):
-        for name, entity in obs_space.entities.items():
-            if isinstance(entity, Grid) and entity.features:
-                looks[name] = _map(looks[name], entity)
     return looks
 
 
@@ -175,14 +177,6 @@ def find_place(entity: Entity, hints: EntityHints) -> tuple[Values | None, Value
     return partial(_column, place=at[f"{pairs[0]}x"]), partial(_column, place=at[f"{pairs[0]}y"])
 
 
-def _map(own: Look, entity: Grid) -> Look:
-    """Return the look of a grid as maps of its features."""
-    width, maps = entity.shape[1], min(len(entity.features), _MOST_MAPS)
-    place = partial(_cells, width=width, axis=1), partial(_cells, width=width, axis=0)
-    length = maps * (width + 1) - 1
-    return Look(own.color, "box", *place, own.hints, maps=maps, maps_width=length)
-
-
 def value_color(colors: Sequence[str], value: int) -> Color:
     """Return the colour of a value; an empty string draws nothing."""
     if not colors:
@@ -190,14 +184,15 @@ def value_color(colors: Sequence[str], value: int) -> Color:
     return colors[value] if 0 <= value < len(colors) else ""
 
 
-def map_colors(feature: Feature, values: npt.NDArray[np.float64]) -> tuple[Rows, list[Color]]:
-    """Return for each value of a feature of a map the number of its colour, and the colours."""
-    if isinstance(feature, Discrete):
-        return values.astype(int) % len(_COLORS), list(_COLORS)
-    low, high = float(values.min(initial=0.0)), float(values.max(initial=0.0))
-    part = (values - low) / (high - low or 1.0)
-    shades: list[Color] = [(237 - 29 * k, 241 - 22 * k, 250 - 5 * k) for k in range(_SHADES)]
-    return np.minimum((part * _SHADES).astype(int), _SHADES - 1), shades
+def shades(values: Rows) -> tuple[Rows, Sequence[str]]:
+    """Return for each value of a feature that is not discrete a number, and the colours of these.
+
+    The lightest colour is that of the least value.
+    """
+    numbers = np.nan_to_num(values.astype(np.float64))
+    low, high = float(numbers.min(initial=0.0)), float(numbers.max(initial=0.0))
+    part = (numbers - low) / (high - low or 1.0)
+    return np.minimum((part * len(_SHADES)).astype(int), len(_SHADES) - 1), _SHADES
 
 
 def _owner(entity: Entity) -> int | None:

@@ -47,25 +47,15 @@ class Panel:
         self._marked: set[int] = set()
 
     def draw(
-        self,
-        scene: Scene,
-        frame: Frame,
-        obs_space: ObsSpace,
-        chosen: Sequence[Chosen] = (),
-        labels: Sequence[str] = (),
+        self, scene: Scene, frame: Frame, obs_space: ObsSpace, chosen: Sequence[Chosen] = ()
     ) -> None:
         """Draw the legend of a scene, global features, and tables of types without places.
 
-        Entities in tables that an actor has ``chosen`` are marked. The legend names the ``labels``
-        beside dots.
+        Entities in tables that an actor has ``chosen`` are marked.
         """
-        self._selected = {str(own.actee) for own in chosen if own.actee is not None}
+        self._selected = {str(choice.actee) for choice in chosen}
         for sign in scene.legend:
             self._add_sign(sign)
-        if scene.legend and labels:
-            text = f"labels: {', '.join(labels)}"
-            text = self.canvas.shortened(text, self._size, self.width)
-            self._lines += [[], [_Word(0, text, SOFT)]]
         if scene.legend and obs_space.global_features:
             self._lines.append([])
         for feature, value in zip(obs_space.global_features, frame.global_features, strict=True):

@@ -75,21 +75,20 @@ class Extent:
         )
 
 
-def check_bounds(bounds: object, *, may_be_flat: bool = False) -> Extent:
+def check_bounds(bounds: object) -> Extent:
     """Return bounds (left, right, bottom, top) as an Extent, or raise SettingError.
 
-    Flat ones, without width or height, are those of a board of one column or row.
+    Those of a board of one column or row have no width or height.
     """
     try:
         left, right, bottom, top = map(float, bounds)  # type: ignore[call-overload]
     except (TypeError, ValueError):
         left = right = bottom = top = math.nan
     is_finite = all(map(math.isfinite, (left, right, bottom, top)))
-    is_flat = left == right or bottom == top
-    if not is_finite or left > right or bottom > top or (is_flat and not may_be_flat):
+    if not is_finite or left > right or bottom > top:
         raise SettingError(
             "the bounds are not a rectangle",
-            expected="(left, right, bottom, top), four numbers with left < right, bottom < top",
+            expected="(left, right, bottom, top), four numbers with left <= right, bottom <= top",
             received=shorten(bounds),
         )
     return Extent(left, right, bottom, top)

@@ -30,8 +30,8 @@ __all__ = [
     "Sign",
     "Words",
     "rgb",
-    "shape_json",
     "sign_json",
+    "sign_scene",
     "text_color",
     "text_width",
 ]
@@ -201,7 +201,7 @@ class Scene:
         return {
             "width": self.width,
             "height": self.height,
-            "shapes": [shape_json(shape) for shape in self.shapes],
+            "shapes": [_shape_json(shape) for shape in self.shapes],
             "legend": [sign_json(sign) for sign in self.legend],
             "lists": [
                 {
@@ -218,14 +218,34 @@ class Scene:
         }
 
 
-def shape_json(shape: Marks | Arrows | Words) -> dict[str, Any]:
-    """Return shapes of one look as JSON with arrays."""
-    return {"kind": type(shape).__name__, **_fields_json(shape)}
+def sign_scene(sign: Sign) -> Scene:
+    """Return the mark of a sign as a scene of height 1."""
+    width = 1.6 if sign.mark in ("line", "arrow", "box") else 1.0
+    if sign.mark == "text":
+        width = text_width(sign.letter, 1.0)
+    x, y = [width / 2], [0.5]
+    shapes: list[Marks | Arrows | Words] = []
+    if sign.mark == "box":
+        shapes.append(Marks("box", x, y, x, [0.46], sign.color))
+    elif sign.mark == "line" or sign.mark == "arrow":
+        head = 0.6 if sign.mark == "arrow" else 0.0
+        shapes.append(Arrows([0.0], y, [width], y, sign.color, 0.17, head))
+    elif sign.mark != "text":
+        fill, edge = ("card", sign.color) if sign.hollow else (sign.color, sign.edge)
+        size = [0.4 if sign.mark == "diamond" else 0.44]
+        shapes.append(Marks(sign.mark, x, y, size, None, fill, edge or sign.color, 0.1))
+    if sign.letter:
+        on_ground = sign.mark == "text" or sign.hollow
+        ink = sign.color if on_ground else text_color(sign.color)
+        shapes.append(Words(x, y, [sign.letter], 1.0 if on_ground else 0.7, ink))
+    return Scene(width, 1.0, shapes)
 
 
 def sign_json(sign: Sign) -> dict[str, Any]:
-    """Return a sign as JSON."""
-    return {**sign._asdict(), "color": _css(sign.color), "edge": _css(sign.edge)}
+    """Return a sign as JSON: its mark, its meaning and its value."""
+    mark = sign_scene(sign)
+    shapes = [_shape_json(shape) for shape in mark.shapes]
+    return {"meaning": sign.meaning, "value": sign.value, "width": mark.width, "shapes": shapes}
 
 
 def rgb(color: Color) -> tuple[int, int, int] | str:
@@ -243,7 +263,8 @@ def rgb(color: Color) -> tuple[int, int, int] | str:
 
 def text_color(ground: Color) -> Color:
     """Return a color of text that can be read on ``ground``."""
-    red, green, blue = own if not isinstance(own := rgb(ground), str) else (0, 0, 0)
+    numbers = rgb(ground)
+    red, green, blue = (0, 0, 0) if isinstance(numbers, str) else numbers
     return _LIGHT["ink"] if 0.299 * red + 0.587 * green + 0.114 * blue > 150 else (255, 255, 255)
 
 
@@ -255,17 +276,18 @@ def text_width(text: str, size: float) -> float:
     return float(np.where(codes > 4000, 100, widths).sum()) * size / 100
 
 
-def _fields_json(own: Any) -> dict[str, Any]:
-    found = {}
-    for each in fields(own):
-        value = getattr(own, each.name)
-        if each.name in ("fill", "edge", "color"):
+def _shape_json(shape: Marks | Arrows | Words) -> dict[str, Any]:
+    """Return shapes of one look as JSON with arrays."""
+    found: dict[str, Any] = {"kind": type(shape).__name__}
+    for field in fields(shape):
+        value = getattr(shape, field.name)
+        if field.name in ("fill", "edge", "color"):
             value = _css(value)
-        elif each.name in ("x", "y", "size", "tall", "to_x", "to_y") and not np.isscalar(value):
+        elif field.name in ("x", "y", "size", "tall", "to_x", "to_y") and not np.isscalar(value):
             value = None if value is None else np.asarray(value, np.float32)
-        elif each.name == "index" and value is not None:
+        elif field.name == "index" and value is not None:
             value = np.asarray(value, np.int32)
-        found[each.name] = value
+        found[field.name] = value
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,13 +14,11 @@ from entity_env.drawing.beside import write_beside
 from entity_env.drawing.chosen import Chosen
 from entity_env.drawing.dots import Group, draw_cells, draw_dots
 from entity_env.drawing.ground import Ground
-from entity_env.drawing.labels import check_labels, label_texts
 from entity_env.drawing.legend import legend_of
 from entity_env.drawing.looks import find_looks
 from entity_env.drawing.plane import Extent, Spread, check_bounds
 from entity_env.drawing.scene import INK, Arrows, Color, EntityList, Marks, Scene, Sign, Words
 from entity_env.drawing.table_text import entity_blocks
-from entity_env.environment import YAxis
 from entity_env.hints import ViewerHints
 from entity_env.spaces import EntityName, ObsSpace
 
@@ -44,27 +42,14 @@ class SceneMaker:
 
     Args:
         obs_space: The observation space.
-        y_axis: Direction of greater y.
         hints: Hints for drawing.
-        labels: Features whose values are written beside entities.
-        bounds: The visible part of the plane; entities outside are only counted. None shows all.
     """
 
-    def __init__(
-        self,
-        obs_space: ObsSpace,
-        y_axis: YAxis = "up",
-        hints: ViewerHints = _NO_HINTS,
-        labels: str | Sequence[str] = (),
-        bounds: Extent | None = None,
-    ) -> None:
-        self.obs_space, self.labels = obs_space, check_labels(obs_space, labels)
-        self.looks = find_looks(obs_space, hints)
-        self._bounds = bounds
-        own = hints.bounds
-        self._extent = None if own is None else check_bounds(own, may_be_flat=True)
+    def __init__(self, obs_space: ObsSpace, hints: ViewerHints = _NO_HINTS) -> None:
+        self.obs_space, self.looks = obs_space, find_looks(obs_space, hints)
+        self._extent = None if hints.bounds is None else check_bounds(hints.bounds)
         is_map = any(look.is_map for look in self.looks.values())
-        self._turn = 1.0 if y_axis == "down" or is_map else -1.0
+        self._turn = 1.0 if hints.y_axis == "down" or is_map else -1.0
         self._is_plain = any(look.fills_cells for look in self.looks.values())
         self._is_whole, self._most, self._gap = True, 1, math.inf
         self._largest: dict[tuple[EntityName, int], float] = {}
@@ -86,11 +71,10 @@ class SceneMaker:
                     self._largest[name, column] = max(known, most)
             if look.x is not None and look.y is not None and len(rows):
                 x, y = look.x(rows), look.y(rows)
-                corner = look.maps_width - 1 - x.max() if look.is_map else 0.0
                 tall = max(len(look.stack) - 1, 0)
                 points.append(np.stack([x, y]))
-                if corner or tall:
-                    points.append(np.stack([x + corner, y + tall]))
+                if tall:
+                    points.append(np.stack([x, y + tall]))
         every = np.concatenate([np.zeros((2, 0)), *points], axis=1)
         x, y = every = every[:, np.isfinite(every).all(axis=0)]  # a forged recording may have NaN
         extent = Extent.of(x, y)
@@ -140,10 +124,10 @@ class SceneMaker:
             texts = [f"x{count:.0f}" for count in counts]
             radius = self._radius(ground, unit)
             shapes.append(Words(x + radius, y - radius, texts, 0.6 * unit, INK, "lb"))
-        words, labels = _choice_texts(chosen, places), self._label_texts(frame)
-        if words or labels:
+        words = _choice_texts(chosen, places)
+        if words:
             taken = np.concatenate([places.areas(), _covered(arrows, unit)], axis=1)
-            shapes += write_beside(places.dots, words, labels, ground.size, unit, taken)
+            shapes += write_beside(places.dots, words, ground.size, unit, taken)
         return Scene(*ground.size, shapes, legend, lists)
 
     def _lists(self, frame: Frame) -> list[EntityList]:
@@ -157,16 +141,13 @@ class SceneMaker:
             lists.append(EntityList(sign, block, is_small))
         return lists
 
-    def _label_texts(self, frame: Frame) -> Mapping[int, str]:
-        return label_texts(frame, self.obs_space, self.labels) if self.labels else {}
-
     def _ground(self) -> Ground:
         """Return the ground, which shows all places so far."""
-        extent = self._bounds or self._extent or Extent(0.0, 1.0, 0.0, 1.0)
+        extent = self._extent or Extent(0.0, 1.0, 0.0, 1.0)
         is_small = extent.side < _MOST_CELLS and extent.farthest < _MOST_WHOLE
         if self._is_plain or (self._is_whole and is_small):
             return Ground(extent.wider(0.5), self._turn, True, self._is_plain)
-        extent = extent if self._bounds else extent.rounded()
+        extent = extent.rounded()
         # Far from the origin, numbers have few digits for a small plane.
         side = max(extent.side or 1.0, 1e-6 * extent.farthest)
         return Ground(extent.wider(0.07 * side), self._turn, False, False)

@@ -20,7 +20,7 @@ __all__ = [
     "entity_name",
     "entity_table",
     "feature_text",
-    "global_text",
+    "fold",
     "id_text",
     "short_name",
     "terminal_width",
@@ -98,12 +98,8 @@ def entity_table(
             fit are shown in further lines.
     """
     width = (terminal_width() if width is None else width) - len(_INDENT)
-    # No-break spaces keep a name and its value in the same line.
-    values = global_text(frame, obs_space).replace(" ", "\xa0").replace(",\xa0", ", ")
-    lines = [
-        line.replace("\xa0", " ")
-        for line in textwrap.wrap(values, max(width, 1), break_on_hyphens=False)
-    ]
+    values = zip(obs_space.global_features, frame.global_features, strict=True)
+    lines = fold("", [f"{feature_name(own)} {feature_text(own, v)}" for own, v in values], width)
     blocks = [block for block in entity_blocks(frame, obs_space, limit) if block.count]
     heads = [[("#", block.name), *block.labels] for block in blocks]
     every = [label for labels in heads for label in labels]
@@ -126,18 +122,21 @@ def entity_table(
     return textwrap.indent("\n".join(lines or ["(no entities)"]), _INDENT)
 
 
-def global_text(frame: Frame, obs_space: ObsSpace) -> str:
-    """Return the global features in one line."""
-    return ", ".join(
-        f"{feature_name(feature)} {feature_text(feature, value)}"
-        for feature, value in zip(obs_space.global_features, frame.global_features, strict=True)
+def fold(head: str, cells: Sequence[str], width: int) -> list[str]:
+    """Return a head and cells, with commas in between, in lines of ``width`` characters."""
+    # No-break spaces keep the words of a cell in the same line.
+    text = ", ".join(cell.replace(" ", "\xa0") for cell in cells)
+    text = head.replace(" ", "\xa0") + text
+    lines = textwrap.wrap(
+        text, max(width, 3), subsequent_indent=_INDENT if head else "", break_on_hyphens=False
     )
+    return [line.replace("\xa0", " ") for line in lines]
 
 
-def feature_text(feature: Feature, value: float, digits: int = 5) -> str:
+def feature_text(feature: Feature, value: float) -> str:
     """Return a feature's value as a short text: the name of a discrete value if it has one."""
     if not isinstance(feature, Discrete) or not math.isfinite(value):
-        return f"{value:.{digits}g}"
+        return f"{value:.5g}"
     number = int(value)  # in a forged recording, any
     return feature.names[number] if 0 <= number < len(feature.names) else str(number)
 
@@ -148,10 +147,11 @@ def entity_name(frame: Frame, obs_space: ObsSpace, index: int) -> str:
     for name in obs_space.entities:
         first += len(frame.features[name])
         if index < first:
-            own = frame.ids[index]
-            text = id_text(own)
+            if frame.ids[index] is None:
+                return name
+            text = id_text(frame.ids[index])
             is_named = text.casefold().startswith(name.casefold())
-            return name if own is None else text if is_named else f"{name} {text}"
+            return text if is_named else f"{name} {text}"
     return "you"
 
 

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from entity_env.arguments import named_arguments
 from entity_env.batching.frame import Frame
 from entity_env.drawing import Drawer
-from entity_env.environment import Environment, begin_episode, hints_of, seed_environment, y_axis_of
+from entity_env.environment import Environment, begin_episode, hints_of, seed_environment
 from entity_env.errors import ResetNeededError, SettingError, shorten
 from entity_env.interop.padded_spaces import Room, check_no_options, check_render_mode
 from entity_env.interop.padding import FramePadding, PaddedObs
@@ -140,10 +140,8 @@ class EntityGymnasiumEnv(gymnasium.Env[PaddedObs, npt.NDArray[np.int64]]):
                     "there is nothing to draw", hint="call reset() first"
                 ) from None
             if self._drawer is None:
-                self._drawer = Drawer(
-                    self.env.obs_space(), y_axis=y_axis_of(self.env), hints=hints_of(self.env)
-                )
-            return self._drawer.draw_frame(self._frame)
+                self._drawer = Drawer(self.env.obs_space(), hints=hints_of(self.env))
+            return self._drawer.draw(self._frame)
 
     def close(self) -> None:
         """Close the environment; a second call does nothing."""

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from entity_env.batching.ragged import ActionBuffer, frame
 from entity_env.batching.vec_obs import VecObs
-from entity_env.drawing import draw_observation
+from entity_env.drawing import Drawer
 from entity_env.environment import environment_failed
 from entity_env.errors import (
     DAMAGES,
@@ -271,7 +271,7 @@ class CompiledRows(VecEnv):
 
         Args:
             row: Its number.
-            kwargs: Arguments of ``draw_observation``.
+            kwargs: Arguments of ``Drawer``.
 
         Raises:
             ActionError: The row does not act now, and has no observation.
@@ -286,7 +286,7 @@ class CompiledRows(VecEnv):
         shown = Observation(
             features=features, global_features=self._last.global_features[place], reward=0.0
         )
-        return np.asarray(draw_observation(shown, self.obs_space(), **kwargs))
+        return Drawer(self.obs_space(), **kwargs).draw(shown)
 
     def _render(self, **kwargs: Any) -> list[npt.NDArray[np.uint8]]:
         return [self.draw_row(row, **kwargs) for row in range(len(self))]

@@ -87,7 +87,6 @@ class MaskedEnvironment(Environment):
         self._learner = self._number_of(seat)
         self._players: dict[int, SeatPlayer] = {}
         self._asked: dict[int, tuple[Observation, Frame]] = {}
-        self.y_axis = self._game.y_axis
 
     def obs_space(self) -> ObsSpace:
         """Return the observation space."""

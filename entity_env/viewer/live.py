@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from entity_env.agent import Decision, Proposer
 from entity_env.batching.frame import Frame
-from entity_env.environment import Playable, call_environment, hints_of, y_axis_of
+from entity_env.environment import Playable, call_environment, hints_of
 from entity_env.errors import ActionError, SettingError, counted
 from entity_env.metrics import EpisodeTracker
 from entity_env.player.proposers import decide_at
@@ -45,12 +45,7 @@ class TableSource(Source):
         game: Any = table.game
         seats = {"seats": [] if table.is_alone else table.names}
         super().__init__(
-            {**about, **seats},
-            table.obs_space(),
-            table.action_space(),
-            y_axis_of(game),
-            hints_of(game),
-            **feed,
+            {**about, **seats}, table.obs_space(), table.action_space(), hints_of(game), **feed
         )
 
     def close(self) -> None:

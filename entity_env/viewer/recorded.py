@@ -15,9 +15,8 @@ import numpy.typing as npt
 from entity_env.agent import Decision
 from entity_env.batching.frame import Frame
 from entity_env.batching.vec_obs import VecObs
-from entity_env.environment import YAxis
 from entity_env.errors import RecordingError
-from entity_env.hints import ViewerHints
+from entity_env.hints import ViewerHints, YAxis
 from entity_env.kinds.answers import flat_answers
 from entity_env.recording import DamageWarning, EpisodeDataset, RecordedBatch
 from entity_env.recording.records import Outcomes
@@ -64,8 +63,7 @@ class RecordedSource(Source):
             {"kind": "recording", "title": Path(path).name, "seats": []},
             dataset.obs_space,
             dataset.action_space,
-            y_axis,
-            ViewerHints(),
+            ViewerHints(y_axis=y_axis),
             enumerate(dataset.outcomes()),
             "; ".join(dataset.problems),
         )

@@ -11,7 +11,7 @@ import numpy as np
 
 from entity_env.agent import Decision
 from entity_env.batching.frame import Frame
-from entity_env.environment import hints_of, y_axis_of
+from entity_env.environment import hints_of
 from entity_env.kinds.answers import AnswerForm
 from entity_env.recording.records import per_frame
 from entity_env.recording.replays import Moment, Replay, RowChoices
@@ -78,7 +78,6 @@ class _ReplayedRows(Source):
             {"kind": "replay", "title": title, "seats": seats},
             rows.obs_space(),
             rows.action_space(),
-            y_axis_of(game),
             hints_of(game),
             replay.play_in(rows),
         )

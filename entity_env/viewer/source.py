@@ -16,7 +16,6 @@ from entity_env.agent import Decision
 from entity_env.batching.frame import Frame
 from entity_env.drawing.chosen import choices_of
 from entity_env.drawing.scene_maker import SceneMaker
-from entity_env.environment import YAxis
 from entity_env.errors import EntityEnvError, SettingError
 from entity_env.hints import ViewerHints
 from entity_env.kinds.table import answer_forms
@@ -35,7 +34,7 @@ class Line:
 
     Args:
         steps: The step of each frame.
-        stored: What ``Source._load`` needs to return the frame; None if it was dropped.
+        stored: The data from which ``Source._load`` makes each frame; None if it was dropped.
         acts: False for frames that are shown again after the last decision.
         rewards: The reward before each frame.
         values: The value of each frame, if it is known.
@@ -97,7 +96,6 @@ class Source(ABC):
         about: The constant parts of the page: ``kind``, ``title``, ``seats`` and others.
         obs_space: The observation space.
         action_space: The action space.
-        y_axis: Direction of greater y.
         hints: Hints for drawing the game.
         feed: The items from which ``_add`` makes episodes; None without any.
         notice: Message about damage.
@@ -113,14 +111,13 @@ class Source(ABC):
         about: Mapping[str, Any],
         obs_space: ObsSpace,
         action_space: Mapping[ActionName, ActionSpace],
-        y_axis: YAxis,
         hints: ViewerHints,
         feed: Iterable[Any] | None = None,
         notice: str = "",
     ) -> None:
         self._spaces = obs_space, action_space
         self._forms = answer_forms(action_space)
-        self.scenes = SceneMaker(obs_space, y_axis, hints)
+        self.scenes = SceneMaker(obs_space, hints)
         self._about = {"people": [], **about, **spaces_json(*self._spaces, self.scenes)}
         self._notice = notice
         # In the order in which they begin, so that their numbers do not change during reading.

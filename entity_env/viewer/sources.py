@@ -12,9 +12,10 @@ from typing import Any
 
 from entity_env.agent import Proposer, RunningAgent, load_agent
 from entity_env.command_line import game_from_words
-from entity_env.environment import Environment, YAxis, call_environment, check_seed
+from entity_env.environment import Environment, call_environment, check_seed
 from entity_env.errors import EntityEnvError, SettingError, shorten
 from entity_env.fitting import fit_environment
+from entity_env.hints import YAxis
 from entity_env.multi_player import MultiPlayerEnvironment
 from entity_env.player.proposers import NamedAgent, at_each_seat, make_proposer, named_seats
 from entity_env.recording.parts import is_recording

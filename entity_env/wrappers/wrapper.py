@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.actions import Action
-from entity_env.environment import Environment, Playable, YAxis, check_seed, seed_environment
+from entity_env.environment import Environment, Playable, check_seed, seed_environment
 from entity_env.errors import DAMAGES, SettingError, StateError, shorten
 from entity_env.multi_player import MultiPlayerEnvironment, Seat, SeatActions, SeatObservations
 from entity_env.observation import Observation
@@ -47,12 +47,6 @@ class _PlayableWrapper(Playable):
         """Return the action space."""
         space: Mapping[ActionName, ActionSpace] = self._inner.action_space()
         return space
-
-    @property
-    def y_axis(self) -> YAxis:  # type: ignore[override]
-        """The direction of greater y in the wrapped environment."""
-        axis: YAxis = self._inner.y_axis
-        return axis
 
     @property
     def rng(self) -> np.random.Generator:

@@ -760,7 +760,6 @@ class VehicleRouting(CompiledEnvironment):
         SettingError: A number is out of range, or a vehicle is too small for a customer.
     """
 
-    y_axis = "up"
     rows = VehicleRoutingRows
 
     def tours(self) -> list[list[list[str]]]:

@@ -599,7 +599,6 @@ class Warehouse(CompiledEnvironment):
         SettingError: A number is out of range, there is no room, or a battery is too small.
     """
 
-    y_axis = "up"
     rows = WarehouseRows
 
 

@@ -65,7 +65,8 @@ def hints_of_world(radius: int, populations: int) -> ViewerHints:
             "Tile": EntityHints(tile="square", ground="kind", grounds=[_css(c) for c in _COLOURS]),
             "Self": replace(agent, x=radius, y=radius, shape="diamond"),
             "Agent": replace(agent, x="column", y="row"),
-        }
+        },
+        y_axis="down",
     )
 
 

@@ -361,7 +361,6 @@ class Mmo(CompiledPlayers):
     """
 
     rows = MmoRows
-    y_axis = "down"
     overlays = ("visits", "populations", "values")
     _visits: npt.NDArray[np.float64] | None = None
 

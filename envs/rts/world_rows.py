@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.environment import YAxis
 from entity_env.errors import ResetNeededError
 from entity_env.hints import EntityHints, ViewerHints
 from entity_env.rows.compiled import CompiledRows
@@ -44,7 +43,7 @@ class WorldRows(CompiledRows):
         """Return the colours of the players, and the whole map."""
         entities = {name: _LOOKS[name] for name in self.obs_space().entities if name in _LOOKS}
         last = self.rules.size - 1
-        return ViewerHints(entities, bounds=(0, last, 0, last), owners=(_RED, _BLUE))
+        return ViewerHints(entities, bounds=(0, last, 0, last), owners=(_RED, _BLUE), y_axis="down")
 
     def world_arrays(self) -> World:
         """Return the arrays of all G games, which a search copies. Shape of each: (G, ...)."""
@@ -82,7 +81,6 @@ class WorldRows(CompiledRows):
 class StrategyEnvironment(CompiledEnvironment):
     """One strategy game for one player."""
 
-    y_axis: YAxis = "down"
     _rows: WorldRows
 
     def viewer_hints(self) -> ViewerHints:
@@ -97,7 +95,6 @@ class StrategyEnvironment(CompiledEnvironment):
 class StrategyPlayers(CompiledPlayers):
     """One strategy game for two players, 0 and 1."""
 
-    y_axis: YAxis = "down"
     _rows: WorldRows
 
     def viewer_hints(self) -> ViewerHints:

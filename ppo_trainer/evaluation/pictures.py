@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from entity_env.drawing import Caption, Drawer, chosen_lines
+from entity_env.drawing import Drawer, add_caption, caption_columns, chosen_lines
 from entity_env.drawing.canvas import Picture
-from entity_env.drawing.chosen import fold
-from entity_env.environment import YAxis
+from entity_env.drawing.table_text import fold
 from entity_env.hints import ViewerHints
 from entity_env.spaces import ObsSpace
 from ppo_trainer.evaluation.steps import Step
@@ -19,15 +18,13 @@ __all__ = ["draw_steps"]
 
 _MARGIN = 12
 """Pixels under a table."""
-_MOST_LINES = 4
-"""Maximum number of lines of a caption, including the first one."""
+_MOST_CHOICES = 3
+"""Maximum number of lines of choices in a caption."""
 
 
 def draw_steps(
     steps: Sequence[Step],
     obs_space: ObsSpace,
-    y_axis: YAxis,
-    labels: Sequence[str] = (),
     *,
     captions: bool = True,
     hints: ViewerHints | None = None,
@@ -37,21 +34,17 @@ def draw_steps(
     Args:
         steps: The steps.
         obs_space: The observation space.
-        y_axis: Direction of greater values of y.
-        labels: Features whose values are written beside each entity. If entities have positions,
-            the observations are then drawn even if the steps have pictures.
         captions: True to write the progress of the episode and the choices under each picture.
         hints: Hints for drawing the observations.
     """
-    drawer = Drawer(obs_space, y_axis=y_axis, labels=labels, hints=hints)
+    drawer = Drawer(obs_space, hints=hints)
     for step in steps:  # before drawing, so that all pictures show the same part of the plane
-        drawer.include_frame(step.frame)
-    is_labelled = bool(labels) and drawer.has_places
+        drawer.include(step.frame)
     is_table = not drawer.has_places and all(step.picture is None for step in steps)
     pictures = _one_size(
         [
-            drawer.draw_frame(step.frame, step.chosen)
-            if step.picture is None or is_labelled
+            drawer.draw(step.frame, step.chosen)
+            if step.picture is None
             else check_picture(step.picture)
             for step in steps
         ]
@@ -84,22 +77,15 @@ def _captioned(
     pictures: list[Picture], steps: Sequence[Step], obs_space: ObsSpace
 ) -> list[Picture]:
     """Return the pictures with captions on the step and the choices."""
-    caption = Caption(*pictures[0].shape[:2])
+    width = caption_columns(pictures[0].shape[1])
     texts = []
     for step in steps:
         lines = [f"episode {step.episode}, step {step.step}, reward {step.total:.5g}"]
         if step.who:
-            folded = fold("", step.who.split(", "), caption.room, caption.measure)
-            lines += [line for line, _ in folded]
+            lines += fold("", step.who.split(", "), width)
         lines += [step.end] if step.done else []
-        lines += chosen_lines(
-            step.chosen,
-            step.frame,
-            obs_space,
-            width=caption.room,
-            measure=caption.measure,
-            most=_MOST_LINES - 1,
-        )
-        texts.append(lines)
+        choices = chosen_lines(step.chosen, step.frame, obs_space, width)
+        left_out = ["..."] if len(choices) > _MOST_CHOICES else []
+        texts.append([*lines, *choices[: _MOST_CHOICES - len(left_out)], *left_out])
     most = max(map(len, texts))
-    return [caption.add(p, lines, most) for p, lines in zip(pictures, texts, strict=True)]
+    return [add_caption(p, lines, most) for p, lines in zip(pictures, texts, strict=True)]

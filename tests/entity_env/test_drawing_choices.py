@@ -18,14 +18,15 @@ from entity_env import (
     ObsSpace,
     SelectEntityActionMask,
     SelectEntityActionSpace,
-    draw_observation,
     errors,
 )
 from entity_env.batching.frame import Frame
 from entity_env.batching.frame_reader import FrameReader
-from entity_env.drawing import Caption, Chosen, check_labels, choices_of, chosen_lines, label_lines
+from entity_env.drawing import Chosen, add_caption, choices_of, chosen_lines
 from entity_env.drawing.scene import Arrows, Marks, Words
 from entity_env.drawing.scene_maker import SceneMaker
+from entity_env.environment import hints_of
+from entity_env.hints import ViewerHints
 from entity_env.viewer.messages import to_message
 from entity_env.wrappers import TimeLimit, Wrapper
 
@@ -106,7 +107,7 @@ def test_nobody_who_acts_has_chosen_nothing():
     assert chosen_lines([], seen, SPACE) == []
 
 
-def test_long_lines_go_on_in_the_next_and_say_how_much_is_left_out():
+def test_long_lines_go_on_in_the_next():
     rows = [[i, 0, 1, 0] for i in range(6)]
     seen = frame(rows, [], Move=CategoricalActionMask(actor_types=["Ant"]))
     chosen = choices_of(seen, SPACE, ACTIONS, {"Move": np.zeros(6, np.int64)})
@@ -115,29 +116,7 @@ def test_long_lines_go_on_in_the_next_and_say_how_much_is_left_out():
         "  Ant #2 left, Ant #3 left,",
         "  Ant #4 left, Ant #5 left",
     ]
-    assert chosen_lines(chosen, seen, SPACE, width=30) == whole
-    assert chosen_lines(chosen, seen, SPACE, width=30, most=3) == whole
-    cut = [whole[0], "... and 4 more"]
-    assert chosen_lines(chosen, seen, SPACE, width=30, most=2) == cut
-    assert chosen_lines(chosen, seen, SPACE, width=1, most=1) == ["... and 6 more"]
-
-
-def test_labels_as_text():
-    seen, _ = everybody()
-    assert label_lines(seen, SPACE, ["hp", "kind", "age"]) == [
-        "hp: Ant 0 0.512, Ant 1 7",
-        "kind: Ant 0 2, Ant 1 0",
-        "age: queen 40",
-    ]
-    assert label_lines(frame([], []), SPACE, ["hp"]) == ["hp: -"]
-
-
-@pytest.mark.parametrize("labels", ["hpp", ["hp", "hpp"]])
-def test_a_label_that_nobody_has_is_refused(labels):
-    assert check_labels(SPACE, "hp") == ("hp",)
-    for function in (check_labels, lambda space, labels: Drawer(space, labels=labels)):
-        with pytest.raises(errors.SettingError, match="did you mean 'hp'"):
-            function(SPACE, labels)
+    assert chosen_lines(chosen, seen, SPACE, width=31) == whole
 
 
 # ------------------------------------------------------------------------------------- pictures
@@ -179,9 +158,9 @@ def words_of(scene):
     }
 
 
-def test_choices_stand_beside_the_actors_and_labels_under_them():
+def test_choices_stand_beside_the_actors():
     seen, chosen = everybody()
-    scene = scene_of(seen, chosen, labels=["hp", "kind"])
+    scene = scene_of(seen, chosen)
     words, places = words_of(scene), dots(scene)
     margin = 0.2 * 10 / 22  # ten cells are 22 units
     (x0, y0, r0), (x1, y1, r1) = places[0], places[1]
@@ -190,8 +169,6 @@ def test_choices_stand_beside_the_actors_and_labels_under_them():
         "right": (x0 - r0 - margin, y0, "rm"),
         # The queen has no place: no line can lead there. At the edge there is room to the left.
         "left, -> queen": (x1 - r1 - margin, y1, "rm"),
-        "0.512, 2": (x0, y0 + r0 + margin, "mt"),
-        "7, 0": (x1, y1 + r1 + margin, "mt"),
     }
     assert words.keys() == expected.keys()
     for text, (x, y, anchor) in expected.items():
@@ -241,7 +218,7 @@ def test_what_is_selected_is_marked_in_a_table():
         features={"Card": [[1], [2], [3]]}, actions={"Take": SelectEntityActionMask()}
     )
     seen = FrameReader(space, actions).read(observation)
-    picture = Drawer(space).draw_frame(seen, [Chosen("Take", 0, "Card #1", 1)])
+    picture = Drawer(space).draw(seen, [Chosen("Take", 0, "Card #1", 1)])
     ys, _ = np.nonzero((picture == (255, 236, 179)).all(axis=2))
     # A heading and a line of names above; lines of 19 pixels from 12 on.
     assert (ys.min(), ys.max()) == pytest.approx((12 + 3 * 19, 12 + 4 * 19), abs=1)
@@ -249,20 +226,21 @@ def test_what_is_selected_is_marked_in_a_table():
 
 def test_y_down_turns_the_plane_over():
     seen = Observation(features={"Ant": [[0, 0, 1, 0]], "Leaf": [[0, 8]]})
-    up = draw_observation(seen, SPACE)
-    down = draw_observation(seen, SPACE, y_axis="down")
+    up = Drawer(SPACE).draw(seen)
+    down = Drawer(SPACE, hints=ViewerHints(y_axis="down")).draw(seen)
     assert middle_of(up, ANT)[1] > 300 > 100 > middle_of(up, LEAF)[1]
     assert middle_of(down, LEAF)[1] > 300 > 100 > middle_of(down, ANT)[1]
     with pytest.raises(errors.SettingError, match="'up', 'down'"):
-        Drawer(SPACE, y_axis="left")
+        ViewerHints(y_axis="left").check(SPACE)
 
 
 def test_wrappers_pass_on_where_y_is():
     class OnAScreen(Farm):
-        y_axis = "down"
+        def viewer_hints(self):
+            return ViewerHints(y_axis="down")
 
-    assert Farm().y_axis == TimeLimit(Farm(), 3).y_axis == "up"
-    assert TimeLimit(Wrapper(OnAScreen()), 3).y_axis == "down"
+    assert hints_of(TimeLimit(Farm(), 3)).y_axis == "up"
+    assert hints_of(TimeLimit(Wrapper(OnAScreen()), 3)).y_axis == "down"
 
 
 def test_texts_of_a_crowd_are_bounded():
@@ -270,7 +248,7 @@ def test_texts_of_a_crowd_are_bounded():
     mask = CategoricalActionMask(actor_types=["Ant"])
     seen = frame(rows, [], Move=mask)
     chosen = choices_of(seen, SPACE, ACTIONS, {"Move": np.zeros(5000, np.int64)})
-    assert Drawer(SPACE, labels="hp").draw_frame(seen, chosen).shape == (400, 580, 3)
+    assert Drawer(SPACE).draw(seen, chosen).shape == (400, 580, 3)
 
 
 # ------------------------------------------------------------------------------------- captions
@@ -278,11 +256,11 @@ def test_texts_of_a_crowd_are_bounded():
 
 def test_a_caption_stands_under_the_picture_and_enlarges_small_ones():
     picture = np.full((9, 7, 3), 100, np.uint8)
-    caption = Caption(9, 7)  # 40 times as large: 280 wide
-    plain, written = caption.add(picture, [], 2), caption.add(picture, ["step 3", "left"], 2)
+    # 40 times as large: 280 wide.
+    plain, written = add_caption(picture, [], 2), add_caption(picture, ["step 3", "left"], 2)
     assert plain.shape == written.shape == (360 + 48, 280, 3)  # two lines of 18 and half of both
     assert (written[:360] == 100).all()
     assert (plain[360:] == 255).all()
     rows = np.flatnonzero((written[360:] < 128).any(axis=(1, 2)))
     assert rows.min() < 24 <= rows.max(), "both lines"
-    assert Caption(300, 600).add(np.zeros((300, 600, 3), np.uint8), [], 1).shape[1] == 600
+    assert add_caption(np.zeros((300, 600, 3), np.uint8), [], 1).shape[1] == 600

@@ -17,8 +17,9 @@ from entity_env import (
     Observation,
     ObsSpace,
 )
-from entity_env.drawing import Caption
+from entity_env.drawing import add_caption
 from entity_env.errors import EnvironmentFailedError, RecordingError, RunFolderError, SettingError
+from entity_env.hints import ViewerHints
 from entity_env.wrappers import TimeLimit
 from ppo_trainer import EvalConfig, NetConfig, PPOConfig, RolloutConfig, TrainConfig, train
 from ppo_trainer.evaluate import main as evaluate_main
@@ -136,13 +137,12 @@ def test_pictures_of_different_sizes_are_put_on_a_white_ground(tmp_path):
 
 def test_captions_say_what_is_chosen_and_how_it_ends(run, tmp_path, monkeypatch):
     written = []
-    add = Caption.add
 
-    def spy(self, picture, lines, count):
+    def spy(picture, lines, count):
         written.append((list(lines), count))
-        return add(self, picture, lines, count)
+        return add_caption(picture, lines, count)
 
-    monkeypatch.setattr(Caption, "add", spy)
+    monkeypatch.setattr("ppo_trainer.evaluation.pictures.add_caption", spy)
     path = film(run, tmp_path / "game.gif", env=DrawnCountdown, episodes=1)
     choices = {
         step.choices[0]
@@ -160,13 +160,12 @@ def test_captions_say_what_is_chosen_and_how_it_ends(run, tmp_path, monkeypatch)
         assert image.size == (280, 9 * 40 + 48)
 
 
-def test_the_terminal_says_what_is_chosen_and_the_label_that_was_asked_for(run, capsys):
-    main([str(run), "--episodes", "1", "--label", "left", "--greedy"])
+def test_the_terminal_says_what_is_chosen(run, capsys):
+    main([str(run), "--episodes", "1", "--greedy"])
     first, *_, last = capsys.readouterr().out.strip().split("\n\n")
-    head, *state, label, choice = first.splitlines()
+    head, *state, choice = first.splitlines()
     assert head == "episode 1, step 0, reward 0"
     assert state[0] == "  left 3"
-    assert label == "  left: Clock tick 3"
     assert choice in ("  Press: left", "  Press: right")
     assert last.startswith("episode 1, step 3, reward 3   the end, left_over 0.5\n")
     assert "Press" not in last, "nothing is chosen any more"
@@ -190,12 +189,6 @@ def test_the_newest_run_is_watched_where_none_is_named(run, tmp_path, monkeypatc
 def test_an_environment_without_schedules_writes_none(run, tmp_path):
     with pytest.raises(SettingError, match="DrawnCountdown has no schedule"):
         watch(run, DrawnCountdown, csv=tmp_path / "plan.csv")
-
-
-def test_a_label_that_is_none_is_explained(run, tmp_path):
-    for arguments in ([], ["--video", str(tmp_path / "a.gif")]):
-        with pytest.raises(SettingError, match="did you mean 'left'"):
-            main([str(run), "--label", "lefd", *arguments])
 
 
 def test_an_mp4_can_have_odd_sizes(run, tmp_path):
@@ -240,34 +233,27 @@ def test_an_environment_without_pictures_is_drawn_and_the_view_stays(tmp_path):
 
 
 class OnAScreen(Walking):
-    """Draws itself in black, and has y downwards where it is drawn."""
+    """The same with y downwards."""
 
-    y_axis = "down"
-
-    def render(self, **kwargs):
-        return np.zeros((300, 300, 3), np.uint8)
+    def viewer_hints(self):
+        return ViewerHints(y_axis="down")
 
 
 def man_and_mark(path):
-    """The heights of walker and mark in the last picture; None where they are not drawn."""
+    """The heights of walker and mark in the last picture."""
     with Image.open(path) as image:
         image.seek(image.n_frames - 1)
         plane = np.array(image.convert("RGB")).astype(int)[:, :400]
     near = (np.abs(plane - color).max(axis=2) < 20 for color in ((213, 94, 0), (0, 114, 178)))
-    return [np.argwhere(own)[:, 0].mean() if own.any() else None for own in near]
+    return [np.argwhere(own)[:, 0].mean() for own in near]
 
 
-def test_y_is_down_where_the_environment_says_so_and_a_label_takes_our_own_drawing(tmp_path):
-    run = tiny_run(tmp_path, OnAScreen)
-
-    def filmed(**options):
-        return man_and_mark(film(run, tmp_path / "game.gif", env=OnAScreen, episodes=1, **options))
-
-    assert filmed() == [None, None], "its own pictures"
-    man, mark = filmed(label="x")  # at y = 5 and y = 0
-    assert man > mark + 50
-    man, mark = filmed(label=["x", "y"], y_axis="up")
-    assert mark > man + 50
+def test_y_is_down_where_the_hints_say_so(tmp_path):
+    for game, is_down in ((Walking, False), (OnAScreen, True)):
+        run = tiny_run(tmp_path / game.__name__, game)
+        man, mark = man_and_mark(film(run, tmp_path / "game.gif", env=game, episodes=1))
+        assert (man > mark + 50) == is_down  # at y = 5 and y = 0
+        assert (mark > man + 50) == (not is_down)
 
 
 @pytest.mark.parametrize(

@@ -109,17 +109,8 @@ export function paint(c, shapes, view) {
 export function signElement(own) {
   const [side, ratio] = [14, window.devicePixelRatio || 1];
   const canvas = make("canvas.sign");
-  canvas.width = canvas.height = side * ratio;
-  const c = canvas.getContext("2d");
-  const view = { left: 0, top: 0, scale: side * ratio };
-  const isLine = own.mark === "arrow" || own.mark === "line";
-  if (isLine) {
-    const ends = { x: [0.04], y: [0.5], to_x: [0.96], to_y: [0.5] };
-    painters.Arrows(c, { ...ends, color: own.color, line: 0.12, head: own.mark === "arrow" ? 0.45 : 0 }, view);
-  } else if (own.mark !== "text") {
-    const [fill, edge] = own.hollow ? ["ground", own.color] : [own.color, own.edge];
-    const size = own.mark === "diamond" ? 0.38 : 0.42;
-    painters.Marks(c, { shape: own.mark, x: [0.5], y: [0.5], size, tall: null, fill, edge, line: 0.14, alpha: 1 }, view);
-  }
+  canvas.height = side * ratio;
+  canvas.width = canvas.height * own.width;
+  paint(canvas.getContext("2d"), own.shapes, { left: 0, top: 0, scale: side * ratio });
   return canvas;
 }
