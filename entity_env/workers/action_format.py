@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -59,21 +60,19 @@ def deal_actions(
         owners: The worker of each row. Shape: (M,).
 
     Returns:
-        A message for each worker: its number of rows, the rows, the numbers of values (rows,
-        actions), and the values row by row, all of eight bytes.
+        A message for each worker: its number of rows, the rows, and their actions.
     """
-    parts: dict[int, tuple[list[int], list[int], list[bytes]]] = {}
-    dealt = [parts.setdefault(owner, ([], [], [])) for owner in owners.tolist()]
-    cut = [_by_row(buffer) for buffer in actions.values()]
-    for i, row in enumerate(rows.tolist()):
-        numbers, lengths, values = dealt[i]
-        numbers.append(row)
-        lengths += [len(own[i]) // 8 for own in cut]
-        values += [own[i] for own in cut]
+    places: dict[int, list[int]] = {}
+    for place, owner in enumerate(owners.tolist()):
+        places.setdefault(owner, []).append(place)
+    numbers, cut = rows.tolist(), [_by_row(buffer) for buffer in actions.values()]
     messages = {}
-    for owner, (numbers, lengths, values) in parts.items():
-        head = [len(numbers), *numbers, *lengths]
-        messages[owner] = struct.pack(f"{len(head)}q", *head) + b"".join(values)
+    for owner, mine in places.items():
+        parts = [_packed([len(mine), *(numbers[place] for place in mine)])]
+        for lengths, values in cut:
+            parts.append(_packed([lengths[place] for place in mine]))
+            parts += [values[place] for place in mine]
+        messages[owner] = b"".join(parts)
     return messages
 
 
@@ -81,22 +80,14 @@ def read_dealt_actions(
     message: bytes, forms: Mapping[ActionName, AnswerForm]
 ) -> list[tuple[int, dict[ActionName, ActionBuffer]]]:
     """Return the rows of one worker, each with the actions of its frame."""
-    numbers = memoryview(message).cast("q")
-    end_of_rows = 1 + numbers[0]
-    rows = numbers[1:end_of_rows].tolist()
-    start = end_of_rows + len(rows) * len(forms)
-    lengths = iter(numbers[end_of_rows:start].tolist())
-    values = np.frombuffer(message, np.int64)
-    dealt = []
-    for row in rows:
-        actions = {}
-        for name, form in forms.items():
-            end = start + next(lengths)
-            own = np.array([(end - start) // form.width], np.int64)
-            actions[name] = _answers(form, values[start:end], own)
-            start = end
-        dealt.append((row, actions))
-    return dealt
+    count = int.from_bytes(message[:8], sys.byteorder)
+    rows = np.frombuffer(message, np.int64, count, 8).tolist()
+    actions = read_actions(message[8 * (count + 1) :], forms, count)
+    if count == 1:
+        return [(rows[0], actions)]
+    return [
+        (row, {name: buffer[i] for name, buffer in actions.items()}) for i, row in enumerate(rows)
+    ]
 
 
 def _eight_bytes(buffer: ActionBuffer) -> npt.NDArray[Any]:
@@ -111,9 +102,14 @@ def _answers(
     return form.buffer(values.view(np.float64) if form.is_real else values, lengths)
 
 
-def _by_row(buffer: ActionBuffer) -> list[bytes]:
-    """Return the values of each row."""
-    values = _eight_bytes(buffer)
-    ends = (8 * values.shape[1] * buffer.size1().cumsum()).tolist()
+def _by_row(buffer: ActionBuffer) -> tuple[list[int], list[bytes]]:
+    """Return the number of actors of each row, and their values."""
+    values, lengths = _eight_bytes(buffer), buffer.size1()
+    ends = (8 * values.shape[1] * lengths.cumsum()).tolist()
     written = values.tobytes()
-    return [written[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+    cut = [written[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+    return lengths.tolist(), cut
+
+
+def _packed(numbers: list[int]) -> bytes:
+    return struct.pack(f"{len(numbers)}q", *numbers)

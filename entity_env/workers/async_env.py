@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pickle
 import select
-import selectors
 import time
-import weakref
 from collections import deque
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -31,18 +29,13 @@ from entity_env.errors import (
     shorten,
 )
 from entity_env.multi_player import MultiPlayerEnvironment
-from entity_env.rows.vec_env import LIVE, VecEnv, check_count
-from entity_env.spaces import ActionName, ActionSpace, ObsSpace
+from entity_env.rows.vec_env import check_count
+from entity_env.spaces import ActionName
 from entity_env.workers.action_format import deal_actions
 from entity_env.workers.asked_rows import AskedRows, Ready
-from entity_env.workers.obs_format import ObsFormat
 from entity_env.workers.row_loop import GO_ON, ROUND
-from entity_env.workers.worker_process import (
-    WorkerProcess,
-    common_spaces,
-    end_workers,
-    start_workers,
-)
+from entity_env.workers.worker_process import WorkerProcess
+from entity_env.workers.worker_rows import WorkerRows
 
 __all__ = ["AsyncEnv", "Ready"]
 
@@ -53,7 +46,7 @@ _FOR_EVER = 1e12
 
 
 @named_arguments(SettingError)
-class AsyncEnv(VecEnv):
+class AsyncEnv(WorkerRows):
     """Rows in worker processes that are stepped as soon as they have their actions.
 
     Fast rows need not wait for slow ones. As a ``VecEnv``, it returns observations of the M rows
@@ -99,53 +92,23 @@ class AsyncEnv(VecEnv):
         seed: int = 0,
     ) -> None:
         check_count("number of environments", num_envs)
-        self._num_envs = int(num_envs)
         self._batch_size = check_count("batch size", batch_size, most=num_envs)
-        self._workers = start_workers(create_env, num_envs, num_processes, seed, apart=True)
-        self._selector = selectors.DefaultSelector()
-        self._finalizer = weakref.finalize(self, _end, self._workers, self._selector)
         self._round = 0
-        LIVE.add(self)
-        try:
-            self._spaces = common_spaces(self._workers)
-        except BaseException:
-            self.close()
-            raise
-        for worker in self._workers:
-            self._selector.register(worker.channel.fileno(), selectors.EVENT_READ, worker)
-        self._seats = self._workers[0].seats
+        super().__init__(create_env, num_envs, num_processes, seed, apart=True)
+        self._reports = _reports_of(self._workers)
+        self._reporting = {worker.connection.fileno(): worker for worker in self._workers}
         counts = [worker.num_rows // self._seats for worker in self._workers]
         self._owners = np.repeat(np.arange(len(counts)), counts)  # of each game
-        self._format = ObsFormat(self.obs_space(), self.action_space())
         # A game is ready (stored with the number of its rows that must act and the place of its
         # observation), or waits for actions, or is running.
         self._arrived: deque[tuple[int, int, bytes]] = deque()
         self._asked = AskedRows(len(self))
         self._acting = all_rows(0)  # the rows that must act in the last observation of ``act``
 
-    def obs_space(self) -> ObsSpace:
-        """Return the observation space."""
-        space: ObsSpace = self._spaces["obs_space"]
-        return space
-
-    def action_space(self) -> dict[ActionName, ActionSpace]:
-        """Return the action space."""
-        space: dict[ActionName, ActionSpace] = self._spaces["action_space"]
-        return space
-
     @property
     def batch_size(self) -> int:
         """The number of rows M that ``recv`` returns."""
         return self._batch_size
-
-    def __len__(self) -> int:
-        """Return the number of rows R."""
-        return self._num_envs
-
-    @property
-    def num_seats(self) -> int:
-        """The number of rows of one game."""
-        return self._seats
 
     def async_reset(self, seed: int | None = None) -> None:
         """Start a new episode in each row; with a seed, restart the random numbers first.
@@ -250,16 +213,13 @@ class AsyncEnv(VecEnv):
             return []
         here = {game for game, _, _ in self._arrived} | self._asked.games(self._seats)
         busy = set(self._owners[[i for i in range(len(self._owners)) if i not in here]].tolist())
-        reports = select.poll()
-        for i in busy:
-            reports.register(self._workers[i].channel.fileno(), select.POLLIN)
-        reported = {descriptor for descriptor, _ in reports.poll(0)}
-        # A worker whose report has not been read, for instance during an update, is not hanging.
         workers = [self._workers[i] for i in sorted(busy)]
-        return [own.running() for own in workers if own.channel.fileno() not in reported]
-
-    def _close(self) -> None:
-        self._finalizer()
+        reports = _reports_of(workers)  # the other one may be in use by another thread
+        # A worker whose report has not been read, for instance during an update, is not hanging.
+        reported = {descriptor for descriptor, _ in reports.poll(0)}
+        return [
+            worker.running() for worker in workers if worker.connection.fileno() not in reported
+        ]
 
     def _check_open(self) -> None:
         if not self._finalizer.alive:
@@ -272,14 +232,14 @@ class AsyncEnv(VecEnv):
 
     def _receive(self, end: float | None, ascending: bool = False) -> Ready:
         """Receive rows until the time ``end``, in order of arrival or of their numbers."""
-        there = self._num_envs - len(self._asked)
+        there = len(self) - len(self._asked)
         if self._seats > 1:
             there = self._games_there()
         if there < (self._batch_size if self._seats == 1 else 1):
             raise ActionError(
                 f"recv would never return: it waits for {counted(self._batch_size, 'row')}, "
                 f"but only {there} are ready or running",
-                expected=f"at most {self._num_envs - self._batch_size} rows that wait for actions",
+                expected=f"at most {len(self) - self._batch_size} rows that wait for actions",
                 received=f"{len(self._asked)}: {self._asked.text()}",
                 hint="send them their actions first",
             )
@@ -305,7 +265,7 @@ class AsyncEnv(VecEnv):
     def _wait(self, end: float | None) -> None:
         """Wait for at least one row, and add all rows that have become ready."""
         left = _LONGEST_WAIT if end is None else max(0.0, end - time.monotonic())
-        events = self._selector.select(min(left, _LONGEST_WAIT))
+        events = self._reports.poll(1e3 * min(left, _LONGEST_WAIT))
         if not events and end is not None and time.monotonic() >= end:
             raise NotReadyError(
                 "the time for recv is over",
@@ -313,12 +273,11 @@ class AsyncEnv(VecEnv):
                 received=counted(len(self._arrived), "row"),
                 hint="call recv again; nothing is lost",
             )
-        for key, _ in events:
-            worker: WorkerProcess = key.data
-            for report in worker.take():
-                number, game, frames = ROUND.unpack_from(report)
-                if number == self._round:
-                    self._arrived.append((game, frames, report[ROUND.size :]))
+        for descriptor, _ in events:
+            report = self._reporting[descriptor].receive()
+            number, game, frames = ROUND.unpack_from(report)
+            if number == self._round:
+                self._arrived.append((game, frames, report[ROUND.size :]))
 
     def _games_there(self) -> int:
         """Return the number of games that are ready or running."""
@@ -356,6 +315,14 @@ class AsyncEnv(VecEnv):
         return ready
 
 
+def _reports_of(workers: Sequence[WorkerProcess]) -> select.poll:
+    """Return an object that waits for reports of workers."""
+    reports = select.poll()
+    for worker in workers:
+        reports.register(worker.connection.fileno(), select.POLLIN)
+    return reports
+
+
 def _end_of(timeout: float | None) -> float | None:
     """Return the time at which a call that begins now must end, or None for no limit."""
     if timeout is None:
@@ -367,8 +334,3 @@ def _end_of(timeout: float | None) -> float | None:
         )
     # This includes infinity, and integers that are too large for a float.
     return None if timeout > _FOR_EVER else time.monotonic() + float(timeout)
-
-
-def _end(workers: list[WorkerProcess], selector: selectors.BaseSelector) -> None:
-    selector.close()
-    end_workers(workers)

@@ -7,10 +7,12 @@ import os
 import signal
 import subprocess
 import sys
+import weakref
 from collections.abc import Iterator
+from multiprocessing.connection import Connection
 from typing import Any
 
-__all__ = ["leave_signals_to_parent", "python_path", "start_python"]
+__all__ = ["close_in_forks", "leave_signals_to_parent", "python_path", "start_python"]
 
 _NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
 _SIGNALS = [getattr(signal, name) for name in _NAMES if hasattr(signal, name)]
@@ -37,13 +39,8 @@ def start_python(code: str, *arguments: str, **options: Any) -> subprocess.Popen
     """
     with _signals_held():
         return subprocess.Popen(
-            [
-                sys.executable,
-                "-P",
-                "-c",
-                code,
-                *arguments,
-            ],  # -P: PYTHONPATH has the working directory
+            # -P, because PYTHONPATH has the working directory
+            [sys.executable, "-P", "-c", code, *arguments],
             env={**os.environ, "PYTHONPATH": python_path()},
             **options,
         )
@@ -58,6 +55,23 @@ def leave_signals_to_parent() -> None:
         signal.signal(number, signal.SIG_IGN)
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+
+
+def close_in_forks(connection: Connection[Any, Any]) -> None:
+    """Close the copies of a connection in forks, so that the other side notices the end here."""
+    _CONNECTIONS.add(connection)
+
+
+_CONNECTIONS: weakref.WeakSet[Connection[Any, Any]] = weakref.WeakSet()
+
+
+def _close_copies() -> None:
+    for connection in list(_CONNECTIONS):
+        connection.close()
+
+
+if hasattr(os, "register_at_fork"):  # absent on systems without fork
+    os.register_at_fork(after_in_child=_close_copies)
 
 
 @contextlib.contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Hashable, Mapping
 from itertools import chain
 from typing import Any
@@ -16,18 +15,16 @@ from entity_env.batching.vec_obs import VecObs
 from entity_env.environment import Environment, check_seed
 from entity_env.errors import SettingError, StateError, counted, shorten
 from entity_env.multi_player import MultiPlayerEnvironment
-from entity_env.rows.vec_env import LIVE, VecEnv
-from entity_env.spaces import ActionName, ActionSpace, ObsSpace
+from entity_env.spaces import ActionName
 from entity_env.workers.action_format import split_actions
-from entity_env.workers.obs_format import ObsFormat
 from entity_env.workers.pickles import pickled
-from entity_env.workers.worker_process import common_spaces, end_workers, start_workers
+from entity_env.workers.worker_rows import WorkerRows
 
 __all__ = ["ParallelEnv"]
 
 
 @named_arguments(SettingError)
-class ParallelEnv(VecEnv):
+class ParallelEnv(WorkerRows):
     """Rows in worker processes, each of which plays a consecutive part of the rows.
 
     For any number of processes, the results equal those of ``ListEnv`` with the same seed, or of
@@ -51,36 +48,9 @@ class ParallelEnv(VecEnv):
         num_processes: int,
         seed: int = 0,
     ) -> None:
-        self._workers = start_workers(create_env, num_envs, num_processes, seed, apart=False)
-        self._finalizer = weakref.finalize(self, end_workers, self._workers)
-        LIVE.add(self)
-        try:
-            self._spaces = common_spaces(self._workers)
-        except BaseException:
-            self.close()
-            raise
+        super().__init__(create_env, num_envs, num_processes, seed, apart=False)
         self._counts = [worker.num_rows for worker in self._workers]
         self._frames = list(self._counts)  # the number of each worker's rows that must act
-        self._format = ObsFormat(self.obs_space(), self.action_space())
-
-    def obs_space(self) -> ObsSpace:
-        """Return the observation space."""
-        space: ObsSpace = self._spaces["obs_space"]
-        return space
-
-    def action_space(self) -> dict[ActionName, ActionSpace]:
-        """Return the action space."""
-        space: dict[ActionName, ActionSpace] = self._spaces["action_space"]
-        return space
-
-    def __len__(self) -> int:
-        """Return the number of rows."""
-        return sum(self._counts)
-
-    @property
-    def num_seats(self) -> int:
-        """The number of rows of one game."""
-        return self._workers[0].seats
 
     def has_state(self) -> bool:
         """Return True if every environment saves and restores its state."""
@@ -133,9 +103,6 @@ class ParallelEnv(VecEnv):
     def _running(self) -> list[tuple[Hashable, str]]:
         # The worker that is being read has not answered; later ones may have.
         return [worker.running() for worker in self._workers if worker.is_awaited]
-
-    def _close(self) -> None:
-        self._finalizer()
 
     def _ask(self, request: str, arguments: list[Any]) -> list[Any]:
         """Send a request to each worker, and return the answers; close all after an error."""

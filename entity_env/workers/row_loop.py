@@ -7,6 +7,7 @@ import select
 import struct
 from collections import deque
 from collections.abc import Mapping
+from multiprocessing.connection import Connection
 
 import numpy as np
 
@@ -17,7 +18,6 @@ from entity_env.rows.list_env import ListEnv
 from entity_env.seats.seat_rows import SeatRows
 from entity_env.spaces import ActionName
 from entity_env.workers.action_format import read_dealt_actions
-from entity_env.workers.channel import Channel
 from entity_env.workers.obs_format import ObsFormat
 from entity_env.workers.shared_block import SharedBlock
 
@@ -33,24 +33,27 @@ Actions = dict[ActionName, ActionBuffer]
 
 
 def play_rows(
-    channel: Channel, block: SharedBlock, envs: Mapping[int, ListEnv | SeatRows], seats: int
+    connection: Connection[bytes, bytes],
+    block: SharedBlock,
+    envs: Mapping[int, ListEnv | SeatRows],
+    seats: int,
 ) -> None:
     """Step one game after the other, in the order in which their actions arrive.
 
     Args:
-        channel: Connection for actions and reports.
+        connection: Connection for actions and reports.
         block: Shared memory for observations.
         envs: Each game by its number: a ``ListEnv`` of one row, or a ``SeatRows`` of one game.
         seats: Number of rows of a game.
     """
-    games = _Games(channel, envs, seats)
+    games = _Games(envs, seats)
     first = next(iter(envs.values()))
     obs_format = ObsFormat(first.obs_space(), first.action_space())
     events = select.poll()
-    events.register(channel.fileno(), select.POLLIN | select.POLLOUT)
+    events.register(connection.fileno(), select.POLLIN | select.POLLOUT)
     while True:
         while not games.waiting:
-            games.take()
+            games.take(connection.recv_bytes())
         number = games.round
         game, actions = games.waiting.popleft()
         # The parent has made the checks of ``act`` for the same observation.
@@ -59,39 +62,37 @@ def play_rows(
         place = block.write(game, obs_format.pack(obs))
         # Read while the report cannot be sent, because the parent may wait for this process.
         while events.poll()[0][1] != select.POLLOUT:
-            games.take()
-        channel.send(b"o", ROUND.pack(number, game, obs.num_frames) + place)
+            games.take(connection.recv_bytes())
+        connection.send_bytes(b"o" + ROUND.pack(number, game, obs.num_frames) + place)
 
 
 class _Games:
     """The games to step, with their actions, or None for a reset."""
 
-    def __init__(
-        self, channel: Channel, envs: Mapping[int, ListEnv | SeatRows], seats: int
-    ) -> None:
+    def __init__(self, envs: Mapping[int, ListEnv | SeatRows], seats: int) -> None:
         self.waiting: deque[tuple[int, Actions | None]] = deque()
         self.round = 0
         self.asked = dict.fromkeys(envs, 1)  # the number of its rows that must act
-        self._channel, self._envs, self._seats = channel, envs, seats
+        self._envs, self._seats = envs, seats
         self._forms = answer_forms(next(iter(envs.values())).action_space())
         self._seeds: dict[int, list[int | None]] = {game: [] for game in envs}
         self._answers: dict[int, dict[int, Actions]] = {game: {} for game in envs}
 
-    def take(self) -> None:
-        """Wait for messages of the parent, and read them."""
-        for kind, content in self._channel.take():
-            if kind == b"a":
-                for row, actions in read_dealt_actions(content, self._forms):
-                    self._answer(row, actions)
-            elif kind == b"g":
-                self.waiting.append((GO_ON.unpack(content)[0], self._joined([])))
-            else:
-                self.round, seed = pickle.loads(content)
-                self.waiting = deque((game, None) for game in self._envs)
-                for seeds in self._seeds.values():
-                    seeds.append(seed)
-                for answers in self._answers.values():
-                    answers.clear()
+    def take(self, message: bytes) -> None:
+        """Read a message of the parent."""
+        kind, content = message[:1], message[1:]
+        if kind == b"a":
+            for row, actions in read_dealt_actions(content, self._forms):
+                self._answer(row, actions)
+        elif kind == b"g":
+            self.waiting.append((GO_ON.unpack(content)[0], self._joined([])))
+        else:
+            self.round, seed = pickle.loads(content)
+            self.waiting = deque((game, None) for game in self._envs)
+            for seeds in self._seeds.values():
+                seeds.append(seed)
+            for answers in self._answers.values():
+                answers.clear()
 
     def reset(self, game: int) -> VecObs:
         """Reset a game as often as requested, so that its episodes do not depend on timing."""
@@ -110,7 +111,7 @@ class _Games:
         answers = self._answers[game]
         answers[row] = actions
         if len(answers) == self.asked[game]:
-            self.waiting.append((game, self._joined([answers[own] for own in sorted(answers)])))
+            self.waiting.append((game, self._joined([answers[row] for row in sorted(answers)])))
             answers.clear()
 
     def _joined(self, frames: list[Actions]) -> Actions:
@@ -118,7 +119,7 @@ class _Games:
         joined: Actions = {}
         for name, form in self._forms.items():
             parts = [np.zeros((0, form.width), form.dtype)]
-            parts += [own[name].as_array().reshape(-1, form.width) for own in frames]
+            parts += [frame[name].as_array().reshape(-1, form.width) for frame in frames]
             lengths = np.array([len(part) for part in parts[1:]], np.int64)
             joined[name] = form.buffer(np.concatenate(parts), lengths)
         return joined

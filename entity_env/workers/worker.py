@@ -1,9 +1,9 @@
 """The worker process of ``ParallelEnv`` and ``AsyncEnv``.
 
-Its arguments are the numbers of two inherited file descriptors: the socket, and the shared memory
-for observations. It is not a fork: it shares no locks or threads with its parent, and does not
-import the parent's main module. It ends when the parent's end of the socket closes, even if the
-parent was killed or an environment is running.
+Its arguments are the numbers of two inherited file descriptors: the connection to its parent, and
+the shared memory for observations. It is not a fork: it shares no locks or threads with its parent,
+and does not import the parent's main module. It ends when the parent's end of the connection
+closes, even if the parent was killed or an environment is running.
 """
 
 from __future__ import annotations
@@ -17,21 +17,22 @@ import socket
 import sys
 import threading
 import time
+from multiprocessing.connection import Connection
 from typing import Any
 
 from entity_env import errors
 from entity_env.errors import EntityEnvError
 from entity_env.kinds.table import answer_forms
 from entity_env.rows.list_env import ListEnv
+from entity_env.seats.peeked import Peeked
 from entity_env.seats.seat_rows import SeatRows
 from entity_env.spaces import check_same_spaces
 from entity_env.workers.action_format import read_actions
-from entity_env.workers.channel import Channel
-from entity_env.workers.interpreter import leave_signals_to_parent
+from entity_env.workers.interpreter import close_in_forks, leave_signals_to_parent
 from entity_env.workers.obs_format import ObsFormat
 from entity_env.workers.pickles import loaded, pickled
 from entity_env.workers.row_loop import play_rows
-from entity_env.workers.row_share import share_of
+from entity_env.workers.row_share import cut_rows
 from entity_env.workers.shared_block import SharedBlock
 
 __all__ = ["main", "revive"]
@@ -42,26 +43,24 @@ SECONDS_TO_CLOSE = 5.0
 
 def main() -> None:
     """Answer requests until the parent closes its end."""
-    leave_signals_to_parent()  # the parent closes its end of the socket
-    for descriptor in map(
-        int, sys.argv[1:]
-    ):  # so that programs started by an environment do not inherit it
+    leave_signals_to_parent()  # the parent closes its end of the connection
+    descriptors = list(map(int, sys.argv[1:]))
+    for descriptor in descriptors:  # programs that an environment starts do not inherit them
         os.set_inheritable(descriptor, False)
-    connected = socket.socket(fileno=int(sys.argv[1]))
-    threading.Thread(target=_end_with_parent, args=(connected.fileno(),), daemon=True).start()
-    channel = Channel(connected)
-    block = SharedBlock(int(sys.argv[2]))
+    connection: Connection[bytes, bytes] = Connection(descriptors[0])
+    close_in_forks(connection)
+    threading.Thread(target=_end_with_parent, args=(descriptors[0],), daemon=True).start()
     with (
         contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError),
-        contextlib.closing(channel),  # do not wait for threads of an environment
         contextlib.ExitStack() as at_end,
     ):
+        at_end.callback(_hang_up, connection)  # do not wait for threads of an environment
         try:
-            _serve(channel, block, at_end)
+            _serve(connection, SharedBlock(descriptors[1]), at_end)
         except EntityEnvError as error:
             kind = type(error)
             fields = (kind.__module__, kind.__qualname__, error.fields())
-            channel.send(b"e", pickle.dumps(fields))
+            connection.send_bytes(b"e" + pickle.dumps(fields))
 
 
 def revive(module: str, name: str, fields: dict[str, Any]) -> EntityEnvError:
@@ -74,6 +73,15 @@ def revive(module: str, name: str, fields: dict[str, Any]) -> EntityEnvError:
     return revived
 
 
+def _hang_up(connection: Connection[bytes, bytes]) -> None:
+    """End the connection at once; closing it would wait for the thread that waits for its end."""
+    with (
+        contextlib.suppress(OSError),  # the parent has ended it
+        socket.socket(fileno=os.dup(connection.fileno())) as other,
+    ):
+        other.shutdown(socket.SHUT_RDWR)
+
+
 def _end_with_parent(descriptor: int) -> None:
     """Wait for the end of the parent, then end this process even if an environment is running."""
     hang_up = select.poll()
@@ -83,42 +91,51 @@ def _end_with_parent(descriptor: int) -> None:
     os._exit(1)
 
 
-def _serve(channel: Channel, block: SharedBlock, at_end: contextlib.ExitStack) -> None:
+def _serve(
+    connection: Connection[bytes, bytes], block: SharedBlock, at_end: contextlib.ExitStack
+) -> None:
     """Make the environments that the first message asks for, and play them."""
     # These pickles can be trusted: they were written by the parent.
-    start = pickle.loads(channel.receive()[1])
-    parts = share_of(loaded("create_env", start["create_env"]), start)
-    first, count = parts.first_row, parts.num_rows
-    cuts = range(first, first + count, parts.seats) if start["apart"] else [first]
-    envs: list[ListEnv | SeatRows] = []
-    for row in cuts:
-        env = parts.rows(row, parts.seats if start["apart"] else count, block.note)
-        at_end.callback(env.close)
-        envs.append(env)
-    spaces = [{"obs_space": env.obs_space(), "action_space": env.action_space()} for env in envs]
-    check_same_spaces(spaces, lambda i: f"{parts.place(cuts[i])}, step 0")
+    start = pickle.loads(connection.recv_bytes()[1:])
+    # The first call shows whether ``create_env`` makes games, and their number of seats.
+    create_env = Peeked(loaded("create_env", start["create_env"]))
+    seats = create_env.seats
+    first, count = cut_rows(start["num_envs"], start["num_processes"], seats)[start["index"]]
+    size = seats if start["apart"] else count
+    envs: dict[int, ListEnv | SeatRows] = {}  # by their first row
+    for row in range(first, first + count, size):
+        kind: Any = SeatRows if create_env.is_game else ListEnv
+        envs[row] = kind(create_env, size, start["seed"], first_row=row, on_row=block.note)
+        at_end.callback(envs[row].close)
+    cuts, made = list(envs), list(envs.values())
+    spaces = [{"obs_space": env.obs_space(), "action_space": env.action_space()} for env in made]
+    name = "game" if create_env.is_game else "environment"
+    check_same_spaces(spaces, lambda i: f"{name} {cuts[i] // seats}, step 0")
     answer = {
         **spaces[0],  # those of the first row, in whose order all rows are packed
-        "has_state": all(env.has_state() for env in envs),
+        "has_state": all(env.has_state() for env in made),
         "first_row": first,
         "num_rows": count,
-        "seats": parts.seats,
+        "seats": seats,
     }
-    channel.send(b"p", pickled("the spaces", answer))  # labels may be of classes of a script
+    # Labels may be of classes of a script.
+    connection.send_bytes(b"p" + pickled("the spaces", answer))
     if start["apart"]:
-        games = [row // parts.seats for row in cuts]
-        play_rows(channel, block, dict(zip(games, envs, strict=True)), parts.seats)
+        play_rows(connection, block, {row // seats: env for row, env in envs.items()}, seats)
     else:
-        _play_together(channel, block, envs[0])
+        _play_together(connection, block, made[0])
 
 
-def _play_together(channel: Channel, block: SharedBlock, env: ListEnv | SeatRows) -> None:
+def _play_together(
+    connection: Connection[bytes, bytes], block: SharedBlock, env: ListEnv | SeatRows
+) -> None:
     """Answer requests with the observation of all rows, or with another result."""
     obs_format = ObsFormat(env.obs_space(), env.action_space())
     forms = answer_forms(env.action_space())
     frames = 0
     while True:
-        kind, content = channel.receive()
+        message = connection.recv_bytes()
+        kind, content = message[:1], message[1:]
         if kind == b"a":
             # Past the checks of ``act``: the parent has made them, for the same observation.
             obs = env._act(read_actions(content, forms, frames))
@@ -130,10 +147,10 @@ def _play_together(channel: Channel, block: SharedBlock, env: ListEnv | SeatRows
                 obs = env.set_state(argument)
             else:
                 answer = _answer(env, request, argument)
-                channel.send(b"p", _pickled(request, answer))
+                connection.send_bytes(b"p" + _pickled(request, answer))
                 continue
         frames = obs.num_frames
-        channel.send(b"o", block.write(0, obs_format.pack(obs)))
+        connection.send_bytes(b"o" + block.write(0, obs_format.pack(obs)))
 
 
 def _answer(env: ListEnv | SeatRows, request: str, argument: Any) -> Any:

@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from itertools import chain
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -315,17 +316,17 @@ def test_any_number_of_seconds_is_a_timeout(timeout):
 def test_a_long_wait_is_many_short_ones(monkeypatch):
     waits = []
     with AsyncEnv(Chain, 1, 1, 1) as env:
-        select = env._selector.select
+        reports = env._reports
 
-        def some_time(seconds):
-            waits.append(seconds)
-            return [] if len(waits) < 3 else select(seconds)
+        def some_time(milliseconds):
+            waits.append(milliseconds)
+            return [] if len(waits) < 3 else reports.poll(milliseconds)
 
-        monkeypatch.setattr(env._selector, "select", some_time)
+        monkeypatch.setattr(env, "_reports", SimpleNamespace(poll=some_time))
         for timeout in (1e9, None):
             env.async_reset()
             env.recv(timeout)
-            assert waits[:2] == [3600.0] * 2, "one hour at a time, and not over after it"
+            assert waits[:2] == [3600e3] * 2, "one hour at a time, and not over after it"
             waits.clear()
 
 
@@ -463,7 +464,7 @@ def test_ctrl_c_in_recv_ends_all_workers(monkeypatch):
     def interrupt(_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(env._selector, "select", interrupt)
+    monkeypatch.setattr(env, "_reports", SimpleNamespace(poll=interrupt))
     with pytest.raises(KeyboardInterrupt):
         env.recv()
     assert all(collected(pid) for pid in workers)

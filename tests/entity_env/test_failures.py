@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import signal
+from multiprocessing.connection import Connection
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -35,7 +36,6 @@ from entity_env import (
 )
 from entity_env.errors import SettingError
 from entity_env.player.episodes import play_episodes, play_scripted, random_policy
-from entity_env.workers import channel
 from entity_env.workers.worker import revive
 
 
@@ -470,12 +470,12 @@ class DiesWhileSending(Switch):
     def get_state(self):
         if self.fails:
 
-            def send(self, kind, content):
-                message = channel._HEAD.pack(kind, len(content)) + content
-                assert os.write(self.fileno(), message[: len(message) // 2])
+            def send(self, message):
+                head = len(message).to_bytes(4, "big")
+                assert os.write(self.fileno(), head + message[: len(message) // 2])
                 os.kill(os.getpid(), signal.SIGKILL)
 
-            channel.Channel.send = send
+            Connection.send_bytes = send
         # More than one read of a socket.
         return {"time": self.time, "much": "x" * 100_000}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 from itertools import chain
 
 import numpy as np
@@ -20,84 +19,8 @@ from entity_env.workers.action_format import (
     read_dealt_actions,
     split_actions,
 )
-from entity_env.workers.channel import _HEAD, Channel
 from entity_env.workers.obs_format import ObsFormat
 from entity_env.workers.shared_block import SharedBlock
-
-# ------------------------------------------------------------------------------------------ channel
-
-
-@pytest.fixture
-def pair():
-    left, right = socket.socketpair()
-    channels = Channel(left), Channel(right)
-    yield channels
-    for channel in channels:
-        channel.close()
-
-
-def test_messages_arrive_whole_and_in_order(pair):
-    left, right = pair
-    sent = [(b"a", b""), (b"b", b"x"), (b"c", bytes(range(256)) * 100)]
-    for message in sent:
-        left.send(*message)
-    assert [right.receive() for _ in sent] == sent
-    right.send(b"z", b"back")
-    assert left.receive() == (b"z", b"back")
-
-
-def test_take_returns_all_that_has_arrived_and_leaves_nothing(pair):
-    left, right = pair
-    left.send(b"a", b"1")
-    left.send(b"a", b"2")
-    left.send(b"a", b"3")
-    assert right.receive() == (b"a", b"1")
-    assert right.take() == [(b"a", b"2"), (b"a", b"3")]
-    left.send(b"a", b"4")
-    assert right.take() == [(b"a", b"4")]
-
-
-@pytest.mark.parametrize("cut", [1, 15, 16, 17, 40, 100])
-def test_a_message_may_arrive_in_pieces(cut):
-    near, far = socket.socketpair()
-    messages = [(b"a", b"x" * 50), (b"b", b"y" * 30), (b"c", b"")]
-    stream = b"".join(_HEAD.pack(kind, len(content)) + content for kind, content in messages)
-    near.settimeout(20)
-    with near, far:
-        channel = Channel(near)
-        far.sendall(stream[:cut])
-        got = []
-        if cut >= 66:
-            got += channel.take()  # keeps what belongs to the next message
-        far.sendall(stream[cut:])
-        while len(got) < 3:
-            got += channel.take()
-    assert got == messages
-
-
-def test_a_message_longer_than_one_read_keeps_what_follows():
-    near, far = socket.socketpair()
-    long = os.urandom(150_000)
-    with near, far:
-        far.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
-        channel = Channel(near)
-        for content in (b"before", long, b"after"):
-            far.sendall(_HEAD.pack(b"m", len(content)) + content)
-        got = [channel.receive()[1] for _ in range(3)]
-    assert got == [b"before", long, b"after"]
-
-
-@pytest.mark.parametrize("sent", [0, 10, 16, 70_000])
-def test_an_end_that_closes_is_an_end_of_file(sent):
-    near, far = socket.socketpair()
-    with near:
-        with far:
-            far.sendall((_HEAD.pack(b"m", 100_000) + bytes(100_000))[:sent])
-        channel = Channel(near)
-        for _ in range(2):
-            with pytest.raises(EOFError):
-                channel.receive()
-
 
 # ------------------------------------------------------------------------------------ shared memory
 

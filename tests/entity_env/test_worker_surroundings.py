@@ -18,7 +18,7 @@ from support.tiny_envs import Chain
 from support.workers import collected, pids
 
 from entity_env import AsyncEnv, CategoricalActionSpace, ParallelEnv, errors
-from entity_env.workers import worker, worker_process
+from entity_env.workers import worker, worker_process, worker_rows
 
 ROOT = Path(__file__).parents[2]
 GO = {"Go": ragged([0], [1])}
@@ -154,7 +154,7 @@ class Endless(Chain):
 
 @pytest.mark.parametrize("kind", [ParallelEnv, AsyncEnv])
 def test_a_signal_that_raises_an_os_error_is_no_dead_worker(kind, monkeypatch):
-    monkeypatch.setattr(worker_process, "SECONDS_TO_CLOSE", 0.2)
+    monkeypatch.setattr(worker_rows, "SECONDS_TO_CLOSE", 0.2)
     env = one_row(kind, Endless)
     workers = pids(env)
     env.reset()

@@ -29,7 +29,8 @@ from entity_env import (
     RaggedBufferI64,
     errors,
 )
-from entity_env.workers.worker_process import WorkerProcess, end_workers
+from entity_env.workers.worker_process import WorkerProcess
+from entity_env.workers.worker_rows import end_workers
 
 ROOT = Path(__file__).parents[2]
 

@@ -132,7 +132,7 @@ def test_an_update_that_does_not_end_is_left_and_the_state_before_it_saved(
     config, processes, monkeypatch
 ):
     monkeypatch.setattr(ppo_trainer.machine.interrupt, "SECONDS_TO_FINISH", 0.3)
-    monkeypatch.setattr("entity_env.workers.worker_process.SECONDS_TO_CLOSE", 0.1)
+    monkeypatch.setattr("entity_env.workers.worker_rows.SECONDS_TO_CLOSE", 0.1)
     config = replace(config, rollout=replace(config.rollout, processes=processes))
     config, run = run_named(config, "run")
     if processes:  # the worker hangs; this process waits for it
