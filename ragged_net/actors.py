@@ -94,17 +94,17 @@ class SelectActors:
         _check_indices(f"the actors of {where}", self.actors)
         _check_indices(f"the actees of {where}", self.actees)
         check_device(f"the actees of {where}", self.actees.values, self.actors.values, "the actors")
-        frames = {self.actors.num_frames, self.actees.num_frames}
+        frames = [self.actors.num_frames, self.actees.num_frames]  # no set: export has symbols
         if self.mask is not None:
             check_kind(f"the mask of {where}", self.mask, RaggedTensor, hint=_PAIRS)
             pairs = "(P,), one value for each pair, actor-major within each frame"
             check_array(f"the mask of {where}", self.mask.values, torch.bool, 1, pairs)
             check_device(f"the mask of {where}", self.mask.values, self.actors.values, "the actors")
-            frames.add(self.mask.num_frames)
-        if len(frames) > 1:
+            frames.append(self.mask.num_frames)
+        if frames[1:] != frames[:-1]:
             raise BatchError(
                 f"actors, actees and mask of {where} differ in their frames",
-                received=f"{sorted(frames)} frames",
+                received=f"{sorted(set(frames))} frames",
             )
 
     def pair_lengths(self) -> Tensor:

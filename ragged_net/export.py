@@ -28,17 +28,18 @@ input                  shape              meaning
 =====================  =================  ========================================================
 output                 shape              meaning
 =====================  =================  ========================================================
-``<action>/logits``    (A, C) or (A, E)   unnormalised log-probabilities, -inf if forbidden by the
-                                          mask, or in another frame; (B, C) for a global action
+``<action>/logits``    (A, C) or (A, E)   log-probabilities up to a constant for each actor, -inf if
+                                          forbidden by the mask, or in another frame; (B, C) for a
+                                          global action
 ``<action>/mean``      (A, K)             continuous actions: means before clipping to the bounds
 ``<action>/std``       (A, K)             continuous actions: standard deviations before clipping
 ``value``              (B,)               value of each frame
 ``next_memory``        (B, W)             memory state for the next frames
 =====================  =================  ========================================================
 
-Entities that are hidden from the policy must be left out. Attention is computed for all pairs of
-entities of a call, with a mask between frames, so that the cost of a call is quadratic in the
-number of entities. The graph is meant for one frame, or a few, at a time.
+Entities that are hidden from the policy must be left out. The graph is the network's own pass, with
+attention between all pairs of entities of a call and a mask between frames, so that the cost of a
+call is quadratic in the number of entities. It is meant for one frame, or a few, at a time.
 """
 
 from __future__ import annotations
@@ -46,38 +47,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from entity_env.errors import BatchError, ExportError
-from entity_env.spaces import (
-    CONTINUOUS_ACTIONS,
-    GLOBAL_ACTIONS,
-    ActionSpace,
-    CategoricalActionSpace,
-    Entity,
-    GlobalCategoricalActionSpace,
-    Grid,
-    SelectEntitiesActionSpace,
-    SelectEntityActionSpace,
-)
-from ragged_net.actors import CategoricalActors, SelectActors
+from entity_env.spaces import GLOBAL_ACTIONS, Grid
 from ragged_net.batch import EntityBatch
-from ragged_net.compiled.chain import is_plain
-from ragged_net.compiled.kernels import plain_torch
-from ragged_net.heads.categorical import CategoricalHead
-from ragged_net.heads.continuous import ContinuousHead
-from ragged_net.heads.select_entity import SelectEntityHead
-from ragged_net.heads.value import ValueHead
-from ragged_net.model.embedding import EntityEmbedding, TypeEmbedding
-from ragged_net.model.encoder import Encoder, Mix
-from ragged_net.model.geometry import columns_of, radians, turn, turn_back
-from ragged_net.model.memory import Memory
-from ragged_net.model.tiles import TileEmbedding
-from ragged_net.model.transformer import RaggedTransformer, TransformerBlock
+from ragged_net.compiled.kernels import for_any_sizes
+from ragged_net.heads.kind import Sizes
+from ragged_net.heads.table import head_kind
 from ragged_net.network import RaggedNet
+from ragged_net.ragged import RaggedTensor, offsets_of
 from ragged_net.tensor_checks import check_kind
 
 __all__ = ["ActingGraph"]
@@ -88,15 +70,34 @@ OPSET = 18
 
 @dataclass(frozen=True)
 class _Input:
-    """An input: its name, the names or sizes of its dimensions, and its dtype."""
+    """An input of the graph.
+
+    Args:
+        name: Its name.
+        shape: The names or sizes of its dimensions.
+        dtype: Its dtype.
+        spare: Its value in the spare frame.
+    """
 
     name: str
-    shape: tuple[str | int, ...]
+    shape: Sizes
     dtype: torch.dtype
+    spare: int = 0
+
+    def with_spare(self, tensor: Tensor) -> Tensor:
+        """Return the input with the rows of one more frame.
+
+        With a spare frame, which has an entity of each type, no size is ever 0.
+        """
+        for axis, size in enumerate(self.shape):
+            if isinstance(size, str):
+                shape = [*tensor.shape[:axis], 1, *tensor.shape[axis + 1 :]]
+                tensor = torch.cat([tensor, tensor.new_full(shape, self.spare)], axis)
+        return tensor
 
 
 class ActingGraph(nn.Module):
-    """The outputs of ``net``, computed by plain operations on plain tensors; shares its weights.
+    """The outputs of ``net`` as a function of plain tensors; shares its weights.
 
     Args:
         net: The network.
@@ -115,33 +116,42 @@ class ActingGraph(nn.Module):
         _refuse(net)
         self.net = net
         self._inputs = _inputs_of(net)
-        self.inputs = tuple(one.name for one in self._inputs)
-        self.outputs = _outputs_of(net)
+        self._outputs = _outputs_of(net)
+        self.inputs, self.outputs = tuple(one.name for one in self._inputs), tuple(self._outputs)
 
     def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
         """Return the outputs, for the inputs in their order."""
-        net, given = self.net, dict(zip(self.inputs, tensors, strict=True))
-        with plain_torch():
-            scene = _Scene.of(net, given)
-            x, hidden = _embedded(net.encoder, scene), None
-            more: list[Tensor] = []
-            state: list[Tensor] = []
-            if net.memory is not None:
-                hidden, following = _recall(net.memory, scene.means(x), given["memory"])
-                more, state = [net.memory.to_entity(hidden)], [following]
-            rows = _encoded(net.encoder, x, scene, more)
-            means = scene.means(rows, more)
-            named = rows if net.encoder.norm is None else net.encoder.norm(rows)
+        with for_any_sizes():
+            given = {
+                one.name: one.with_spare(tensor)
+                for one, tensor in zip(self._inputs, tensors, strict=True)
+            }
+            entities = {
+                name: _framed(given[f"{name}/features"], given[f"{name}/lengths"])
+                for name in self.net.obs_space.entities
+            }
+            some = next(iter(entities.values()), None)
+            global_features = given.get("global")
+            if global_features is None:
+                assert some is not None
+                global_features = some.values.new_zeros(some.num_frames, 0)
+            actions, pairs = {}, {}
+            for name, space in self.net.action_space.items():
+                kind, parts = head_kind(space), _parts_of(name, given)
+                if isinstance(space, GLOBAL_ACTIONS):
+                    actors = _last_rows(entities, global_features)
+                else:
+                    actors = _framed(parts.pop("actors"), parts.pop("lengths"))
+                actions[name], pairs_of_action = kind.from_tensors(actors, parts)
+                if pairs_of_action is not None:
+                    pairs[name] = pairs_of_action
+            batch = EntityBatch(entities, global_features, {}, actions)
+            dists, value, state = self.net.distributions(batch, pairs, given.get("memory"))
             results: list[Tensor] = []
-            for (name, space), head in zip(net.action_space.items(), net.heads, strict=True):
-                results += _decide(name, space, head, named, scene, given)
-            if net.value_encoder is not None:
-                x = _embedded(net.value_encoder, scene)
-                means = scene.means(_encoded(net.value_encoder, x, scene, []))
-            if hidden is not None and net.value_memory is not None:
-                means = means + net.value_memory(hidden)
-            value: Tensor = net.value_head(means)
-            return (*results, value, *state)
+            for name, space in self.net.action_space.items():
+                results += head_kind(space).outputs(dists[name])
+            results += [value] if state is None else [value, state]
+            return tuple(map(_without_spare, results, self._outputs.values()))
 
     def inputs_of(self, batch: EntityBatch, memory: Tensor | None = None) -> dict[str, Tensor]:
         """Return the inputs by name for ``batch``, which must not have hidden entities.
@@ -168,20 +178,12 @@ class ActingGraph(nn.Module):
                 values = values.view(len(values) // grid.size, grid.size, values.shape[1])
             found |= {f"{name}/features": values, f"{name}/lengths": rows.lengths}
         for name, action in batch.actions.items():
-            if isinstance(self.net.action_space[name], GLOBAL_ACTIONS):
+            space = self.net.action_space[name]
+            if isinstance(space, GLOBAL_ACTIONS):
                 _check_all_act(name, action.actors.num_rows, batch.num_frames)
-            found |= {
-                f"{name}/actors": action.actors.values,
-                f"{name}/lengths": action.actors.lengths,
-            }
-            if isinstance(action, CategoricalActors):
-                found[f"{name}/mask"] = action.mask
-            elif isinstance(action, SelectActors):
-                found |= {
-                    f"{name}/actees": action.actees.values,
-                    f"{name}/actee_lengths": action.actees.lengths,
-                    f"{name}/mask": _square_mask(action),
-                }
+            parts = {"actors": action.actors.values, "lengths": action.actors.lengths}
+            parts |= head_kind(space).tensors(action)
+            found |= {f"{name}/{part}": tensor for part, tensor in parts.items()}
         if memory is not None:
             found["memory"] = memory
         for name in self.inputs:
@@ -264,28 +266,31 @@ def _inputs_of(net: RaggedNet) -> list[_Input]:
     if features or not net.obs_space.entities:
         found.append(_Input("global", (_B, features), torch.float32))
     for k, (name, entity) in enumerate(net.obs_space.entities.items()):
-        shape: tuple[str | int, ...] = (f"entities_{k}", len(entity.features))
+        shape: Sizes = (f"entities_{k}", len(entity.features))
+        spare = 1
         if isinstance(entity, Grid):
-            shape = (f"maps_{k}", entity.size, len(entity.features))
+            shape, spare = (f"maps_{k}", entity.size, len(entity.features)), entity.size
         found.append(_Input(f"{name}/features", shape, torch.float32))
-        found.append(_Input(f"{name}/lengths", (_B,), torch.int64))
+        found.append(_Input(f"{name}/lengths", (_B,), torch.int64, spare))
     for k, (name, space) in enumerate(net.action_space.items()):
-        who: str = _B
-        if not isinstance(space, GLOBAL_ACTIONS):
-            who = f"actors_{k}"
-            found.append(_Input(f"{name}/actors", (who,), torch.int64))
-            found.append(_Input(f"{name}/lengths", (_B,), torch.int64))
-        if isinstance(space, SelectEntityActionSpace):
-            found.append(_Input(f"{name}/actees", (f"actees_{k}",), torch.int64))
-            found.append(_Input(f"{name}/actee_lengths", (_B,), torch.int64))
-            found.append(_Input(f"{name}/mask", (who, f"actees_{k}"), torch.bool))
-        elif isinstance(space, CategoricalActionSpace | GlobalCategoricalActionSpace):
-            found.append(_Input(f"{name}/mask", (who, len(space)), torch.bool))
+        parts = dict(head_kind(space).graph_inputs(space))
+        names = {_B: _B, "actors": f"actors_{k}", "actees": f"actees_{k}"}
+        if isinstance(space, GLOBAL_ACTIONS):
+            names["actors"] = _B
+        else:
+            parts = {"actors": ("actors",), "lengths": (_B,), **parts}
+        for part, sizes in parts.items():
+            shape = tuple(
+                names.get(size, size) if isinstance(size, str) else size for size in sizes
+            )
+            dtype = torch.bool if part == "mask" else torch.int64
+            is_one = part == "mask" or part.endswith("lengths")
+            found.append(_Input(f"{name}/{part}", shape, dtype, int(is_one)))
     if net.memory is not None:
         found.append(_Input("memory", (_B, net.memory.state_size), torch.float32))
-    names = [one.name for one in found]
-    for name in names:
-        if names.count(name) > 1:
+    names_of_all = [one.name for one in found]
+    for name in names_of_all:
+        if names_of_all.count(name) > 1:
             raise ExportError(
                 f"two inputs of the graph would be called {name!r}",
                 expected="entity types and actions with different names",
@@ -293,255 +298,46 @@ def _inputs_of(net: RaggedNet) -> list[_Input]:
     return found
 
 
-def _outputs_of(net: RaggedNet) -> tuple[str, ...]:
-    found = []
-    for name, space in net.action_space.items():
-        parts = ("mean", "std") if isinstance(space, CONTINUOUS_ACTIONS) else ("logits",)
-        found += [f"{name}/{part}" for part in parts]
-    # ONNX does not allow an output with the name of an input.
-    return (*found, "value", *([] if net.memory is None else ["next_memory"]))
+def _outputs_of(net: RaggedNet) -> dict[str, Sizes]:
+    found: dict[str, Sizes] = {
+        f"{name}/{part}": shape
+        for name, space in net.action_space.items()
+        for part, shape in head_kind(space).graph_outputs(space).items()
+    }
+    found["value"] = (_B,)
+    if net.memory is not None:  # ONNX does not allow an output with the name of an input
+        found["next_memory"] = (_B, net.memory.state_size)
+    return found
 
 
-@dataclass(frozen=True, eq=False)
-class _Scene:
-    """The rows of a batch: type by type, then the global entities, then one spare row.
-
-    With the spare row there is always at least one row.
-
-    A grid has as many rows in a frame as summaries stand for its cells.
-
-    Args:
-        features: Features of each entity type. Shape of each: (N_k, F_k), or of a grid
-            (M_k, H * W, F_k).
-        rows: Number of rows of each type.
-        frame_of: Frame of each row; -1 for the spare one. Shape: (N,), int64.
-        lengths: Number of entities of each type in each frame. Shape of each: (B,), int64.
-        num_frames: B.
-        global_features: Shape: (B, G); None if frames have no global entity.
-    """
-
-    features: Mapping[str, Tensor]
-    rows: Mapping[str, int]
-    frame_of: Tensor
-    lengths: tuple[Tensor, ...]
-    num_frames: int
-    global_features: Tensor | None
-
-    @classmethod
-    def of(cls, net: RaggedNet, given: Mapping[str, Tensor]) -> _Scene:
-        names = tuple(net.obs_space.entities)
-        features = {name: given[f"{name}/features"] for name in names}
-        lengths = tuple(given[f"{name}/lengths"] for name in names)
-        num_frames = (lengths[0] if lengths else given["global"]).shape[0]
-        rows, parts, embedding = {}, [], cast(Any, net.encoder.embedding)
-        for name, own, embed in zip(names, lengths, embedding.types, strict=True):
-            grid, count = net.obs_space.grids.get(name), features[name].shape[0]
-            few = 1 if grid is None else embed.summaries
-            rows[name] = count * few
-            parts.append(_frames_of(own if grid is None else own // grid.size * few, rows[name]))
-        some = next(iter(given.values()))
-        global_features = None
-        if net.with_global:
-            global_features = given.get("global")
-            if global_features is None:
-                global_features = torch.zeros(num_frames, 0, device=some.device)
-            parts.append(torch.arange(num_frames, device=some.device))
-        parts.append(torch.full((1,), -1, device=some.device))
-        return cls(features, rows, torch.cat(parts), lengths, num_frames, global_features)
-
-    def rows_of(self, indices: Tensor, frames: Tensor) -> Tensor:
-        """Return the rows (A,) int64 of entity ``indices`` (A,) within their ``frames`` (A,)."""
-        rows, before, base = torch.zeros_like(indices), torch.zeros_like(indices), 0
-        for own, number in zip(self.lengths, self.rows.values(), strict=True):
-            first = (own.cumsum(0) - own).index_select(0, frames)  # first row of the frame's type
-            place = indices - before
-            count = own.index_select(0, frames)
-            is_here = (place >= 0) & (place < count)
-            rows = torch.where(is_here, base + first + place, rows)
-            before = before + count
-            base = base + number
-        return rows
-
-    def global_rows(self) -> Tensor:
-        """Return the rows (B,) int64 of the global entities."""
-        last = self.frame_of.shape[0] - 1
-        return torch.arange(self.num_frames, device=self.frame_of.device) + (last - self.num_frames)
-
-    def means(self, rows: Tensor, more: list[Tensor] | None = None) -> Tensor:
-        """Return the mean (B, D) of each frame's ``rows`` (N, D) and ``more`` rows (B, D)."""
-        frames = torch.arange(self.num_frames, device=rows.device)
-        frame_of = self.frame_of if not more else torch.cat([self.frame_of, frames])
-        members = (frames[:, None] == frame_of[None, :]).float()  # (B, N)
-        return (members @ rows) / members.sum(1, keepdim=True).clamp_min(1.0)
+def _framed(values: Tensor, lengths: Tensor) -> RaggedTensor:
+    """Return frames of ``lengths`` (B,), in which the cells (M, H * W, F) of a grid are rows."""
+    if values.ndim == 3:
+        values = values.flatten(0, 1)
+    return RaggedTensor.unchecked(values, offsets_of(lengths))
 
 
-def _frames_of(lengths: Tensor, rows: int) -> Tensor:
-    """Return the frame of each row (N,) int64 of frames with these ``lengths`` (B,)."""
-    places = torch.arange(rows, device=lengths.device)
-    return (places[:, None] >= lengths.cumsum(0)[None, :]).sum(1)
+def _parts_of(name: str, given: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the inputs of an action by the names of its parts."""
+    start = f"{name}/"
+    return {key.removeprefix(start): own for key, own in given.items() if key.startswith(start)}
 
 
-def _embedded(encoder: Encoder, scene: _Scene) -> Tensor:
-    """Return the vectors (N, D) of all rows before attention."""
-    embedding: Any = encoder.embedding
-    parts = [
-        embed(values.flatten(0, -2))
-        for embed, values in zip(embedding.types, scene.features.values(), strict=True)
-    ]
-    if embedding.global_type is not None and scene.global_features is not None:
-        parts.append(embedding.global_type(scene.global_features))
-    parts.append(torch.zeros(1, embedding.dim, device=scene.frame_of.device))
-    mix: Any = encoder.mix
-    x: Tensor = mix.linear(mix.activation(torch.cat(parts)))
-    return x
+def _last_rows(entities: Mapping[str, RaggedTensor], global_features: Tensor) -> RaggedTensor:
+    """Return the entity index of each frame's global entity."""
+    frames, device = global_features.shape[0], global_features.device
+    last = torch.zeros(frames, dtype=torch.int64, device=device)
+    for rows in entities.values():
+        last = last + rows.lengths
+    return RaggedTensor.unchecked(last, torch.arange(frames + 1, device=device))
 
 
-def _encoded(encoder: Encoder, x: Tensor, scene: _Scene, more: list[Tensor]) -> Tensor:
-    """Return rows (N, D), and ``more`` rows (B, D), one of each frame, after all blocks."""
-    x = torch.cat([x, *more])
-    frame_of = scene.frame_of
-    if more:
-        frame_of = torch.cat([frame_of, torch.arange(scene.num_frames, device=frame_of.device)])
-    together = frame_of[:, None] == frame_of[None, :]  # (N, N)
-    joined = len(more) > 0
-    turns = None if encoder.waves is None else _turns(encoder, scene, joined)
-    places = None if encoder.read_places is None else _places(encoder, scene, joined)
-    transformer: Any = encoder.transformer
-    for block in transformer.blocks:
-        x = x + block.out(_attend(block, x, together, turns, places))
-        x = x + block.mlp(block.norm_mlp(x))
-    return x
-
-
-def _attend(
-    block: Any, x: Tensor, together: Tensor, turns: Tensor | None, places: Tensor | None
-) -> Tensor:
-    """Return the attention (N, D) of all rows; rows attend only to rows of the same frame."""
-    dim, heads = x.shape[1], block.heads
-    width = dim // heads
-    parts = block.qkv(block.norm_attention(x)).view(-1, 3, dim)
-    if turns is not None:
-        cos, sin = turns[:, None, :dim], turns[:, None, dim:]  # (N, 1, D)
-        parts = turn(parts, cos, sin)
-    query, key, value = parts.view(-1, 3, heads, width).permute(1, 2, 0, 3)  # (H, N, D / H)
-    scores = query @ key.transpose(1, 2) / width**0.5
-    if places is not None:
-        scores = scores + block.bias.biases(places[None])[0]
-    scores = scores.masked_fill(~together, float("-inf"))
-    mixed = (scores.softmax(-1) @ value).transpose(0, 1).reshape(-1, dim)
-    return mixed if turns is None else turn_back(mixed, turns[:, :dim], turns[:, dim:])
-
-
-def _turns(encoder: Encoder, scene: _Scene, joined: bool) -> Tensor:
-    """Return the turns (N, 2 * D) of ``PositionWaves`` or ``RelationTurns``."""
-    waves: Any = encoder.waves
-    parts = []
-    for name, values in scene.features.items():
-        if name in waves.columns:
-            parts.append(waves.of(name, values))
-        else:
-            parts.append(waves.silent.expand(scene.rows[name], -1))
-    parts.append(waves.silent.expand(_placeless(scene, joined), -1))
-    return torch.cat(parts)
-
-
-def _places(encoder: Encoder, scene: _Scene, joined: bool) -> Tensor:
-    """Return positions, whether they are known, and headings: (N, K + 1 or K + 2).
-
-    See ``PositionBias.biases``.
-    """
-    reader: Any = encoder.read_places
-    axes, has_headings = len(next(iter(reader.columns.values()))), bool(reader.headings)
-    width = axes + 1 + has_headings
-    parts = []
-    for name, values in scene.features.items():
-        columns = [values.new_zeros(scene.rows[name], axes)]
-        known = values.new_zeros(scene.rows[name], 1)
-        if name in reader.columns:
-            columns, known = [columns_of(values, reader.columns[name])], known + 1.0
-        columns.append(known)
-        if has_headings:
-            heading = values.new_zeros(scene.rows[name])
-            if name in reader.headings:
-                column, steps = reader.headings[name]
-                heading = radians(values[:, column], steps)
-            columns.append(heading[:, None])
-        parts.append(torch.cat(columns, 1))
-    rows = _placeless(scene, joined)
-    parts.append(torch.zeros(rows, width, device=scene.frame_of.device))
-    return torch.cat(parts)
-
-
-def _placeless(scene: _Scene, joined: bool) -> int:
-    """Return the number of rows without an entity type."""
-    whole = 0 if scene.global_features is None else scene.num_frames
-    return whole + 1 + (scene.num_frames if joined else 0)
-
-
-def _recall(memory: Memory, pooled: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the hidden vectors (B, H) and the next state (B, W) after one step of the cell."""
-    cell: Any = memory.cell
-    x = memory.norm(pooled)
-    hidden = state[:, : memory.size]
-    own = torch.nn.functional.linear(x, cell.weight_ih_l0, cell.bias_ih_l0)
-    past = torch.nn.functional.linear(hidden, cell.weight_hh_l0, cell.bias_hh_l0)
-    if memory.kind == "lstm":
-        enter, keep, new, out = (own + past).chunk(4, 1)
-        carried = keep.sigmoid() * state[:, memory.size :] + enter.sigmoid() * new.tanh()
-        hidden = out.sigmoid() * carried.tanh()
-        return hidden, torch.cat([hidden, carried], 1)
-    reset, keep, new = own.chunk(3, 1)
-    past_reset, past_keep, past_new = past.chunk(3, 1)
-    kept = (keep + past_keep).sigmoid()
-    fresh = (new + (reset + past_reset).sigmoid() * past_new).tanh()
-    hidden = (1 - kept) * fresh + kept * hidden
-    return hidden, hidden
-
-
-def _decide(
-    name: str,
-    space: ActionSpace,
-    head: Any,
-    rows: Tensor,
-    scene: _Scene,
-    given: Mapping[str, Tensor],
-) -> list[Tensor]:
-    """Return the outputs of one action."""
-    if isinstance(space, GLOBAL_ACTIONS):
-        frames, where = None, scene.global_rows()
-    else:
-        actors = given[f"{name}/actors"]
-        frames = _frames_of(given[f"{name}/lengths"], actors.shape[0])
-        where = scene.rows_of(actors, frames)
-    own = rows.index_select(0, where)
-    if isinstance(space, CONTINUOUS_ACTIONS):
-        dist = head(own)
-        return [dist.means, dist.stds]
-    mask = given[f"{name}/mask"]
-    if not isinstance(space, SelectEntityActionSpace):
-        return [head.logits(own).masked_fill(~mask, float("-inf"))]
-    assert frames is not None
-    actees = given[f"{name}/actees"]
-    at = _frames_of(given[f"{name}/actee_lengths"], actees.shape[0])
-    query, key = head.query(own), head.key(rows.index_select(0, scene.rows_of(actees, at)))
-    scores = query @ key.t() / query.shape[1] ** 0.5
-    allowed = mask & (frames[:, None] == at[None, :])
-    return [scores.masked_fill(~allowed, float("-inf"))]
-
-
-def _square_mask(action: SelectActors) -> Tensor:
-    """Return the mask (A, E) bool of the actees that each actor may select."""
-    actors, actees = action.actors, action.actees
-    allowed = actors.values.new_zeros(actors.num_rows, actees.num_rows, dtype=torch.bool)
-    pairs, first = action.full_mask().values, 0
-    for frame in range(actors.num_frames):
-        here = slice(*actors.host_offsets[frame : frame + 2].tolist())
-        there = slice(*actees.host_offsets[frame : frame + 2].tolist())
-        count = (here.stop - here.start) * (there.stop - there.start)
-        part = pairs[first : first + count]
-        allowed[here, there] = part.view(here.stop - here.start, there.stop - there.start)
-        first += count
-    return allowed
+def _without_spare(tensor: Tensor, shape: Sizes) -> Tensor:
+    """Return an output without the rows of the spare frame."""
+    for axis, size in enumerate(shape):
+        if isinstance(size, str):
+            tensor = tensor.narrow(axis, 0, tensor.shape[axis] - 1)
+    return tensor
 
 
 def _check_all_act(name: str, actors: int, frames: int) -> None:
@@ -562,7 +358,7 @@ def _refuse(net: RaggedNet) -> None:
             "but the graph does not draw choices",
         ),
         (
-            any(isinstance(own, SelectEntitiesActionSpace) for own in net.action_space.values()),
+            not all(head_kind(space).graph_outputs(space) for space in net.action_space.values()),
             "an action that selects sets: its logits depend on the entities selected before",
         ),
         (net.translation is not None, "net.translation: it depends on reference entities"),
@@ -571,46 +367,11 @@ def _refuse(net: RaggedNet) -> None:
             "a Grid(cells=True), whose cells act or are selected; a grid without ``cells`` can be "
             "exported, and so can entities in the place of cells",
         ),
-        (
-            any(type(own) not in (Entity, Grid) for own in net.obs_space.entities.values()),
-            "an entity type that is neither a list of rows nor a grid",
-        ),
-        (not _is_usual(net), "layers or heads of your own, hooks, or wrapped modules"),
     )
     for is_there, what in reasons:
         if is_there:
             raise ExportError(
                 f"this network cannot be exported: it has {what}",
-                expected="RaggedNet's own layers and heads, without net.action_order and "
-                "net.translation",
+                expected="a network without net.action_order and net.translation",
                 hint="use torch.onnx.export on a module of your own with the network's layers",
             )
-
-
-def _is_usual(net: RaggedNet) -> bool:
-    heads = {CategoricalHead, SelectEntityHead, ContinuousHead}
-    encoders = [one for one in (net.encoder, net.value_encoder) if one is not None]
-    return (
-        all(type(head) in heads and is_plain(head, type(head)) for head in net.heads)
-        and is_plain(net.value_head, ValueHead)
-        and (net.memory is None or is_plain(net.memory, Memory))
-        and all(_is_usual_encoder(encoder) for encoder in encoders)
-    )
-
-
-def _is_usual_encoder(encoder: Any) -> bool:
-    if not (is_plain(encoder, Encoder) and is_plain(encoder.embedding, EntityEmbedding)):
-        return False
-    types = [*encoder.embedding.types, encoder.embedding.global_type]
-    return (
-        is_plain(encoder.mix, Mix)
-        and is_plain(encoder.transformer, RaggedTransformer)
-        and all(is_plain(block, TransformerBlock) for block in encoder.transformer.blocks)
-        and all(one is None or _is_usual_type(one) for one in types)
-    )
-
-
-def _is_usual_type(embed: Any) -> bool:
-    if isinstance(embed, TileEmbedding):
-        return is_plain(embed, TileEmbedding) and is_plain(embed.cells, TypeEmbedding)
-    return is_plain(embed, TypeEmbedding)

@@ -285,19 +285,12 @@ class RaggedNet(nn.Module):
                     received=generator.device,
                 )
         flags = None if draw.trusted else FaultFlags()
-        layout, hidden = self._arrange(batch, flags)
+        every, hidden = self._arrange(batch, flags)
         pairs = _pairs(batch)
         if flags is not None:
-            self._check_actions(batch, layout, hidden, pairs, given, flags)
-        every, (layout, hidden) = layout, self._summarized(batch, layout, hidden)
-        seen = self._seen(batch)
+            self._check_actions(batch, every, hidden, pairs, given, flags)
+        seen, layout, encoded, recalled = self._read(batch, every, hidden, memory, sequences)
         alone = self.translation is not None and self.translation.each_actor
-        indices = [] if alone else self._asked(batch)
-        asked = [layout.flat_rows(own) for own in indices]
-        encoded, recalled = self._encode(seen, layout, hidden, asked, memory, sequences)
-        if self.grids is not None and isinstance(layout, GridLayout) and self.grids.open:
-            own_cells = self.encoder.embedding
-            encoded = self.grids.add_cells(own_cells, seen, layout, indices, encoded)
         actions = dict[str, ActionOutput]()
         rows = {} if alone else self._rows_of(batch, encoded.rows)
         told = None
@@ -327,6 +320,52 @@ class RaggedNet(nn.Module):
         value = self._value(seen, layout, encoded, recalled)
         state = None if recalled is None else recalled.state
         return NetOutput(actions, value, state, encoded.means)
+
+    def _read(
+        self,
+        batch: EntityBatch,
+        layout: Layout,
+        hidden: Tensor | None,
+        memory: Tensor | None,
+        sequences: Tensor | Sequence[int] | None,
+    ) -> tuple[EntityBatch, Layout, Encoded, Recalled | None]:
+        """Return the translated batch, its layout with summaries, and what the policy reads of it.
+
+        Its rows are those that ``_asked`` lists; none if each actor has its own frame.
+        """
+        layout, hidden = self._summarized(batch, layout, hidden)
+        seen = self._seen(batch)
+        alone = self.translation is not None and self.translation.each_actor
+        indices = [] if alone else self._asked(batch)
+        asked = [layout.flat_rows(entities) for entities in indices]
+        encoded, recalled = self._encode(seen, layout, hidden, asked, memory, sequences)
+        if self.grids is not None and isinstance(layout, GridLayout) and self.grids.open:
+            embedding = self.encoder.embedding
+            encoded = self.grids.add_cells(embedding, seen, layout, indices, encoded)
+        return seen, layout, encoded, recalled
+
+    def distributions(
+        self, batch: EntityBatch, pairs: Mapping[str, Pairs], memory: Tensor | None = None
+    ) -> tuple[dict[str, Any], Tensor, Tensor | None]:
+        """Return the distribution of each action, the values (B,), and the next memory, unchecked.
+
+        For networks whose actions do not depend on each other, in batches in which each action has
+        actors.
+
+        Args:
+            batch: B frames.
+            pairs: Pairs of each selection.
+            memory: State before each frame. Shape: (B, W).
+        """
+        layout, hidden = self._arrange(batch, None)
+        seen, layout, encoded, recalled = self._read(batch, layout, hidden, memory, None)
+        rows = self._rows_of(batch, encoded.rows)
+        found = {
+            name: head_kind(space).ask(head, rows[name], batch.actions[name], pairs.get(name))
+            for (name, space), head in zip(self.action_space.items(), self.heads, strict=True)
+        }
+        value = self._value(seen, layout, encoded, recalled)
+        return found, value, None if recalled is None else recalled.state
 
     def check(self, batch: EntityBatch) -> None:
         """Check all numbers of a batch, which may then be passed with ``trusted``, on any device.

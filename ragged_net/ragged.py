@@ -21,6 +21,7 @@ __all__ = [
     "check_known",
     "check_memory",
     "offsets_of",
+    "repeat_by_frame",
     "shifted_places",
     "whole_numbers",
 ]
@@ -28,13 +29,12 @@ __all__ = [
 
 def offsets_of(lengths: Tensor) -> Tensor:
     """Return the offsets (B + 1,) int64 of frames of ``lengths`` (B,)."""
-    if lengths.device.type == "cpu":  # calls of NumPy take less time than those of torch
+    # Calls of NumPy take less time than those of torch.
+    if lengths.device.type == "cpu" and not kernels.sizes_are_open():
         sums = np.zeros(lengths.shape[0] + 1, np.int64)
         _array(lengths).cumsum(out=sums[1:])
         return torch.from_numpy(sums)
-    offsets = lengths.new_zeros(lengths.shape[0] + 1, dtype=torch.int64)
-    torch.cumsum(lengths, 0, out=offsets[1:])
-    return offsets
+    return torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
 
 
 def _array(numbers: Tensor) -> npt.NDArray[np.int64]:
@@ -104,8 +104,18 @@ def shifted_places(shift: Tensor, lengths: Tensor, total: int) -> Tensor:
         lengths: (B,) int64.
         total: N, the sum of the lengths, so that the device is not waited for.
     """
-    shift = shift.repeat_interleave(lengths, output_size=total)
-    return shift + torch.arange(total, device=shift.device)
+    places = torch.arange(total, device=shift.device)
+    return repeat_by_frame(shift, lengths, total) + places
+
+
+def repeat_by_frame(numbers: Tensor, lengths: Tensor, total: int) -> Tensor:
+    """Return for each of ``total`` rows the one of ``numbers`` (B,) that belongs to its frame."""
+    if kernels.sizes_are_open():  # ONNX repeats nothing by a number for each frame
+        places = torch.arange(total, device=lengths.device)
+        frames = (places[:, None] >= lengths.cumsum(0)[None, :]).sum(1)
+        return numbers.index_select(0, frames)
+    # With output_size the CPU does not wait for the sum of the lengths.
+    return numbers.repeat_interleave(lengths, output_size=total)
 
 
 @dataclass(frozen=True, eq=False)
@@ -303,8 +313,7 @@ class RaggedTensor:
                 raise
             return torch.from_numpy(ids)
         frames = torch.arange(self.num_frames, device=self.offsets.device)
-        # With output_size the CPU does not wait for the sum of the lengths.
-        return frames.repeat_interleave(self.lengths, output_size=self.num_rows)
+        return repeat_by_frame(frames, self.lengths, self.num_rows)
 
     @property
     def _in_kernels(self) -> bool:

@@ -26,7 +26,7 @@ from ragged_net.heads.table import head_kind
 __all__ = ["compiling_ahead", "main"]
 
 _START = "from ppo_trainer.machine.compile_ahead import main; main()"
-_FILLING = ("embed", "layers", "attention", "block", "value", "choose", "select")
+_FILLING = ("embed", "layers", "attention", "block", "choose", "select")
 """Modules whose kernels return nothing and only fill arrays, so that a step runs without them."""
 
 

@@ -14,7 +14,6 @@ from torch import Tensor
 from ragged_net.compiled import kernels
 from ragged_net.compiled.autograd import Arrays
 from ragged_net.model.input_norm import CLIP
-from ragged_net.model.waves import LOWEST
 
 __all__ = ["EmbeddingLayer", "Part", "can_run"]
 
@@ -34,7 +33,6 @@ class Part:
         scale: Numbers by which they are then multiplied. Shape: (K,), float32.
         weight: Projection of the continuous features; None if K is 0. Shape: (D, K).
         vector: Vector added to each row. Shape: (D,).
-        waves: Projection of sines and cosines; None if there are none. Shape: (D, 2 W K).
         discrete: Columns of the discrete features.
         tables: Table of each discrete feature, a row for each value. Shape of each: (n, D).
     """
@@ -46,7 +44,6 @@ class Part:
     scale: Tensor
     weight: Tensor | None
     vector: Tensor
-    waves: Tensor | None
     discrete: Sequence[int]
     tables: Sequence[Tensor]
 
@@ -54,8 +51,7 @@ class Part:
     def parameters(self) -> list[Tensor]:
         """The learned tensors."""
         weight = [] if self.weight is None else [self.weight]
-        waves = [] if self.waves is None else [self.waves]
-        return [*weight, self.vector, *waves, *self.tables]
+        return [*weight, self.vector, *self.tables]
 
     @property
     def facts(self) -> list[Tensor]:
@@ -83,13 +79,8 @@ def _fits(part: Part, dim: int) -> bool:
         # A layer that was replaced may have another width.
         and (part.weight is None or part.weight.shape == (dim, part.columns.numel()))
         and part.vector.shape == (dim,)
-        and (part.waves is None or _fits_waves(part.waves, dim, part.columns.numel()))
         and all(table.shape[1:] == (dim,) for table in part.tables)
     )
-
-
-def _fits_waves(weight: Tensor, dim: int, columns: int) -> bool:
-    return weight.shape[0] == dim and columns > 0 and weight.shape[1] % (2 * columns) == 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,10 +114,6 @@ class EmbeddingLayer:
             values, places, columns, shift, scale = [fact.numpy() for fact in facts]
             weight = np.empty((dim, 0), np.float32) if part.weight is None else next(left)
             code.project(values, columns, shift, scale, _MOST, weight, next(left), places, result)
-            if part.waves is not None:
-                code.add_waves(
-                    values, columns, shift, scale, _MOST, _LOWEST, next(left), places, result
-                )
             for column in part.discrete:
                 code.add_table(values, column, next(left), places, result)
             if keep:  # copies, because the statistics may change before the backward pass
@@ -147,13 +134,9 @@ class EmbeddingLayer:
             code.project_backward(
                 values, columns, shift, scale, _MOST, places, d_rows, d_weight, next(left)
             )
-            if part.waves is not None:
-                code.add_waves_gradient(
-                    values, columns, shift, scale, _MOST, _LOWEST, places, d_rows, next(left)
-                )
             for column in part.discrete:
                 code.add_table_gradient(values, column, places, d_rows, next(left))
         return torch.empty_like(x)  # a new tensor, because x is shared
 
 
-_MOST, _LOWEST = np.float32(CLIP), np.float32(LOWEST)
+_MOST = np.float32(CLIP)

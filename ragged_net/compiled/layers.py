@@ -18,7 +18,7 @@ from ragged_net.compiled.threads import together
 from ragged_net.model.frames import Frames
 from ragged_net.model.read_rows import Reading
 
-__all__ = ["Block", "Norm", "ReluLinear", "Value"]
+__all__ = ["Block", "Norm", "ReluLinear"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,39 +154,6 @@ class Block:
 
     def _places(self) -> npt.NDArray[np.int64]:
         return _EVERY_ROW if self.reading is None else self.reading.places
-
-
-@dataclass(frozen=True, eq=False)
-class Value:
-    """An MLP with one hidden layer and ReLU: rows (B, D) -> (B, 1).
-
-    Args:
-        weights: Weight (M, D) and bias of the hidden layer, weight (1, M) and bias of the last.
-    """
-
-    weights: Sequence[Tensor]
-
-    def forward(self, x: Tensor, weights: Arrays, keep: bool) -> tuple[Tensor, list[Tensor]]:
-        """See ``Layer``."""
-        (frames, dim), size = x.shape, len(weights[1])
-        _check_shapes(weights, (size, dim), (size,), (1, size), (1,))
-        hidden, values = x.new_empty(frames, size), x.new_empty(frames, 1)
-        w_hidden, b_hidden, w_out, b_out = weights
-        kernels.load("value").value_forward(
-            flat(x), w_hidden, b_hidden, w_out.reshape(-1), b_out, flat(hidden), flat(values)
-        )
-        return values, [hidden]
-
-    def backward(
-        self, d_y: Tensor, x: Tensor, weights: Arrays, kept: list[Tensor], gradients: Arrays
-    ) -> Tensor:
-        """See ``Layer``."""
-        d_x, (w_hidden, _, w_out, _) = torch.empty_like(x), weights
-        kernels.load("value").value_backward(
-            flat(d_y), flat(x), w_hidden, w_out.reshape(-1), flat(kept[0]), flat(d_x),
-            *(gradient.reshape(-1) for gradient in gradients),
-        )  # fmt: skip
-        return d_x
 
 
 def _beside_attention(dim: int, size: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,7 +16,7 @@ from ragged_net.actors import CategoricalActors
 from ragged_net.compiled import heads as compiled_heads
 from ragged_net.compiled.heads import Choices
 from ragged_net.heads.draw import ActionOutput, Draw
-from ragged_net.heads.kind import HeadKind, gumbel_like
+from ragged_net.heads.kind import HeadKind, Sizes, gumbel_like
 from ragged_net.heads.orthogonal import POLICY_GAIN, orthogonal
 from ragged_net.heads.pairs import Pairs
 from ragged_net.precision import full_precision
@@ -159,6 +159,22 @@ class CategoricalHeadKind(HeadKind):
         """Return one actor with all choices, which takes the first."""
         mask = torch.ones(1, len(space), dtype=torch.bool)
         return CategoricalActors(first, mask), torch.zeros(1, dtype=torch.int64)
+
+    def graph_inputs(self, space: Any) -> Mapping[str, Sizes]:
+        """Return the mask of choices."""
+        return {"mask": ("actors", len(space))}
+
+    def graph_outputs(self, space: Any) -> Mapping[str, Sizes]:
+        """Return the logits of the choices."""
+        return {"logits": ("actors", len(space))}
+
+    def tensors(self, actors: Any) -> Mapping[str, Tensor]:
+        """Return the mask."""
+        return {"mask": actors.mask}
+
+    def outputs(self, dist: Any) -> Sequence[Tensor]:
+        """Return the logits, -inf where forbidden."""
+        return [dist.logits.masked_fill(~dist.mask, float("-inf"))]
 
     def probs_of_nobody(self, actors: Any) -> Tensor:
         """Return the probabilities (0, C) of no actors."""

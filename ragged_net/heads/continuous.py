@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from entity_env.arguments import check_whole
 from entity_env.spaces import ContinuousActionSpace, GlobalContinuousActionSpace
 from ragged_net.actors import ContinuousActors
 from ragged_net.heads.draw import ActionOutput, Draw
-from ragged_net.heads.kind import HeadKind
+from ragged_net.heads.kind import HeadKind, Sizes
 from ragged_net.heads.orthogonal import POLICY_GAIN, orthogonal
 from ragged_net.heads.pairs import Pairs
 from ragged_net.precision import full_precision
@@ -200,6 +200,14 @@ class ContinuousHeadKind(HeadKind):
     def example(self, first: RaggedTensor, space: Any) -> tuple[ContinuousActors, Tensor]:
         """Return one actor, which sets zeros."""
         return ContinuousActors(first), torch.zeros(1, len(space))
+
+    def graph_outputs(self, space: Any) -> Mapping[str, Sizes]:
+        """Return means and standard deviations."""
+        return {"mean": ("actors", len(space)), "std": ("actors", len(space))}
+
+    def outputs(self, dist: Any) -> Sequence[Tensor]:
+        """Return means and standard deviations before clipping."""
+        return [dist.means, dist.stds]
 
     def nobody(self, actors: Any, space: Any) -> ActionOutput:
         """Return numbers (0, K), and means and deviations (0, K)."""

@@ -7,8 +7,8 @@ a batch (``ragged_net/check.py``).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +18,10 @@ from ragged_net.heads.draw import ActionOutput, Draw
 from ragged_net.heads.pairs import Pairs
 from ragged_net.ragged import RaggedTensor
 
-__all__ = ["HeadKind", "gumbel_like"]
+__all__ = ["HeadKind", "Sizes", "gumbel_like"]
+
+Sizes: TypeAlias = tuple[str | int, ...]
+"""A shape with names of the sizes that depend on the batch: ``frames``, ``actors``, ``actees``."""
 
 
 class HeadKind(ABC):
@@ -77,6 +80,32 @@ class HeadKind(ABC):
 
     def shape(self, space: Any) -> tuple[int, ...]:
         """Return the shape of an actor's choice; () for one number."""
+        return ()
+
+    def graph_inputs(self, space: Any) -> Mapping[str, Sizes]:
+        """Return the shapes of the inputs of an exported graph beside the actors, by name."""
+        return {}
+
+    def graph_outputs(self, space: Any) -> Mapping[str, Sizes]:
+        """Return the shapes of the outputs of an exported graph by name; none if it cannot be."""
+        return {}
+
+    def tensors(self, actors: Any) -> Mapping[str, Tensor]:
+        """Return the values of ``graph_inputs`` for the actors of a batch."""
+        return {}
+
+    def from_tensors(
+        self, actors: RaggedTensor, tensors: Mapping[str, Tensor]
+    ) -> tuple[Actors, Pairs | None]:
+        """Return actors with the entity indices ``actors``, and the pairs of a selection.
+
+        ``tensors`` are those of ``graph_inputs``.
+        """
+        made: Actors = self.actors(actors, *tensors.values())
+        return made, None
+
+    def outputs(self, dist: Any) -> Sequence[Tensor]:
+        """Return the values of ``graph_outputs`` for the result of ``ask``."""
         return ()
 
     def probs_of_nobody(self, actors: Any) -> Tensor | RaggedTensor | None:

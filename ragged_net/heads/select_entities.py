@@ -8,7 +8,7 @@ entropies of the steps taken, an unbiased estimate of the entropy of the sequenc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from entity_env.arguments import check_whole
 from entity_env.spaces import SelectEntitiesActionSpace
 from ragged_net.actors import SelectActors
 from ragged_net.heads.draw import ActionOutput, Draw
+from ragged_net.heads.kind import Sizes
 from ragged_net.heads.orthogonal import POLICY_GAIN, orthogonal
 from ragged_net.heads.pairs import Pairs
 from ragged_net.heads.select_entity import SelectDist, SelectEntityHeadKind, check_selected
@@ -217,3 +218,7 @@ class SelectEntitiesHeadKind(SelectEntityHeadKind):
     def example(self, first: RaggedTensor, space: Any) -> tuple[SelectActors, Tensor]:
         """Return one actor, which selects nothing."""
         return SelectActors(first, first), torch.full((1, space.at_most), -1)
+
+    def graph_outputs(self, space: Any) -> Mapping[str, Sizes]:
+        """Return nothing: logits depend on the entities selected before."""
+        return {}

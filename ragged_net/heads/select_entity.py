@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -16,11 +16,11 @@ from entity_env.spaces import SelectEntityActionSpace
 from ragged_net.actors import SelectActors
 from ragged_net.compiled import heads as compiled_heads
 from ragged_net.heads.draw import ActionOutput, Draw
-from ragged_net.heads.kind import HeadKind, gumbel_like
+from ragged_net.heads.kind import HeadKind, Sizes, gumbel_like
 from ragged_net.heads.orthogonal import POLICY_GAIN, orthogonal
 from ragged_net.heads.pairs import Pairs
 from ragged_net.precision import full_precision
-from ragged_net.ragged import RaggedTensor
+from ragged_net.ragged import RaggedTensor, offsets_of
 from ragged_net.tensor_checks import check_kind, check_rows
 
 __all__ = ["SelectDist", "SelectEntityHead", "SelectEntityHeadKind", "check_selected"]
@@ -193,6 +193,42 @@ class SelectEntityHeadKind(HeadKind):
     def example(self, first: RaggedTensor, space: Any) -> tuple[SelectActors, Tensor]:
         """Return one actor, which selects itself."""
         return SelectActors(first, first), first.values
+
+    def graph_inputs(self, space: Any) -> Mapping[str, Sizes]:
+        """Return the actees of each frame, and the mask of the pairs of all actors and actees."""
+        return {"actees": ("actees",), "actee_lengths": ("frames",), "mask": ("actors", "actees")}
+
+    def graph_outputs(self, space: Any) -> Mapping[str, Sizes]:
+        """Return the logits of all pairs of an actor and an actee."""
+        return {"logits": ("actors", "actees")}
+
+    def tensors(self, actors: Any) -> Mapping[str, Tensor]:
+        """Return the actees of all frames, and the mask of the pairs of all actors and actees."""
+        actees = actors.actees
+        allowed = actors.actors.frame_ids()[:, None] == actees.frame_ids()[None, :]
+        if actors.mask is not None:
+            allowed[allowed.clone()] = actors.mask.values  # row by row, as pairs are stored
+        return {"actees": actees.values, "actee_lengths": actees.lengths, "mask": allowed}
+
+    def from_tensors(
+        self, actors: RaggedTensor, tensors: Mapping[str, Tensor]
+    ) -> tuple[SelectActors, Pairs]:
+        """Return the actors, and the pairs of all actors and actees, masked between the frames."""
+        actees = RaggedTensor.unchecked(tensors["actees"], offsets_of(tensors["actee_lengths"]))
+        mask = actors.frame_ids()[:, None] == actees.frame_ids()[None, :]
+        mask = tensors["mask"] & mask
+        actor = torch.arange(actors.num_rows, device=mask.device)[:, None].expand_as(mask).flatten()
+        actee = torch.arange(actees.num_rows, device=mask.device).expand_as(mask).flatten()
+        entity = actees.values.index_select(0, actee)
+        offsets = actors.offsets * actees.num_rows, actors.offsets, actees.offsets
+        pairs = Pairs(actor, actee, entity, *offsets, actors.num_rows, mask.flatten())
+        return SelectActors(actors, actees, room=pairs.num_pairs), pairs
+
+    def outputs(self, dist: Any) -> Sequence[Tensor]:
+        """Return log-probabilities (A, E), -inf where forbidden, of the pairs of all actors."""
+        pairs = dist.pairs
+        logits = dist.log_probs.masked_fill(~pairs.mask, float("-inf"))
+        return [logits.view(pairs.num_actors, -1)]
 
 
 def check_selected(name: str, selected: Tensor, positions: Tensor, pairs: Pairs) -> None:

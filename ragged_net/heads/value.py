@@ -5,9 +5,6 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from entity_env.arguments import check_whole
-from ragged_net.compiled import autograd as compiled
-from ragged_net.compiled.chain import chain, is_plain, weights_of
-from ragged_net.compiled.layers import Value
 from ragged_net.heads.orthogonal import orthogonal
 from ragged_net.heads.popart import PopArt
 from ragged_net.model.transformer import make_activation
@@ -33,7 +30,6 @@ class ValueHead(nn.Module):
             orthogonal(dim, dim, 2**0.5), make_activation(activation), orthogonal(dim, 1, 1.0)
         )
         self.norm = PopArt() if norm == "popart" else None
-        self._arrays = compiled.WeightArrays()
 
     def update_norm(self, returns: Tensor) -> None:
         """Add ``returns`` (B,) to the statistics if values are normalised."""
@@ -43,22 +39,6 @@ class ValueHead(nn.Module):
     def forward(self, means: Tensor) -> Tensor:
         """Return values (B,) float32 from the means (B, D) of the frames' vectors."""
         check_rows("the means of the frames", means)
-        weights = self._weights() if compiled.can_run(means) else None
-        if weights is not None:
-            values = chain([Value(weights)], means, self._arrays).squeeze(-1)
-        else:
-            with full_precision(means):
-                values = self.mlp(means.float()).squeeze(-1)
+        with full_precision(means):
+            values: Tensor = self.mlp(means.float()).squeeze(-1)
         return values if self.norm is None else self.norm(values)
-
-    def _weights(self) -> list[Tensor] | None:
-        """Return the weights for the kernel, or None if a module has been replaced."""
-        mlp = self.mlp
-        if not is_plain(mlp, nn.Sequential) or len(mlp) != 3:
-            return None
-        hidden, activation, last = mlp
-        weights = weights_of((hidden, last), (nn.Linear, nn.Linear))
-        if weights is None or not is_plain(activation, nn.ReLU):
-            return None
-        sizes = weights[1].shape[0], weights[3].shape[0]  # of the hidden layer, of the last
-        return weights if compiled.widths_fit(sizes[0]) and sizes[1] == 1 else None

@@ -108,23 +108,22 @@ class TypeEmbedding(nn.Module):
     def part(self, values: Tensor, places: Tensor) -> Part | None:
         """Return the embedding of the rows ``values`` (N, F) at ``places`` (N,), for a kernel.
 
-        None if a module has been replaced, or a table has too many rows.
+        None if a module has been replaced, a table has too many rows, or there are waves.
         """
-        project, norm, waves = self.project, self.norm, self.waves
+        project, norm = self.project, self.norm
         tables = [rows_of(table) for table in self.tables]
         known = [rows for rows in tables if rows is not None]
         if (
             len(known) < len(tables)
             or not is_plain(norm, InputNorm)
             or not (project is None or _only_multiplies(project))
-            or not (waves is None or (is_plain(waves, Waves) and _only_multiplies(waves.project)))
+            or self.waves is not None
         ):
             return None
         norm.check_width(values)
         return Part(
             values, places, norm.columns, norm.shift, norm.scale,
             None if project is None else project.weight, self.type_vector,
-            None if waves is None else waves.project.weight,
             [column for column, _ in self.discrete], known,
         )  # fmt: skip
 
@@ -176,11 +175,12 @@ class EntityEmbedding(nn.Module):
         )
         features = obs_space.global_features
         self.global_type = kind(features, dim, (), tables) if with_global else None
-        # Embeddings without a kernel: grids, attributes that attend to each other, sets of many
-        # flags.
+        # Embeddings without a kernel: grids, attributes that attend to each other, waves, sets of
+        # many flags.
         self.in_torch = (
             bool(obs_space.grids)
             or config.embedding == "attributes"
+            or config.waves > 0
             or any(isinstance(m, FlagTable) and not m.has_rows for m in self.modules())
         )
 

@@ -202,8 +202,8 @@ def frame_means(entities: RaggedTensor) -> Tensor:
     # intersection of a frame and a stretch of rows. The numbers of both never decrease, so that
     # their sum increases where a part begins; numbers that it skips are empty parts.
     # Shifted, because torch.compile miscompiles arange // 64 (torch 2.13, dynamic shapes).
-    part_ids = frame_ids + (torch.arange(len(x), device=x.device) >> _PART_BITS)
-    count = entities.num_frames + len(x) // _ADDED_AT_ONCE
+    part_ids = frame_ids + (torch.arange(x.shape[0], device=x.device) >> _PART_BITS)
+    count = entities.num_frames + x.shape[0] // _ADDED_AT_ONCE
     parts = x.new_zeros(count, x.shape[1]).index_add(0, part_ids, x)
     frame_of_part = frame_ids.new_zeros(count).scatter(0, part_ids, frame_ids)
     total = x.new_zeros(entities.num_frames, x.shape[1]).index_add(0, frame_of_part, parts)

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from ragged_net.compiled import kernels
 from ragged_net.compiled.threads import get_threads, shares
 from ragged_net.gpu.attention import Spans
 from ragged_net.model.layout import Layout
-from ragged_net.ragged import offsets_of, shifted_places
+from ragged_net.ragged import offsets_of, repeat_by_frame, shifted_places
 from ragged_net.tensor_checks import check_kind, check_tensor
 from ragged_net.transfer import send
 
@@ -130,7 +131,17 @@ class Frames:
 
     @cached_property
     def groups(self) -> FrameGroups:
-        """The frames grouped by length, computed once when a backend needs them."""
+        """The frames grouped by length, computed once when a backend needs them.
+
+        Where sizes are open, all rows are one group, with a mask between the frames.
+        """
+        if kernels.sizes_are_open():
+            frames = torch.arange(self.offsets.shape[0] - 1, device=self.offsets.device)
+            frames = repeat_by_frame(frames, self.offsets.diff(), self.num_rows)
+            mask = frames[:, None] == frames[None, :]
+            if self.hidden is not None:
+                mask = mask & (self.hidden[:, None] | ~self.hidden[None, :])
+            return FrameGroups(None, None, ((self.num_rows, 1),), (mask[None, None],))
         ordered, frames = self.lengths.sort(stable=True)
         values, counts = torch.unique_consecutive(ordered, return_counts=True)
         sizes = tuple(

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
 from entity_env.errors import BatchError, SettingError
+from ragged_net.compiled import kernels
 from ragged_net.config import NetConfig
 from ragged_net.model.encoder import frame_means
 from ragged_net.model.frames import Frames, Places
@@ -116,7 +117,7 @@ class Memory(nn.Module):
             if not frames:
                 hidden, following = x.new_empty(0, self.size), state
             elif steps is None:
-                hidden, following = self._step(x, torch.tensor([frames]), state)
+                hidden, following = self._step(x, None, state)
             else:
                 order, by_length = (send(o, x.device) for o in (steps.frames, steps.longest_first))
                 hidden, following = self._step(
@@ -126,9 +127,21 @@ class Memory(nn.Module):
                 following = following.index_select(0, by_length.argsort())
             return Recalled(hidden, self.to_entity(hidden), following)
 
-    def _step(self, x: Tensor, sizes: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the outputs (B, H) and last states (S, W) of frames that are ordered by step."""
+    def _step(self, x: Tensor, sizes: Tensor | None, state: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the outputs (B, H) and last states (S, W) of frames that are ordered by step.
+
+        ``sizes`` (T,) are the numbers of frames of the steps; None stands for one step.
+        """
+        if kernels.sizes_are_open():  # a sequence of one step, written out
+            parts = torch.split(state, self.size, dim=1)
+            weights = self.cell.all_weights[0]
+            if self.kind == "gru":
+                hidden = torch.gru_cell(x, *parts, *weights)
+                return hidden, hidden
+            hidden, carried = torch.lstm_cell(x, parts, *weights)
+            return hidden, torch.cat([hidden, carried], 1)
         parts = tuple(part.contiguous() for part in torch.split(state[None], self.size, dim=2))
+        sizes = torch.tensor([len(x)]) if sizes is None else sizes
         packed, last = self.cell(PackedSequence(x, sizes), parts if len(parts) > 1 else parts[0])
         following = torch.cat(last, 2) if isinstance(last, tuple) else last
         return packed.data, following.squeeze(0)
@@ -202,7 +215,7 @@ def join(rows: Tensor, frames: Frames, entities: Tensor, silent: Tensor | None =
     (2, D), the turns of a row without a position.
     """
     device = rows.device
-    count, before = len(entities), frames.num_rows
+    count, before = entities.shape[0], frames.num_rows
     shift = RaggedTensor.unchecked(rows, frames.offsets, frames.known_offsets).frame_ids()
     more = torch.arange(count + 1, device=device)
     offsets = frames.offsets + more
@@ -215,15 +228,15 @@ def join(rows: Tensor, frames: Frames, entities: Tensor, silent: Tensor | None =
     joined = torch.empty_like(source).index_copy(0, places, source)
     hidden, turns, places_of = frames.hidden, frames.turns, frames.places
     if hidden is not None:
-        hidden = hidden.new_zeros(len(source)).index_copy(0, places[:before], hidden)
+        hidden = hidden.new_zeros(source.shape[0]).index_copy(0, places[:before], hidden)
     if turns is not None and silent is not None:
-        turns = silent.repeat(len(source), 1, 1).index_copy(0, places[:before], turns)
+        turns = silent.repeat(source.shape[0], 1, 1).index_copy(0, places[:before], turns)
     if places_of is not None:
         places_of = Places(
             *(
                 None
                 if part is None
-                else part.new_zeros(len(source), *part.shape[1:]).index_copy(
+                else part.new_zeros(source.shape[0], *part.shape[1:]).index_copy(
                     0, places[:before], part
                 )
                 for part in places_of

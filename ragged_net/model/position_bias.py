@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
+from ragged_net.compiled import kernels
 from ragged_net.config import NetConfig
 from ragged_net.model.attention import permute
 from ragged_net.model.frames import Frames
@@ -54,7 +55,7 @@ class PositionBias(nn.Module):
     def attend(self, qkv: Tensor, frames: Frames) -> Tensor:
         """Return the attention (N, H, D) of qkv (N, 3, H, D), with a bias between positions."""
         places, groups = frames.places, frames.groups
-        if places is None or not len(qkv):
+        if places is None or not qkv.shape[0]:
             return qkv[:, 2]
         tensors = [places.positions, places.known[:, None].float()]
         if places.heading is not None:
@@ -66,10 +67,10 @@ class PositionBias(nn.Module):
         outputs = []
         sizes = [length * count for length, count in groups.sizes]
         pieces = zip(torch.split(qkv, sizes), torch.split(rows, sizes), groups.sizes, strict=True)
-        for i, (part, own, (length, _)) in enumerate(pieces):
+        for i, (part, own, (length, count)) in enumerate(pieces):
             mask = None if groups.masks is None else groups.masks[i]
-            step = max(1, _MOST_PAIRS // length**2)
-            for first in range(0, len(part) // length, step):
+            step = count if kernels.sizes_are_open() else max(1, _MOST_PAIRS // length**2)
+            for first in range(0, count, step):
                 here = slice(first * length, (first + step) * length)
                 hidden = None if mask is None else mask[first : first + step]
                 outputs.append(self._attend(part[here], own[here], length, hidden))

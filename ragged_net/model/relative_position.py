@@ -101,7 +101,7 @@ class PositionWaves(nn.Module):
         # digits left for an angle.
         turns = torch.addmm(self.bias, positions, self.weight.t()).sin_()
         where = torch.cat(places)
-        if len(where) == layout.num_rows:
+        if where.shape[0] == layout.num_rows:
             rows = torch.empty_like(turns)
         else:
             rows = self.silent.repeat(layout.num_rows, 1)

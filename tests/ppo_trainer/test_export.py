@@ -22,6 +22,7 @@ from entity_env.spaces import (
     GlobalContinuousActionSpace,
     Grid,
     ObsSpace,
+    SelectEntitiesActionSpace,
     SelectEntityActionSpace,
 )
 from ppo_trainer import train
@@ -190,21 +191,36 @@ def test_a_wrong_graph_is_noticed():
 
 
 @pytest.mark.parametrize(
-    ("settings", "change", "reason"),
+    ("settings", "reason"),
     [
-        ({"action_order": ["Move", "Fire"]}, None, "net.action_order"),
-        ({"translation": Translation("Robot", XY)}, None, "net.translation"),
-        ({"spaces": "cells"}, None, r"Grid\(cells=True\)"),
-        ({}, lambda net: setattr(net, "value_head", nn.Flatten(0)), "of your own"),
-        ({}, lambda net: net.encoder.register_forward_hook(lambda *_: None), "hooks"),
+        ({"action_order": ["Move", "Fire"]}, "net.action_order"),
+        ({"translation": Translation("Robot", XY)}, "net.translation"),
+        ({"spaces": "cells"}, r"Grid\(cells=True\)"),
     ],
 )
-def test_what_cannot_be_exported_is_refused_with_the_reason(settings, change, reason):
+def test_what_cannot_be_exported_is_refused_with_the_reason(settings, reason):
     net = network(**settings)
-    if change is not None:
-        change(net)
     with pytest.raises(ExportError, match=reason):
         ActingGraph(net)
+
+
+def test_sets_of_entities_are_refused():
+    net = RaggedNet(ObsSpace(entities=ENTITIES), {"Fire": SelectEntitiesActionSpace(2)})
+    with pytest.raises(ExportError, match="selects sets"):
+        ActingGraph(net)
+
+
+def test_layers_of_your_own_and_hooks_are_part_of_the_graph():
+    net = network()
+    graph = ActingGraph(net)
+    batch = random_batch(net, (3, 5), torch.Generator().manual_seed(0))
+    given = graph.inputs_of(batch)
+    before = graph(*given.values())[-1]
+    net.value_head = nn.Sequential(nn.Linear(16, 1), nn.Flatten(0))
+    net.encoder.mix.register_forward_hook(lambda module, inputs, rows: 2 * rows)
+    difference, _ = largest_difference(graph, lambda given: graph(*given.values()), draws=1)
+    assert difference < 1e-4
+    assert not torch.allclose(graph(*given.values())[-1], before)
 
 
 def test_hidden_entities_are_not_for_exported_networks():

@@ -7,11 +7,8 @@ import torch
 from torch.testing import assert_close
 
 from entity_env.errors import AdoptionError, SettingError
-from entity_env.spaces import CategoricalActionSpace, Discrete, Entity, ObsSpace
+from entity_env.spaces import CategoricalActionSpace, Entity, ObsSpace
 from ragged_net import NetConfig, RaggedNet, adopt
-from ragged_net.compiled import embedding as compiled_embedding
-from ragged_net.compiled.chain import NO_ROWS, chain
-from ragged_net.compiled.embedding import EmbeddingLayer
 from ragged_net.model.embedding import EntityEmbedding, TypeEmbedding
 from ragged_net.model.waves import Waves
 
@@ -24,32 +21,6 @@ def test_waves_by_hand():
     half = math.sqrt(0.5)
     (row,) = waves(torch.tensor([[1.0, -2.0]])).tolist()
     assert row == pytest.approx([half, half, 1, 0, -1, 0, 0, -1], abs=1e-6)
-
-
-def test_the_kernel_does_what_torch_does():
-    torch.manual_seed(0)
-    embed = TypeEmbedding(["x", Discrete("kind", 3), "y", "constant"], 16, waves=3)
-    values = 3 * torch.randn(1500, 4) + 1
-    values[:, 1], values[:, 3] = torch.randint(0, 3, (1500,)), 7.0
-    embed.norm.update(values)
-    places = torch.randperm(1500)
-    part = embed.part(values, places)
-    assert compiled_embedding.can_run([part], 16)
-    expected = torch.zeros(1500, 16).index_copy(0, places, embed(values))
-    found = chain([EmbeddingLayer([part], 1500)], NO_ROWS)
-    assert_close(found, expected, rtol=1e-5, atol=1e-5)
-    down = torch.randn(1500, 16)
-    own = torch.autograd.grad(found, part.parameters, down)
-    theirs = torch.autograd.grad(expected, part.parameters, down)
-    assert_close(own, theirs, rtol=1e-4, atol=1e-3)
-
-
-def test_waves_that_somebody_changed_run_in_torch():
-    embed = TypeEmbedding(["x"], 16, waves=2)
-    values, places = torch.randn(5, 1), torch.arange(5)
-    assert embed.part(values, places) is not None
-    embed.waves.project.register_forward_hook(lambda *_: None)
-    assert embed.part(values, places) is None
 
 
 def test_features_that_are_not_embedded_have_none():

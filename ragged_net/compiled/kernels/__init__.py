@@ -24,16 +24,18 @@ from torch.autograd import forward_ad
 __all__ = [
     "are_kept",
     "available",
+    "for_any_sizes",
     "in_forward_mode",
     "in_torch_func",
     "is_wrapped",
     "load",
     "need_compiling",
     "plain_torch",
+    "sizes_are_open",
     "torch_is_wanted",
 ]
 
-_wanting_torch = 0
+_wanting_torch = _with_open_sizes = 0
 # Torch has no public names for these.
 _transformation: Callable[[], object] = getattr(
     getattr(torch._C, "_functorch", None), "peek_interpreter_stack", lambda: None
@@ -83,6 +85,26 @@ def plain_torch() -> Iterator[None]:
         yield
     finally:
         _wanting_torch -= 1
+
+
+@contextlib.contextmanager
+def for_any_sizes() -> Iterator[None]:
+    """Run networks within in operations that are the same for all sizes, and may be exported.
+
+    The number of operations then does not depend on any number, such as a length.
+    """
+    global _with_open_sizes
+    _with_open_sizes += 1
+    try:
+        with plain_torch():
+            yield
+    finally:
+        _with_open_sizes -= 1
+
+
+def sizes_are_open() -> bool:
+    """Return True within ``for_any_sizes``."""
+    return _with_open_sizes > 0
 
 
 @functools.cache

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from entity_env.errors import BatchError
@@ -11,14 +9,7 @@ from entity_env.storage.inner import inner
 from ragged_net.compiled.kernels.jit import kernel
 from ragged_net.compiled.kernels.linear import CHUNK
 
-__all__ = [
-    "add_table",
-    "add_table_gradient",
-    "add_waves",
-    "add_waves_gradient",
-    "project",
-    "project_backward",
-]
+__all__ = ["add_table", "add_table_gradient", "project", "project_backward"]
 
 
 @kernel
@@ -96,70 +87,6 @@ def add_table_gradient(values, column, places, d_y, d_table):
         entry, row = d_table[_entry(values, i, column, d_table)], d_y[_place(places, i, d_y)]
         for d in range(row.shape[0]):
             entry[d] += row[d]
-
-
-@kernel
-def add_waves(values, columns, shift, scale, most, lowest, weight, places, y):
-    """Add to rows of y the projection of sines and cosines of their normalised features.
-
-    ``lowest`` is the lowest angular frequency, float32; each further one is twice the one before.
-    ``weight`` (D, 2 W K) has for each feature W sines and cosines in turns. The others are those of
-    ``project``.
-    """
-    count, dim, size = columns.shape[0], y.shape[1], weight.shape[1]
-    _check_waves(values, columns, shift, scale, places, y, weight)
-    waves = np.empty(size, np.float32)
-    by_wave = np.empty((size, dim), np.float32)
-    for k in range(size):
-        for d in range(dim):
-            by_wave[k, d] = weight[d, k]
-    for i in range(values.shape[0]):
-        row = y[_place(places, i, y)]
-        for k in range(count):
-            feature = _normal(values[i, columns[k]], shift[k], scale[k], most)
-            _waves(feature * lowest, waves[k * size // count : (k + 1) * size // count])
-        for k in range(size):
-            for d in range(dim):
-                row[d] += waves[k] * by_wave[k, d]
-
-
-@kernel
-def add_waves_gradient(values, columns, shift, scale, most, lowest, places, d_y, d_weight):
-    """Write the gradient of ``add_waves``: ``d_weight`` (D, 2 W K)."""
-    count, dim, size = columns.shape[0], d_y.shape[1], d_weight.shape[1]
-    _check_waves(values, columns, shift, scale, places, d_y, d_weight)
-    waves = np.empty(size, np.float32)
-    whole = np.zeros((size, dim), np.float32)
-    for first in range(0, values.shape[0], CHUNK):
-        part = np.zeros((size, dim), np.float32)
-        for i in range(first, min(first + CHUNK, values.shape[0])):
-            row = d_y[_place(places, i, d_y)]
-            for k in range(count):
-                feature = _normal(values[i, columns[k]], shift[k], scale[k], most)
-                _waves(feature * lowest, waves[k * size // count : (k + 1) * size // count])
-            for k in range(size):
-                for d in range(dim):
-                    part[k, d] += waves[k] * row[d]
-        whole += part
-    for d in range(dim):
-        for k in range(size):
-            d_weight[d, k] = whole[k, d]
-
-
-@inner
-def _waves(angle, waves):
-    """Write sine and cosine of an angle, of twice the angle, and so on, into ``waves`` (2 W,)."""
-    sine, cosine = math.sin(angle), math.cos(angle)
-    for k in range(0, waves.shape[0], 2):
-        waves[k], waves[k + 1] = sine, cosine
-        sine, cosine = 2 * sine * cosine, cosine * cosine - sine * sine
-
-
-@inner
-def _check_waves(values, columns, shift, scale, places, y, weight):
-    _check_places(values, columns, shift, scale, places, y)
-    if weight.shape[0] != y.shape[1] or weight.shape[1] % (2 * columns.shape[0]):
-        raise BatchError("weights that do not fit the features")
 
 
 @inner
