@@ -3,14 +3,12 @@
 python -m benchmarks.games tic_tac_toe --seeds 1 2 3
 python -m benchmarks.games connect_four
 python -m benchmarks.games connect_four --run runs/<run>     measures a run that is there
-python -m benchmarks.games connect_four --run runs/<run> --search 200 --episodes 100
 python -m benchmarks.games kuhn_poker leduc_poker
 python -m benchmarks.games photosynthesis
 python -m benchmarks.games kuhn_poker total_timesteps=100_000 ppo.entropy_coef=0.3
 
-What follows the names are settings of the training. With ``--search`` the network of a run guides
-so many visits of a tree for each move, and plays against the script alone. Games against opponents
-are played from all seats, drawn for each game. Intervals are of 95%. The exploitability of poker is
+What follows the names are settings of the training. Games against opponents are played from all
+seats, drawn for each game. Intervals are of 95%. The exploitability of poker is
 exact: that of the network, and that of the average of all networks in the second half of the
 training so far.
 """
@@ -23,9 +21,9 @@ import itertools
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -39,14 +37,12 @@ from ragged_envs.tic_tac_toe import PerfectPlayer, TicTacToe
 
 from benchmarks.arguments import parse_with_settings
 from benchmarks.exploitability import exploitability, info_states, uniform
-from entity_env import MaskedEnvironment, Observation, batch_obs
-from entity_env.actions import Action
+from entity_env import MaskedEnvironment, batch_obs
 from entity_env.errors import EntityEnvError
 from entity_env.player.episodes import play_episodes, play_scripted, random_policy
 from ppo_trainer import recipe, train
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.players.network_agent import NetworkAgent
-from ppo_trainer.players.search import SearchAgent
 from ppo_trainer.reporting.evaluation import Evaluation
 from ppo_trainer.runs.load_run import LoadedRun, load_policy
 from ragged_net import EntityBatch, RaggedNet
@@ -155,33 +151,6 @@ def board(
     _show("random", "random", play_episodes(create, random_policy(seed), episodes, seed, rows=rows))
 
 
-def searched(name: str, seed: int, run: str, visits: int, episodes: int) -> None:
-    """Print what a search gets that a run guides, beside one that plays out at random."""
-    game, (*_, against), _ = BOARDS[name]
-    for shown, guide in (("guided", NetworkAgent(_load(game, run).nets)), ("random", None)):
-        agent = _TimedSearch(game, visits, guide=guide, seed=seed)
-        _TimedSearch.speeds.clear()
-        begun = time.process_time()
-        # The script is the one that is asked here: what it wins, the search loses.
-        metrics = play_scripted(
-            functools.partial(MaskedEnvironment, game, agent), SCRIPTS[name](), episodes, seed
-        )
-        _show(shown, against, {"win": 1 - metrics["win"]})
-        speed = np.median(_TimedSearch.speeds)
-        print(f"  {speed:.0f} visits/s, {time.process_time() - begun:.0f} CPU-s")
-
-
-class _TimedSearch(SearchAgent):
-    """A search that notes its speeds for all copies: ``MaskedEnvironment`` plays with copies."""
-
-    speeds: ClassVar[list[float]] = []
-
-    def act(self, observation: Observation) -> Mapping[str, Action]:
-        actions = super().act(observation)
-        self.speeds.append(self.visits_per_second)
-        return actions
-
-
 def _load(game: Any, run: str) -> LoadedRun:
     """Load a run of this game; refuse a run of another one."""
     return load_policy(run, functools.partial(MaskedEnvironment, game, "random"), "cpu")
@@ -218,16 +187,11 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
     parser.add_argument("--run", help="measure this run instead of training")
     parser.add_argument("--episodes", type=int, help="games against each opponent")
-    parser.add_argument("--search", type=int, metavar="VISITS", help="with --run: search, guided")
     given, settings = parse_with_settings(parser)
-    if given.search and not (given.run and set(given.names) <= set(BOARDS)):
-        parser.error(f"--search needs --run, and one of {', '.join(BOARDS)}")
     torch.set_num_threads(1)
     try:
         for name, seed in itertools.product(given.names, given.seeds):
-            if given.search:
-                searched(name, seed, given.run, given.search, given.episodes or 100)
-            elif name in POKER:
+            if name in POKER:
                 poker(name, seed, settings)
             else:
                 board(name, seed, settings, given.run, given.episodes)

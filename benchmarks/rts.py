@@ -1,10 +1,8 @@
-"""Real-time strategy: how games end, how fast they are played, and how well a search plays.
+"""Real-time strategy: how games end, and how fast they are played.
 
 python -m benchmarks.rts outcomes          # win rates beside those of the original engine
 python -m benchmarks.rts outcomes --games 500
 python -m benchmarks.rts speed             # ticks per second of one core, compiled and as Python
-python -m benchmarks.rts search --games 50 # Monte-Carlo tree search against the built-in players
-python -m benchmarks.rts search --visits 20 --trees 4 --playout hit_n_run --horizon 500
 """
 
 from __future__ import annotations
@@ -17,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.minirts_search import MiniRtsSearch
 from benchmarks.work.play import first_episodes
 from entity_env.batching.ragged import RaggedBufferI64
 from entity_env.play import random_policy
@@ -158,60 +155,12 @@ def speed(games: int) -> None:
     print(f"copies of a state of {size:,} bytes: {copies / (time.process_time() - began):,.0f}/s")
 
 
-def search(
-    games: int, visits: int, trees: int, threads: int, playout: str, horizon: int | None
-) -> None:
-    """Win rates of Monte-Carlo tree search, and how long a move takes."""
-    print(f"{trees} trees of {visits} visits, playouts by {playout}, horizon {horizon}, skip 50")
-    for opponent, paper in (("simple", 0.732), ("hit_n_run", 0.627)):
-        rows = MiniRtsRows(games, seed=1, opponent=opponent)
-        how = MiniRtsSearch(rows, visits, trees, threads, None, playout, horizon, seed=1)
-        how.counts(0)  # compiles
-        how.seconds, how.decisions = 0.0, 0
-        began = time.process_time()
-        wins = _searched_games(rows, how)
-        cpu = time.process_time() - began
-        rate = float(wins.mean())
-        near, _ = spread(rate, games)
-        print(
-            f"{opponent:10} {rate:6.1%} +- {near:.1%} of {games} games (paper {paper:.1%}); "
-            f"{1000 * cpu / how.decisions:.1f} ms of CPU, "
-            f"{1000 * how.seconds / how.decisions:.1f} ms of time a move",
-            flush=True,
-        )
-
-
-def _searched_games(rows: MiniRtsRows, how: MiniRtsSearch) -> Any:
-    """Return the search's result ``win`` in the first game of each row. Shape: (R,)."""
-    obs, plays, wins = rows.reset(), np.ones(len(rows), bool), np.zeros(len(rows))
-    lengths = np.ones(len(rows), np.int64)
-    while plays.any():
-        # Rows whose game is over idle in the next one, which is not counted.
-        orders = [int(np.argmax(how.counts(row))) if plays[row] else 0 for row in range(len(rows))]
-        flat = np.array(orders, np.int64)[:, None]
-        obs = rows.act({"Order": RaggedBufferI64.from_flattened(flat, lengths)})
-        ended = obs.done & plays
-        if ended.any():
-            wins[ended] = obs.metrics["win"][ended]
-            plays &= ~ended
-    return wins
-
-
 def main() -> None:
     """Run one of them."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("outcomes", "speed", "search"))
+    parser.add_argument("what", choices=("outcomes", "speed"))
     parser.add_argument("--games", type=int, default=None)
-    parser.add_argument("--visits", type=int, default=100)
-    parser.add_argument("--trees", type=int, default=8)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--playout", default="random")
-    parser.add_argument("--horizon", type=int, default=None)
     given = parser.parse_args()
-    if given.what == "search":
-        how = given.visits, given.trees, given.threads, given.playout, given.horizon
-        search(given.games or 100, *how)
-        return
     what, games = {"outcomes": (outcomes, 2000), "speed": (speed, 400)}[given.what]
     what(given.games or games)
 

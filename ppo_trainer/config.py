@@ -14,6 +14,7 @@ from entity_env.arguments import ABOVE_0, FRACTION, SMALLEST, Range, at_least, c
 from entity_env.errors import SettingError, shorten
 from ppo_trainer.settings.build import build, fitted, names_its_settings, path_field, plain
 from ppo_trainer.settings.device_names import check_device_name
+from ppo_trainer.settings.search_config import SearchConfig
 from ppo_trainer.settings.self_play_config import SelfPlayConfig
 from ragged_net import NetConfig
 
@@ -26,6 +27,7 @@ __all__ = [
     "RolloutConfig",
     "ScaleConfig",
     "Schedule",
+    "SearchConfig",
     "SelfPlayConfig",
     "TrainConfig",
     "UpdateConfig",
@@ -402,9 +404,10 @@ class TrainConfig:
         init: Run folder, or ``<run>/best``, of the network that a new run begins with, such as the
             result of ``ppo_trainer.imitate``. The settings of that network apply. null begins with
             random weights.
-        algorithm: ``ppo``, or ``vtrace``, which corrects PPO for decisions of earlier networks and
-            takes an additional pass over these. The settings of ``ppo`` apply to both, those of
-            ``vtrace`` to the second.
+        algorithm: ``ppo``; ``vtrace``, which corrects PPO for decisions of earlier networks and
+            takes an additional pass over these; or ``search``, which learns from a tree search in
+            games that can be copied. The settings of returns and gradient steps of ``ppo`` apply to
+            all, those of ``vtrace`` and ``search`` to one.
         shown_metrics: Metrics of the environment that the screen, ``curve.png`` and tables show;
             null shows all of them except those with a suffix such as ``energy.max``.
         viewer: Print the address of a page for the browser that shows games of the newest network
@@ -434,7 +437,7 @@ class TrainConfig:
     run_name: str | None = path_field(None)
     resume: str | None = path_field(None)
     init: str | None = path_field(None)
-    algorithm: Literal["ppo", "vtrace"] = "ppo"
+    algorithm: Literal["ppo", "vtrace", "search"] = "ppo"
     shown_metrics: Sequence[str] | None = None
     viewer: bool = False
     rollout: RolloutConfig = field(default_factory=RolloutConfig)
@@ -443,6 +446,7 @@ class TrainConfig:
     value_net: bool = False
     ppo: PPOConfig = field(default_factory=PPOConfig)
     vtrace: VTraceConfig = field(default_factory=VTraceConfig)
+    search: SearchConfig = field(default_factory=SearchConfig)
     imitation: ImitationConfig = field(default_factory=ImitationConfig)
     optim: OptimConfig = field(default_factory=OptimConfig)
     eval: EvalConfig = field(default_factory=EvalConfig)
@@ -464,6 +468,7 @@ class TrainConfig:
             object.__setattr__(self, name, _goals(getattr(self, name), name) or None)
         _check_evaluated(self)
         _check_baseline(self)
+        _check_search(self)
         _check_sizes(self)
         _check_memory(self)
         _check_what_others_need(self)
@@ -527,6 +532,28 @@ def _check_baseline(config: TrainConfig) -> None:
             f"ppo.baseline={config.ppo.baseline} needs groups of rows that play the same instances",
             expected="env.copies=2 or more, for an environment that has this setting",
             received=f"env.copies={shorten(copies)}",
+        )
+
+
+def _check_search(config: TrainConfig) -> None:
+    """Check the settings that ``algorithm=search`` restricts."""
+    if config.algorithm != "search":
+        return
+    for name, own, expected in (
+        ("net.memory", config.net.memory, "none"),
+        ("ppo.baseline", config.ppo.baseline, "value"),
+        ("ppo.clone_kl", config.ppo.clone_kl, 0.0),
+        ("scale.mode", config.scale.mode, "local"),
+        ("rollout.processes", config.rollout.processes, 0),
+    ):
+        if own != expected:
+            raise SettingError(
+                f"{name}={own} is not supported with algorithm=search",
+                expected=f"{name}={expected}, or algorithm=ppo",
+            )
+    if config.selfplay.policies > 1:
+        raise SettingError(
+            "algorithm=search trains one network", expected="no selfplay.mode=population"
         )
 
 

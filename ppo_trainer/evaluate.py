@@ -14,9 +14,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from entity_env.errors import SettingError
 from entity_env.registry import Factory
-from ppo_trainer.evaluation.comparison import SCRIPTED, evaluate_against, evaluate_all
+from ppo_trainer.evaluation.comparison import (
+    SCRIPTED,
+    evaluate_against,
+    evaluate_all,
+    named_opponents,
+)
 from ppo_trainer.evaluation.searched import evaluate_searched
 from ppo_trainer.machine.commands import command_parser, run_main
 from ppo_trainer.machine.device import use_threads
@@ -68,8 +72,7 @@ def evaluate_run(
             number of games against each of them from every side, and nothing else is evaluated.
         replays: Folder for replays of all these games; see ``entity_env.replay``.
         search: Number of visits of a search tree for each decision of the agent, which is then
-            evaluated with the search, too, in compiled games for one player; None for no search.
-            See ``RowsSearch``.
+            evaluated with the search, too; None for no search. See ``Search``.
         temperature: Divisor of the logits from which the agent draws, as in ``load_agent``.
     """
     changed = {f"env.{name}": value for name, value in (settings or {}).items()}
@@ -100,22 +103,19 @@ def _play(
     temperature: float,
 ) -> list[Evaluation]:
     use_threads(loaded.config, loaded.device)
-    if against and search is not None:
-        raise SettingError(
-            "search= and against= cannot be combined",
-            expected="search= in a game for one player, or against= in a game for several",
-            hint="use SearchAgent to search in games for several players",
-        )
     played = loaded.net, loaded.game, loaded.config, episodes
     if not against:
         rehearse_script(loaded.config.eval.scripted, loaded.game)
     elif loaded.game.has_seats:
         rehearse_opponents("against", against, loaded.game)
+    ahead = []
+    if search is not None:
+        opponents = named_opponents(loaded.net, loaded.config, against) if against else None
+        ahead = evaluate_searched(loaded, episodes, search, opponents)
     if against:
-        return evaluate_against(
+        return ahead + evaluate_against(
             *played, against, greedy=greedy, temperature=temperature, others=loaded.others
         )
-    ahead = [evaluate_searched(loaded, episodes, search)] if search is not None else []
     return ahead + evaluate_all(
         *played, only_greedy=greedy, temperature=temperature, others=loaded.others
     )
@@ -204,8 +204,7 @@ def _parser() -> argparse.ArgumentParser:
         "--search",
         type=int,
         metavar="VISITS",
-        help="also evaluate the agent with a search of so many visits for each decision, in a "
-        "compiled game for one player with one choice at a time",
+        help="also evaluate the agent with a search of so many visits for each decision",
     )
     parser.add_argument(
         "--replays",

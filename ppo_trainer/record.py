@@ -6,7 +6,7 @@ players of a replay, people among them::
     python -m ppo_trainer.record env=minesweeper games.episodes --agent script
     python -m ppo_trainer.record mine.replay games.episodes
 
-With ``--search VISITS``, a run's network plays with a tree search (``RowsSearch``).
+With ``--search VISITS``, a run's network plays with a tree search (``Search``).
 
 ``entity_env.recording.EpisodeDataset`` reads the recording, a folder, and ``ppo_trainer.imitate``
 trains on it.
@@ -110,8 +110,8 @@ def record_run(
         greedy: True to take the most likely choices; the log-probabilities are those of draws.
         logits: True to record the log-probabilities of all choices, too, which are normalised
             logits. A forbidden choice has -inf.
-        search: Number of visits of a search tree for each decision, in compiled games for one
-            player, or None for no search. Choices of a search have no log-probabilities.
+        search: Number of visits of a search tree for each decision, or None for no search. Choices
+            of a search have no log-probabilities.
         seed: Seed of the games; None takes the run's own.
         rows: Number of environments that play at once.
         append: True to append to an existing recording.
@@ -120,7 +120,7 @@ def record_run(
     """
     if search is not None and (greedy or logits):
         raise SettingError(
-            "a search takes the most visited choice, and has no log-probabilities",
+            "a search takes the best choice, and has no log-probabilities",
             expected="--search without --greedy and --logits",
         )
     loaded = load_policy(run, env, trust=trust)
@@ -351,8 +351,7 @@ def main(arguments: list[str] | None = None) -> None:
         "--search",
         type=int,
         metavar="VISITS",
-        help="play with a search of so many visits for each decision, in a compiled game for one "
-        "player with one choice at a time",
+        help="play with a search of so many visits for each decision",
     )
     parser.add_argument("--seed", type=int, default=None, help="seed (default: the run's own)")
     parser.add_argument("--rows", type=int, default=16, help="environments that play at once")

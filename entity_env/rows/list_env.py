@@ -55,6 +55,7 @@ class ListEnv(VecEnv):
     ) -> None:
         check_count("number of environments", num_envs)
         LIVE.add(self)
+        self._create_env = create_env
         self._rows: ReadRows = None  # type: ignore[assignment]  # the frames of the next actions
         self._envs = RowEnvironments(first_row, on_row)
         self._episodes = EpisodeTrackers(num_envs)
@@ -77,6 +78,10 @@ class ListEnv(VecEnv):
     def __len__(self) -> int:
         """Return the number of rows."""
         return len(self._episodes)
+
+    def alike(self, num_envs: int) -> ListEnv:
+        """Make other rows of the same environments, for instance for a search."""
+        return ListEnv(self._create_env, num_envs)
 
     def has_state(self) -> bool:
         """Return True if every environment saves and restores its state."""
@@ -196,6 +201,8 @@ class ListEnv(VecEnv):
 
     def _wrap_each(self, wrapper: Callable[[Environment], Environment]) -> None:
         self._envs.wrap(wrapper)
+        inner = self._create_env
+        self._create_env = lambda: wrapper(inner())
 
     def _render(self, **kwargs: Any) -> list[npt.NDArray[np.uint8]]:
         return [

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import copy
-import functools
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -76,10 +75,9 @@ class MaskedEnvironment(Environment):
                 received=len(each),
             )
         spaces = self._reader.obs_space, self._reader.action_space
-        inside = functools.partial(_inside, self._table)
         # An agent that is named twice is loaded once.
         made = {
-            key: SeatPlayer(own, self._game, self._table.seats, spaces, inside, trust)
+            key: SeatPlayer(own, self._table.seats, spaces, trust)
             for key, own in {_key(own): own for own in each}.items()
         }
         self._opponents = [made[_key(own)] for own in each]
@@ -241,11 +239,6 @@ def who_is_who(env: Environment) -> str:
 def _key(opponent: Any) -> Any:
     """Return a key that is equal for two mentions of the same opponent."""
     return opponent if isinstance(opponent, str) else id(opponent)
-
-
-def _inside(table: Table) -> Collection[int]:
-    """Return the seats in the game; a function, so that copies of players can use their table."""
-    return table.inside
 
 
 def _game(

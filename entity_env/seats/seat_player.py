@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from entity_env.batching.vec_obs import batch_frames
 from entity_env.errors import SettingError, shorten
 from entity_env.kinds.answers import answers_of_frames
 from entity_env.kinds.table import answer_forms, typed_actions
-from entity_env.multi_player import MultiPlayerEnvironment, Seat
+from entity_env.multi_player import Seat
 from entity_env.observation import Observation
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 
@@ -32,10 +32,8 @@ class SeatPlayer:
 
     Args:
         given: ``random``, a run folder, an agent, or a function from an observation to actions.
-        game: The game.
         seats: All seats of the game.
         spaces: The observation space and the action space.
-        inside: Function that returns the numbers of the seats in the game.
         trust: Consent to import code that a run folder names.
 
     Raises:
@@ -45,14 +43,12 @@ class SeatPlayer:
     def __init__(
         self,
         given: Any,
-        game: MultiPlayerEnvironment,
         seats: tuple[Seat, ...],
         spaces: tuple[ObsSpace, Mapping[ActionName, ActionSpace]],
-        inside: Callable[[], Collection[int]],
         trust: bool = False,
     ) -> None:
         self.name = given if isinstance(given, str) else _name_of(given)
-        self._game, self._seats, self._spaces, self._inside = game, seats, spaces, inside
+        self._seats, self._spaces = seats, spaces
         if isinstance(given, str):
             made: Any = RandomAgent(*spaces) if given == "random" else load_agent(given, 0, trust)
         else:
@@ -137,8 +133,6 @@ class SeatPlayer:
             if self._seed is not None or len(self._copies) > 1:
                 draws = np.random.default_rng((self._seed or 0, seat))
                 call_if_there(own, "seed", int(draws.integers(2**32)))
-            # A search agent needs the game, its seat, and the seats in the game.
-            call_if_there(own, "attach", self._game, self._inside, self._seats[seat])
         return self._copies[seat]
 
 

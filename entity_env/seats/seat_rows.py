@@ -77,6 +77,7 @@ class SeatRows(VecEnv):
     ) -> None:
         check_count("number of environments", num_envs)
         self._step, self._first_game, self._on_row = 0, 0, on_row
+        self._create_env = create_env
         self._tables: list[Table] = []
         LIVE.add(self)
         try:
@@ -131,6 +132,10 @@ class SeatRows(VecEnv):
     def num_seats(self) -> int:
         """The number of rows of one game."""
         return len(self._seats)
+
+    def alike(self, num_envs: int) -> SeatRows:
+        """Make other rows of the same games, for instance for a search."""
+        return SeatRows(self._create_env, num_envs)
 
     def has_state(self) -> bool:
         """Return True if every game saves and restores its state."""
@@ -319,7 +324,8 @@ class SeatRows(VecEnv):
             self._table(game, wrapper, table.game) for game, table in enumerate(self._tables)
         ]
         self._check_alike([*self._tables[:1], *wrapped])
-        self._tables = wrapped
+        self._tables, inner = wrapped, self._create_env
+        self._create_env = lambda: wrapper(inner())
         self._seed_all(self._seed)  # wrappers may have random numbers, too
 
     def _running(self) -> list[tuple[Hashable, str]]:

@@ -56,6 +56,7 @@ def estimate(
         advantages=torch.from_numpy(advantages.astype(np.float32)).to(device),
         returns=torch.from_numpy(returns).to(device),
         sequences=Sequences.of(trajectories),
+        targets=decisions.targets,
     )
 
 

@@ -9,6 +9,7 @@ from ppo_trainer.algorithms.algorithm import Algorithm
 from ppo_trainer.algorithms.clone import Clone
 from ppo_trainer.algorithms.group_baseline import GroupReturns
 from ppo_trainer.algorithms.ppo import PPO
+from ppo_trainer.algorithms.search import SearchTeaching
 from ppo_trainer.algorithms.vtrace import VTrace
 from ppo_trainer.config import TrainConfig
 
@@ -17,6 +18,7 @@ __all__ = ["ALGORITHMS", "make_algorithm"]
 ALGORITHMS: dict[str, Callable[[TrainConfig, GroupReturns | None], Algorithm]] = {
     "ppo": lambda config, groups: PPO(config.ppo, groups),
     "vtrace": lambda config, groups: VTrace(config.ppo, groups, vtrace=config.vtrace),
+    "search": lambda config, groups: SearchTeaching(config.ppo),
 }
 """A new algorithm needs an entry here, an option of ``TrainConfig.algorithm`` and its settings."""
 

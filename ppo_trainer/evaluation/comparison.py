@@ -27,7 +27,7 @@ from ppo_trainer.reporting.evaluation import Evaluation
 from ppo_trainer.reporting.progress import EvaluationProgress
 from ragged_net import RaggedNet
 
-__all__ = ["RANDOM", "SCRIPTED", "evaluate", "evaluate_against", "evaluate_all"]
+__all__ = ["RANDOM", "SCRIPTED", "evaluate", "evaluate_against", "evaluate_all", "named_opponents"]
 
 SCRIPTED, RANDOM = "scripted player", "random play"
 
@@ -138,19 +138,27 @@ def evaluate_against(
     """
     check_count("number of episodes", episodes, error=SettingError)
     game.sides()  # raises for a game for one player
-    made, device = {}, str(next(net.parameters()).device)
-    for number, name in enumerate(opponents):
-        seed = derived_seed(config.seed, "against", number)
-        made[name] = make_opponent(name, net.obs_space, net.action_space, seed=seed, device=device)
+    made = named_opponents(net, config, opponents)
     results, seed = [], derived_seed(config.seed, "against")
-    for name, label in opponent_labels(made).items():
+    for label, opponent in made.items():
         agent = agent_of(
             (net, *others), game, config, seed=seed, greedy=greedy, temperature=temperature
         )
         budget = PlayBudget(config.eval.seconds / len(made))
-        played = play_sides(agent, game, config, episodes, made[name], seed=seed, budget=budget)
+        played = play_sides(agent, game, config, episodes, opponent, seed=seed, budget=budget)
         results.append(Evaluation(f"against {label}", played))
     return results
+
+
+def named_opponents(
+    net: RaggedNet, config: TrainConfig, opponents: Sequence[str]
+) -> dict[str, SpacedAgent]:
+    """Return opponents, made for the spaces of ``net``, by the names to show."""
+    made, device = {}, str(next(net.parameters()).device)
+    for number, name in enumerate(opponents):
+        seed = derived_seed(config.seed, "against", number)
+        made[name] = make_opponent(name, net.obs_space, net.action_space, seed=seed, device=device)
+    return {label: made[name] for name, label in opponent_labels(made).items()}
 
 
 def _player(greedy: bool, temperature: float) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 
-from entity_env import VecObs
-from entity_env.agent import Agent
+from entity_env import VecEnv, VecObs
+from entity_env.agent import Agent, VecPolicy
 from entity_env.errors import SettingError
 from entity_env.metrics import complete_columns, metric_columns
 from entity_env.player.episodes import play
@@ -22,7 +24,7 @@ _MOST_GAMES = 32
 
 
 def play_sides(
-    player: Agent,
+    player: Agent | Callable[[VecEnv], VecPolicy],
     game: Game,
     config: TrainConfig,
     episodes: int,
@@ -37,7 +39,8 @@ def play_sides(
     out of each side alike; at least one game is played to its end.
 
     Args:
-        player: Player whose episodes are measured.
+        player: Player whose episodes are measured, or a function that makes its policy for the
+            rows of the games, such as a search.
         game: Game for several players.
         config: Settings, of which ``eval.max_steps`` is used.
         episodes: Number of episodes, rounded up to the same number from each side.
@@ -94,7 +97,7 @@ def count_results(scores: npt.ArrayLike) -> tuple[int, int, int]:
 
 
 def _play(
-    player: Agent,
+    player: Agent | Callable[[VecEnv], VecPolicy],
     game: Game,
     config: TrainConfig,
     episodes: int,
@@ -116,7 +119,8 @@ def _play(
     wanted = np.repeat([len(part) for part in np.array_split(range(per_side), at_once)], len(sides))
     summaries: list[list[dict[str, float]]] = [[] for _ in wanted]
     with game.rows(len(wanted) * seats, seed) as rows, OpponentRows(rows, sides, table) as played:
-        steps = play(played, lambda obs: player.act_rows(obs) if obs.num_frames else {})
+        policy = player(rows) if callable(player) else player.act_rows
+        steps = play(played, lambda obs: policy(obs) if obs.num_frames else {})
         next(steps)
         most = (config.eval.max_steps or 10**9) * int(wanted.max())
         for _ in range(most):

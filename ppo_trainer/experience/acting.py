@@ -34,16 +34,18 @@ MOST_FRAMES = 512
 def act(
     net: RaggedNet,
     batch: EntityBatch,
-    generator: torch.Generator,
+    generator: torch.Generator | None,
     memory: Tensor | None = None,
     trusted: bool = False,
+    greedy: bool = False,
 ) -> NetOutput:
     """Return ``net(batch, generator=generator, memory=memory, ...)``, computed in parts."""
     parts = _parts(batch, _at_once(batch.device, batch.num_frames), memory)
     what = f"a pass of {batch.num_frames:,} frames with {batch.num_entities:,} entities"
     with explained_memory(what, "rollout.num_envs"):
         outputs = [
-            net(part, generator=generator, memory=state, trusted=trusted) for part, state in parts
+            net(part, generator=generator, memory=state, trusted=trusted, greedy=greedy)
+            for part, state in parts
         ]
     return NetOutput.cat(outputs) if len(outputs) > 1 else outputs[0]
 

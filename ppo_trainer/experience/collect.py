@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +24,7 @@ from ppo_trainer.experience.rollout_buffer import RolloutBuffer
 from ppo_trainer.experience.row_memory import RowMemory
 from ppo_trainer.experience.trajectories import Decisions, Trajectories
 from ppo_trainer.machine.stopwatch import Stopwatch
-from ragged_net import EntityBatch, RaggedNet
+from ragged_net import EntityBatch, NetOutput, RaggedNet, RaggedTensor
 from ragged_net.observed import choices_for
 
 __all__ = ["Collected", "Collector", "autocast", "check_output", "collect"]
@@ -34,6 +35,15 @@ MOST_IDLE_STEPS = 100_000
 """The maximum number of consecutive steps in which no row must act."""
 
 Ints = npt.NDArray[np.int64]
+
+
+class Searcher(Protocol):
+    """A search that improves the decisions of a network."""
+
+    def improve(
+        self, obs: VecObs, output: NetOutput, generator: torch.Generator
+    ) -> tuple[NetOutput, Mapping[str, RaggedTensor]]:
+        """Return the output with better choices and values, and ``Decisions.targets``."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +57,7 @@ class Collector:
         memory: Memory of the network for all R rows.
         pending: Decisions of the last rollout whose outcome was open at its end.
         graphs: Passes of the network as CUDA graphs, where possible.
+        search: Search for better decisions; None takes those of the network.
     """
 
     net: RaggedNet
@@ -55,6 +66,7 @@ class Collector:
     memory: RowMemory
     pending: Decisions | None = None
     graphs: ActingGraphs | None = None
+    search: Searcher | None = None
 
 
 @dataclass(frozen=True)
@@ -202,9 +214,13 @@ def _decide(
     with clock("inference"), autocast(device, config):
         state = own.memory.of(obs.rows)
         output = check_output(act(own.net, batch, own.generator, state, looked_at))
-        actions = output.actions_for(obs)
+    targets = None
+    if own.search is not None:
+        with clock("search"):
+            output, targets = own.search.improve(obs, output, own.generator)
     with clock("batch"):
-        own.buffer.decide(obs.rows, batch, output, state)
+        actions = output.actions_for(obs)
+        own.buffer.decide(obs.rows, batch, output, state, targets)
         own.memory.keep(obs.rows, output.memory)
     return actions
 

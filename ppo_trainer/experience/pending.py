@@ -48,6 +48,7 @@ def tensors_of(decisions: Decisions) -> dict[tuple[str, ...], Tensor]:
         parts |= {("actions", name, own.name): getattr(actors, own.name) for own in fields}
         parts["chosen", name] = decisions.chosen[name]
         parts["log_probs", name] = decisions.log_probs[name].values
+    parts |= {("targets", name): own for name, own in (decisions.targets or {}).items()}
     tensors = {}
     for where, part in parts.items():
         if isinstance(part, RaggedTensor):
@@ -79,6 +80,8 @@ def pending_from_tensors(tensors: Mapping[str, Tensor], net: RaggedNet, num_rows
             rewards=pending.rewards,
             memory=None if pending.memory is None else pending.memory.to(device),
             staleness=pending.staleness,
+            targets=pending.targets
+            and {name: own.to(device) for name, own in pending.targets.items()},
         )
         with torch.no_grad():  # checks every number, because updates do not check again
             net(pending.batch, memory=pending.memory, given=values_of(pending.chosen))
@@ -123,6 +126,7 @@ def _read(tensors: Mapping[tuple[str, ...], Tensor], net: RaggedNet) -> Decision
         rewards=tensors["rewards",].numpy(),
         memory=tensors.get(("memory",)),
         staleness=tensors["staleness",].numpy(),
+        targets={name: ragged("targets", name) for name in names("targets")} or None,
     )
     _check_parts(pending)
     return pending

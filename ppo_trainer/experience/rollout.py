@@ -13,7 +13,7 @@ from torch import Tensor
 
 from entity_env.errors import BatchError
 from ppo_trainer.experience.sequences import Sequences
-from ppo_trainer.experience.trajectories import select_choices
+from ppo_trainer.experience.trajectories import select_choices, select_targets
 from ragged_net import EntityBatch, RaggedTensor
 from ragged_net.ragged import FrameNumbers
 
@@ -35,6 +35,7 @@ class Rollout:
             minibatch are in the order of its sequences.
         clone_log_probs: Log-probability of each choice by the network that the policy should stay
             close to; None without such a penalty. Shape: (A,), float32.
+        targets: Improved probabilities of the choices of a search; see ``Decisions``.
         log_ratios: Logarithms of the ratios that V-trace weighs with, for the log: of each actor,
             or with ``ppo.ratio=per_frame`` of each frame. Shape: (U,); None with other algorithms.
     """
@@ -47,6 +48,7 @@ class Rollout:
     returns: Tensor
     sequences: Sequences | None = None
     clone_log_probs: Mapping[str, RaggedTensor] | None = None
+    targets: Mapping[str, RaggedTensor] | None = None
     log_ratios: npt.NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
@@ -108,4 +110,5 @@ class Rollout:
             clone_log_probs=None
             if cloned is None
             else select_choices(self.chosen, cloned, frames)[1],
+            targets=select_targets(self.targets, frames),
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +12,7 @@ from torch import Tensor
 
 from entity_env import VecObs
 from ppo_trainer.experience.trajectories import Decisions, Trajectories
-from ragged_net import EntityBatch, NetOutput
+from ragged_net import EntityBatch, NetOutput, RaggedTensor
 from ragged_net.batch import GrowingBatch
 from ragged_net.growing import GrowingRagged, GrowingTensor
 
@@ -36,6 +37,7 @@ class RolloutBuffer:
         self._batch = GrowingBatch(steps)
         self._chosen: defaultdict[str, GrowingRagged] = defaultdict(lambda: GrowingRagged(steps))
         self._log_probs: defaultdict[str, GrowingTensor] = defaultdict(lambda: GrowingTensor(steps))
+        self._targets: defaultdict[str, GrowingRagged] = defaultdict(lambda: GrowingRagged(steps))
         self._values: list[Tensor] = []
         self.final_states: list[Tensor] = []
         self._memory = GrowingTensor(steps)  # stays empty for a network without memory
@@ -60,6 +62,8 @@ class RolloutBuffer:
             choices.clear()
         for log_probs in self._log_probs.values():
             log_probs.clear()
+        for targets in self._targets.values():
+            targets.clear()
         self._values.clear()
         self.final_states = []
         self._memory.clear()
@@ -72,6 +76,7 @@ class RolloutBuffer:
                 self._chosen[name].add(chosen)
                 self._log_probs[name].add(pending.log_probs[name].values)
             self._values.append(pending.values)
+            self._learn(pending.targets)
             self._remember(pending.memory)
             self._staleness = pending.staleness + 1
 
@@ -81,15 +86,24 @@ class RolloutBuffer:
         batch: EntityBatch,
         output: NetOutput,
         memory: Tensor | None = None,
+        targets: Mapping[str, RaggedTensor] | None = None,
     ) -> None:
-        """Add the frames, decisions and memory states (B, W) of these rows (B,)."""
+        """Add the frames, decisions and memory states (B, W) of these rows (B,).
+
+        ``targets`` are those of ``Decisions``, in all steps of a rollout or in none.
+        """
         self._ledger.decide(rows)
         self._batch.add(batch)
         for name, action in output.actions.items():
             self._chosen[name].add(action.chosen)
             self._log_probs[name].add(action.log_prob)
         self._values.append(output.value)
+        self._learn(targets)
         self._remember(memory)
+
+    def _learn(self, targets: Mapping[str, RaggedTensor] | None) -> None:
+        for name, own in (targets or {}).items():
+            self._targets[name].add(own)
 
     def _remember(self, memory: Tensor | None) -> None:
         if memory is not None:
@@ -135,6 +149,7 @@ class RolloutBuffer:
             rewards=ledger.rewards,
             memory=self._memory.all() if self._remembers else None,
             staleness=np.pad(self._staleness, (0, len(ledger) - len(self._staleness))),
+            targets={name: own.all() for name, own in self._targets.items()} or None,
         )
         of_finals = np.zeros(len(ledger), np.float32)
         if self._cut_off:

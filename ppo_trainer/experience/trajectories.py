@@ -13,7 +13,7 @@ from torch import Tensor
 from ragged_net import EntityBatch, RaggedTensor
 from ragged_net.ragged import FrameNumbers
 
-__all__ = ["Decisions", "Trajectories", "select_choices"]
+__all__ = ["Decisions", "Trajectories", "select_choices", "select_targets"]
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,9 @@ class Decisions:
             without memory.
         staleness: Number of updates of the network since the decision. Shape: (K,), int64, on the
             CPU; None stands for 0.
+        targets: Improved probabilities of the choices of all actors of each frame, actor by actor,
+            from a search; all 0 in frames without one. Shape: (K frames), float32. None without
+            searches.
     """
 
     batch: EntityBatch
@@ -42,6 +45,7 @@ class Decisions:
     rewards: npt.NDArray[np.float32]
     memory: Tensor | None = None
     staleness: npt.NDArray[np.int64] = None  # type: ignore[assignment]
+    targets: Mapping[str, RaggedTensor] | None = None
 
     def __post_init__(self) -> None:
         """Fill in a staleness of 0 if none is given."""
@@ -78,6 +82,12 @@ class Decisions:
             rewards=np.concatenate([part.rewards for part in parts]),
             memory=torch.cat(memories) if memories else None,
             staleness=np.concatenate([part.staleness for part in parts]),
+            targets=None
+            if first.targets is None
+            else {
+                name: RaggedTensor.cat([part.targets[name] for part in parts if part.targets])
+                for name in first.targets
+            },
         )
 
     def select(self, numbers: npt.NDArray[np.int64]) -> Decisions:
@@ -93,6 +103,7 @@ class Decisions:
             rewards=self.rewards[numbers],
             memory=None if self.memory is None else self.memory.index_select(0, frames.there),
             staleness=self.staleness[numbers],
+            targets=select_targets(self.targets, frames),
         )
 
 
@@ -147,3 +158,12 @@ def select_choices(
         old = log_probs[name].values.index_select(0, rows)
         own_log_probs[name] = selected[name].with_values(old)
     return selected, own_log_probs
+
+
+def select_targets(
+    targets: Mapping[str, RaggedTensor] | None, frames: FrameNumbers
+) -> dict[str, RaggedTensor] | None:
+    """Return the improved probabilities of the given frames."""
+    if targets is None:
+        return None
+    return {name: own.select(frames) for name, own in targets.items()}

@@ -1,357 +1,423 @@
-"""An agent that plays games for several players by Monte-Carlo tree search.
+"""Tree search in many games at once, which plays, and which teaches a network.
 
-    agent = SearchAgent(ConnectFour, visits=200)
-    env = MaskedEnvironment(ConnectFour, opponents=agent)   # it plays the other seat
+    rows = ConnectFourRows(64)
+    search, obs = Search(rows, RaggedNet.from_run(run), SearchConfig(visits=64)), rows.reset()
+    obs = rows.act(search(obs))
 
-The search knows the whole state of the game, so that it suits games without hidden information.
-With a ``guide`` the tree uses its probabilities and values (PUCT), without one the returns of
-random games. Seats that must act in the same step choose independently, each by its own counts.
-Each seat has its own value, so that games need not be zero-sum.
+Each visit follows the tree of every game to a choice that has not been tried there, plays it in
+copies of the games, and passes all new positions through the network in one batch.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
-from typing import Any, Protocol
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
-from entity_env import MultiPlayerEnvironment, Observation, VecObs
-from entity_env.actions import Action
-from entity_env.agent import Decision
-from entity_env.batching.frame import Frame
-from entity_env.batching.frame_reader import FrameReader
-from entity_env.batching.vec_obs import batch_frames
-from entity_env.errors import SettingError, shorten
-from entity_env.kinds.table import typed_actions
-from entity_env.multi_player import Seat
-from entity_env.rows.vec_env import check_count
-from entity_env.seats.table import Table, Told
+from entity_env import VecEnv, VecObs
+from entity_env.agent import random_policy
+from entity_env.batching.ragged import ActionBuffer
+from entity_env.errors import SettingError
 from entity_env.spaces import ActionName
-from ppo_trainer.players.search_choices import choices_of
-from ppo_trainer.players.search_tree import ChoiceCounts, SearchNode, SearchTree, ValueRange
+from entity_env.wrappers.vec_wrapper import VecWrapper
+from ppo_trainer.config import TrainConfig
+from ppo_trainer.experience.acting import act, autocast
+from ppo_trainer.experience.frames import asked_frames
+from ppo_trainer.players.network_agent import NetworkAgent
+from ppo_trainer.players.opponents import make_opponent
+from ppo_trainer.players.search_choices import ActorTable, Candidates, check_searchable
+from ppo_trainer.players.search_games import Copies, copies_of
+from ppo_trainer.players.search_tree import SearchTrees
+from ppo_trainer.settings.search_config import SearchConfig
+from ragged_net import EntityBatch, NetOutput, RaggedNet, RaggedTensor
 
-__all__ = ["Guide", "SearchAgent"]
+__all__ = ["Search", "make_search"]
 
 F64 = npt.NDArray[np.float64]
-MOST_STEPS = 10_000
-"""Maximum number of steps of a random game; later rewards count as 0."""
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+Keys = npt.NDArray[np.uint64]
+Policy = Callable[[VecObs], Mapping[ActionName, ActionBuffer]]
 
-GAMES = 16
-"""Number of random games from which the relations of the seats' returns are estimated."""
+_NEXT_VISIT = 0x632BE59BD9B4E019
+_MOST_STEPS = 10_000
+"""Maximum number of steps that are played on after a visit; later rewards count as 0."""
 
-DRAWN = 0.2
-"""Fraction of choices that are drawn uniformly if several seats must act in the same step."""
+_MOST_COPIES = 4
+"""Maximum number of sets of copies, for different numbers of games."""
 
-
-class Guide(Protocol):
-    """The interface of a network that guides a search; ``load_agent`` returns one."""
-
-    def decide(self, obs: VecObs) -> Decision:
-        """Return the probabilities of the choices and the expected return."""
-
-
-@dataclass
-class _Seat(ChoiceCounts):
-    """The counts of the choices of one seat in one position."""
-
-    frame: Frame
-    action: ActionName
+_GAMES, _STEPS = 16, 500
+"""Numbers of random games and of their steps from which relations of returns are estimated."""
 
 
-class SearchAgent:
-    """An agent that takes the most visited choice of a tree grown for each decision.
+@dataclass(frozen=True)
+class _Found:
+    """The results of a search in F frames, which are some of those of an observation.
 
     Args:
-        create_game: Function that makes a game of the same kind, in which the search plays.
-        visits: Number of visits of a tree for each decision.
-        guide: Agent that gives probabilities and values, such as ``load_agent(run)``; None plays
-            random games.
-        exploration: Weight of exploration; None stands for 0.75 with a guide, 0.7 without.
-        trees: Number of trees, each with ``visits``, whose counts are added.
-        seed: Seed of the random numbers.
-
-    Attributes:
-        visits_per_second: Speed of the last decision, in visits per second.
-
-    Raises:
-        SettingError: ``visits`` or ``trees`` is not a whole number >= 1, or the game is for one
-            player.
-
-    Source:
-        See ``ChoiceCounts.puct`` and ``ChoiceCounts.ucb1``.
+        frames: Numbers of the frames. Shape: (F,).
+        candidates: Their candidates.
+        best: The best candidate of each frame. Shape: (F,).
+        policy: The improved policies. Shape: (F, C).
+        values: Shape: (F,).
     """
 
-    name = "search"
+    frames: Ints
+    candidates: Candidates
+    best: Ints
+    policy: F64
+    values: F64
+
+    def of_actors(self, table: ActorTable) -> tuple[Ints, Ints, Ints]:
+        """Return the numbers of the actors in the frames, and their choices and places. (N,)."""
+        number = np.full(table.num_frames, -1)
+        number[self.frames] = np.arange(len(self.frames))
+        actors = np.flatnonzero(number[table.frame] >= 0)
+        own = number[table.frame[actors]]
+        where = own, self.best[own], table.column[actors]
+        return actors, self.candidates.choices[where], self.candidates.places[where]
+
+
+class Search:
+    """A tree search that selects the choices in rows of games.
+
+    The search knows the whole state of the games. Seats that act at once choose independently, and
+    each seat has its own value, so that games need not be zero-sum.
+
+    Args:
+        rows: Rows of games, which stay as they are.
+        net: Network that gives probabilities and values, without a memory; None for even
+            probabilities, which needs ``play_on``.
+        config: Settings of the search.
+        gamma: Discount factor for each decision, as in the training of the network.
+        play_on: Policy that plays visits on to the end of the game, whose result replaces the
+            network's value; None for the network's value.
+        precision: ``TrainConfig.precision``.
+
+    Raises:
+        SettingError: The rows cannot be copied, an action has no list of choices, or the network
+            has a memory.
+    """
 
     def __init__(
         self,
-        create_game: Callable[[], MultiPlayerEnvironment],
-        visits: int = 200,
-        guide: Guide | None = None,
-        exploration: float | None = None,
-        trees: int = 1,
-        seed: int = 0,
+        rows: VecEnv,
+        net: RaggedNet | None,
+        config: SearchConfig | None = None,
+        *,
+        gamma: float = 1.0,
+        play_on: Policy | None = None,
+        precision: str = "float32",
     ) -> None:
-        self._visits = check_count("number of visits", visits, error=SettingError)
-        self._trees = check_count("number of trees", trees, error=SettingError)
-        self._guide = guide
-        self._exploration = (
-            exploration if exploration is not None else 0.7 if guide is None else 0.75
-        )
-        game = create_game()
-        if not isinstance(game, MultiPlayerEnvironment):
+        self._rows = rows.unwrapped if isinstance(rows, VecWrapper) else rows
+        self._seats = rows.num_seats
+        self._net, self._config, self._gamma = net, config or SearchConfig(), gamma
+        self._play_on, self._precision = play_on, precision
+        check_searchable(rows.action_space())
+        if net is not None and net.memory is not None:
             raise SettingError(
-                "this game cannot be searched",
-                expected="a function that makes a MultiPlayerEnvironment, such as its class",
-                received=shorten(game),
+                "a network with a memory cannot search",
+                expected="net.memory=none, because positions of a tree have no past",
+                received=f"net.memory={net.config.memory}",
             )
-        self._table = Table(game)
-        self._spaces = game.obs_space(), game.action_space()
-        self._reader = FrameReader(*self._spaces)
-        self._live: MultiPlayerEnvironment | None = None
-        self._inside: Callable[[], Collection[int]] = tuple
-        self._seat: Seat | None = None
-        self._pay: F64 | None = None
-        self.visits_per_second = 0.0
-        self.seed(seed)
+        if net is None and play_on is None:
+            raise SettingError(
+                "a search without a network needs a player that plays on",
+                expected="net, or play_on",
+            )
+        copies_of(self._rows, 1, 1)  # raises the error of rows that cannot be copied
+        self._copies: dict[int, Copies] = {}
 
-    def seed(self, seed: int) -> None:
-        """Seed the random numbers."""
-        self._rng = np.random.default_rng(seed)
+    def __call__(self, obs: VecObs) -> Mapping[ActionName, ActionBuffer]:
+        """Return the best choices of the rows that must act."""
+        if not obs.num_frames:
+            return {}
+        table = ActorTable(obs)
+        found = self._search(obs, np.zeros(len(obs) // self._seats, np.uint64), noisy=False)
+        _, chosen, _ = found.of_actors(table)
+        return obs.ragged_actions(table.split(chosen))
 
-    def attach(
-        self,
-        game: MultiPlayerEnvironment,
-        inside: Callable[[], Collection[int]] | None = None,
-        seat: Seat | None = None,
-    ) -> None:
-        """Tell the search which seat of which game it plays, as ``MaskedEnvironment`` does.
+    def improve(
+        self, obs: VecObs, output: NetOutput, generator: torch.Generator
+    ) -> tuple[NetOutput, Mapping[ActionName, RaggedTensor]]:
+        """Return the network's output with searched choices and values, and improved policies.
 
         Args:
-            game: Game that is played.
-            inside: Function that returns the numbers of the seats that take part; None for all
-                seats.
-            seat: Seat that the agent plays; None finds the seat with the observation that ``act``
-                gets.
+            obs: The observation.
+            output: The network's output for ``obs``, with drawn choices.
+            generator: Random number generator on the network's device.
+
+        Returns:
+            The output, and for each action the improved probabilities of the choices of all actors
+            of each frame, actor by actor: all 0 in frames without a search.
         """
-        self._live, self._seat = game, seat
-        everybody = range(len(self._table.seats))
-        self._inside = (lambda: everybody) if inside is None else inside
-
-    def reset(self) -> None:
-        """Do nothing: no decision depends on earlier ones."""
-
-    def act(self, observation: Observation) -> Mapping[ActionName, Action]:
-        """Search, and return the actions.
-
-        Raises:
-            SettingError: The agent is not attached to a game, the observation is not that of one
-                seat that must act, or there is more than one choice at a time.
-        """
-        if self._live is None:
-            raise SettingError(
-                "the search is not attached to a game",
-                expected="attach(game), as MaskedEnvironment does",
-            )
-        frame = self._reader.read(observation)
-        state = self._live.get_state()
-        inside = tuple(sorted(self._inside()))
-        told = self._read(self._table.set_state(state, inside))
-        seat = self._asker(frame, told)
-        counts = np.zeros(0)
-        start = time.perf_counter()
-        for _ in range(self._trees):
-            root = self._node(state, told, inside, {})
-            tree = SearchTree(root)
-            for _ in range(self._visits):
-                path = tree.walk(self._pick)
-                node, picked = path[-1]
-                if tuple(picked.values()) not in node.following:
-                    node.following[tuple(picked.values())] = self._expand(node, picked)
-                tree.note(path)
-            counts = root.seats[seat].visits + (counts if len(counts) else 0)
-        taken = time.perf_counter() - start
-        self.visits_per_second = self._trees * self._visits / max(taken, 1e-9)
-        own = root.seats[seat]
-        chosen = own.indices[int(np.argmax(counts))]
-        return typed_actions(frame, {own.action: np.array([chosen])}, self._spaces[1])
-
-    def _asker(self, frame: Frame, told: Mapping[int, Frame]) -> int:
-        """Return the seat that must act and whose present observation is ``frame``."""
-        seats = self._table.seats
-        found = [
-            number
-            for number, own in told.items()
-            if (self._seat is None or seats[number] == self._seat) and _same(own, frame)
-        ]
-        if len(found) == 1:
-            return found[0]
-        if not found:
-            raise SettingError(
-                "the observation is not one of the attached game in its present state",
-                expected="the observation of "
-                + ("one of its seats" if self._seat is None else f"seat {self._seat!r}")
-                + " in the present state",
-                received=shorten(frame.features),
-            )
-        raise SettingError(
-            f"several seats observe this: {', '.join(repr(seats[number]) for number in found)}",
-            expected="attach(game, seat=...), with the seat that the agent plays",
+        drawn = torch.randint(2**62, (1,), generator=generator, device=generator.device)
+        rng = np.random.default_rng(int(drawn))
+        keys = rng.integers(2**63, size=len(obs) // self._seats, dtype=np.uint64)
+        games = np.unique(obs.rows // self._seats)
+        searched = max(round(self._config.share * len(games)), 1)
+        mine = np.sort(rng.permutation(games)[:searched])
+        found = self._search(obs, keys, noisy=True, games=mine)
+        table, device = ActorTable(obs), output.value.device
+        values = output.value.detach().clone()
+        values[torch.from_numpy(found.frames)] = torch.from_numpy(found.values).to(values)
+        before = output.actions
+        chosen = table.joined({n: own.chosen.values.cpu().numpy() for n, own in before.items()})
+        log_probs = table.joined(
+            {n: own.log_prob.detach().cpu().numpy() for n, own in before.items()}
         )
+        actors, choices, places = found.of_actors(table)
+        probs = table.padded({name: _flat(own.probs) for name, own in before.items()})
+        chosen[actors] = choices
+        log_probs[actors] = np.log(np.maximum(probs[actors, places], 1e-30))
+        now, known = table.split(chosen), table.split(log_probs)
+        actions = {
+            name: replace(
+                own,
+                chosen=own.chosen.with_values(torch.from_numpy(now[name]).to(device)),
+                log_prob=torch.from_numpy(known[name]).to(device),
+            )
+            for name, own in before.items()
+        }
+        policies, lengths = (
+            table.spread(found.candidates, found.frames, found.policy),
+            table.lengths(),
+        )
+        targets = {
+            name: RaggedTensor.from_lengths(torch.from_numpy(own), torch.from_numpy(lengths[name]))
+            for name, own in policies.items()
+        }
+        targets = {name: own.to(device) for name, own in targets.items()}
+        return replace(output, actions=actions, value=values), targets
 
-    def _pick(self, seat: int, asked: Mapping[int, _Seat], seen: ValueRange) -> int:
-        """Return the choice of one of the seats that must act.
+    def _search(self, obs: VecObs, keys: Keys, *, noisy: bool, games: Ints | None = None) -> _Found:
+        """Search in some games with a frame in ``obs``; None for all of them.
 
-        If several seats always took their best choices together, the search would not learn what a
-        seat gains by another choice alone.
+        Args:
+            obs: The observation.
+            keys: Key of the random numbers of each game.
+            noisy: True to explore by Gumbel noise.
+            games: Numbers of the games, ascending.
         """
-        own = asked[seat]
-        if len(asked) > 1 and self._rng.random() < DRAWN:
-            return int(self._rng.integers(len(own.indices)))
-        rule = own.ucb1 if self._guide is None else own.puct
-        return rule(self._exploration, seen)
+        games = np.unique(obs.rows // self._seats) if games is None else games
+        keys, visits = keys[games], self._config.visits
+        trees = SearchTrees(len(games), visits, self._seats, self._gamma, self._config.unit)
+        copies = self._copies_of(len(games))
+        copies.begin(games)
+        shown = copies.put(np.zeros(len(games), np.int64), None)
+        first = self._add(copies, trees, 0, shown, np.ones(len(games), np.bool_), keys)
+        trees.add_noise(keys if noisy else None)
+        for number in range(1, visits + 1):
+            self._visit(copies, trees, number, keys + np.uint64(number * _NEXT_VISIT % 2**64))
+        best, policy, values = trees.results()
+        rows = games[shown.rows // self._seats] * self._seats + shown.rows % self._seats
+        place = np.searchsorted(obs.rows, rows).clip(max=len(obs.rows) - 1)
+        mine = np.flatnonzero(obs.rows[place] == rows)
+        first = Candidates(first.choices[mine], first.places[mine], first.log_prior[mine])
+        game, slot = (own[mine] for own in np.nonzero(trees.seat[:, 0] >= 0))
+        policy = policy[game, slot, : first.log_prior.shape[1]]
+        return _Found(place[mine], first, best[game, slot], policy, values[game, slot])
 
-    def _expand(
-        self, node: SearchNode[_Seat], picked: Mapping[int, int]
-    ) -> tuple[SearchNode[_Seat], dict[int, float]]:
-        """Return the position that the picked choices lead to, and the rewards on the way."""
-        self._table.set_state(*node.state)
-        choices = {seat: int(node.seats[seat].indices[index]) for seat, index in picked.items()}
-        frames = {seat: node.seats[seat].frame for seat in picked}
-        told, rewards = self._play(frames, choices)
-        if self._table.is_over:
-            return SearchNode(), rewards
-        inside = tuple(sorted(self._table.inside))
-        # The guide's values of the position before, minus the rewards since then.
-        before = {s: value - rewards.get(s, 0.0) for s, value in node.value.items()}
-        after = self._node(self._table.game.get_state(), told, inside, before)
-        if self._guide is None:
-            after.value = self._at_random(told, MOST_STEPS)
-        return after, rewards
+    def _visit(self, copies: Copies, trees: SearchTrees, number: int, keys: Keys) -> None:
+        """Make one visit of all trees, which adds at most one position to each."""
+        position, picked, after = trees.descend(number - 1, keys)
+        new = after < 0
+        draws = self._config.chance == "drawn"
+        shown = copies.put(position, keys if draws else None)
+        table = ActorTable(shown)
+        seat, choices = trees.joint(position, picked)
+        game, slot = np.nonzero(seat >= 0)  # in the order of the frames
+        chosen = choices[game, slot][table.frame, table.column]
+        shown = copies.rows.act(shown.ragged_actions(table.split(chosen)))
+        rewards, over = self._of_games(shown.reward), self._over(shown)
+        is_drawn = copies.have_drawn() if draws else np.zeros(len(new), np.bool_)
+        values = self._values_of_limits(shown)
+        copies.keep(number, new)
+        waiting = new & ~over & ~self._asked(shown)
+        if waiting.any():
+            shown = self._wait(copies, number, shown, waiting, rewards, over)
+        trees.link(number, position, picked, rewards, over, is_drawn, new)
+        trees.values[new, number] = np.where(
+            over[:, None], values, trees.values[np.arange(len(new)), position] - rewards
+        )[new]
+        if (goes_on := new & ~over).any():
+            self._add(copies, trees, number, shown, goes_on, keys)
+        trees.back_up(np.where(new, number, after))
 
-    def _node(
+    def _add(
         self,
-        state: Any,
-        told: Mapping[int, Frame],
-        inside: tuple[int, ...],
-        before: Mapping[int, float],
-    ) -> SearchNode[_Seat]:
-        """Return a position with the guide's values; ``before`` contains those of its parent."""
-        seats, value = {}, {}
-        for seat, frame in told.items():
-            if frame.done:
-                continue
-            obs = batch_frames([frame], *self._spaces)
-            decision = None
-            if self._guide is not None:
-                decision = self._guide.decide(obs)
-                value[seat] = float(decision.value or 0.0)
-            if not frame.asks:
-                continue
-            name, (choices,) = choices_of(obs)
-            count = len(choices.indices)
-            prior = np.full(count, 1 / count)
-            if decision is not None and name in decision.probs:
-                prior = choices.prior(decision.probs[name][0])
-            seats[seat] = _Seat(choices.indices, prior, value.get(seat, 0.0), frame, name)
-        if self._guide is not None:
-            value |= self._unseen(value, before, inside)
-        return SearchNode(seats, value, (state, inside))
-
-    def _unseen(
-        self, value: Mapping[int, float], before: Mapping[int, float], inside: Sequence[int]
-    ) -> dict[int, float]:
-        """Return the values of the seats that get no observation in a position.
-
-        The guide has no input for these seats. The value of such a seat is estimated from that of
-        another seat, as far as their returns are correlated in random games: negatively in zero-sum
-        games, positively in cooperative ones. The rest is the guide's value of the position before.
-        """
-        found = {}
-        for seat in set(inside) - set(value):
-            own = before.get(seat, 0.0)
-            found[seat] = own
-            if value:
-                pay = self._relations()
-                other = max(value, key=lambda s: abs(float(pay[seat, s])))
-                slope, back = float(pay[seat, other]), float(pay[other, seat])
-                share = slope * back  # the squared correlation
-                found[seat] = share * slope * value[other] + (1 - share) * own
+        copies: Copies,
+        trees: SearchTrees,
+        number: int,
+        shown: VecObs,
+        games: Bools,
+        keys: Keys,
+    ) -> Candidates:
+        """Add the positions of some games (G,) to the trees, and estimate their values."""
+        game, seat = np.divmod(shown.rows, self._seats)
+        mine = np.flatnonzero(games[game])
+        game, seat = game[mine], seat[mine]
+        table, probs, values = self._look(
+            shown if len(mine) == shown.num_frames else asked_frames(shown, mine)
+        )
+        of_frames = keys[game] + seat.astype(np.uint64) + np.uint64(1)
+        found = table.candidates(probs, self._config.candidates, of_frames)
+        trees.add(number, game, seat, found)
+        if self._play_on is not None:
+            trees.values[games, number] = self._play(copies, shown, games)[games]
+            return found
+        own = trees.values[:, number]
+        known = np.zeros(own.shape, np.bool_)
+        known[game, seat], own[game, seat] = True, values
+        if not known[games].all():
+            self._fill_in(own, known)
         return found
 
+    def _look(self, obs: VecObs) -> tuple[ActorTable, F64, F64]:
+        """Return the actors of an observation, the probabilities of their choices, and values."""
+        table = ActorTable(obs)
+        if self._net is None:
+            return table, table.even(obs), np.zeros(obs.num_frames)
+        device = next(self._net.parameters()).device
+        batch = EntityBatch.from_obs(obs, device)
+        with torch.no_grad(), autocast(device, self._precision):
+            output = act(self._net, batch, None, greedy=True)
+        probs = {name: _flat(own.probs) for name, own in output.actions.items()}
+        return table, table.padded(probs), output.value.float().cpu().numpy().astype(np.float64)
+
+    def _play(self, copies: Copies, shown: VecObs, games: Bools) -> F64:
+        """Play on to the end of some games, and return the returns of all seats. Shape: (G, S)."""
+        assert self._play_on is not None
+        returns, plays = np.zeros((len(games), self._seats)), games.copy()
+        discount = np.ones_like(returns)
+        for _ in range(_MOST_STEPS):
+            acting, shown = shown.rows, copies.rows.act(self._play_on(shown))
+            returns += self._of_games(shown.reward) * discount * plays[:, None]
+            discount.reshape(-1)[acting] *= self._gamma
+            plays &= ~self._over(shown)
+            if not plays.any():
+                break
+        return returns
+
+    def _wait(
+        self, copies: Copies, number: int, shown: VecObs, waiting: Bools, rewards: F64, over: Bools
+    ) -> VecObs:
+        """Play on until a seat must act in all games; add to ``rewards`` and ``over``."""
+        policy = random_policy(0)  # for games that do not wait, whose positions are kept already
+        for _ in range(_MOST_STEPS):
+            shown = copies.rows.act(policy(shown))
+            rewards[waiting] += self._of_games(shown.reward)[waiting]
+            over |= waiting & self._over(shown)
+            copies.keep(number, waiting)
+            waiting = waiting & ~over & ~self._asked(shown)
+            if not waiting.any():
+                break
+        return copies.put(np.full(len(over), number), None)
+
+    def _fill_in(self, values: F64, known: Bools) -> None:
+        """Estimate the values (G, S) of seats that have no observation in a position.
+
+        The value of such a seat follows from that of another seat, as far as their returns are
+        correlated in random games: negatively in zero-sum games, positively in cooperative ones.
+        The rest is the value of the position before, which ``values`` contain.
+        """
+        weights = np.where(known[:, None, :], np.abs(self._relations), -1.0)  # (G, S, S)
+        other = weights.argmax(axis=2)
+        seats = np.arange(self._seats)
+        slope, back = self._relations[seats, other], self._relations[other, seats]
+        share = slope * back * known.any(axis=1)[:, None]  # the squared correlation
+        seen = slope * np.take_along_axis(values, other, 1)
+        values[:] = np.where(known, values, share * seen + (1 - share) * values)
+
+    @functools.cached_property
     def _relations(self) -> F64:
-        """Return the expected return of each seat per unit of another seat's return. Shape: (S, S).
+        """The expected return of each seat per unit of another seat's return. Shape: (S, S).
 
         They are slopes of lines through 0, fitted to the returns of random games; 0 if the second
         seat has had no reward.
         """
-        if self._pay is None:
-            count = len(self._table.seats)
-            returns = np.zeros((GAMES, count))
-            self._table.game.seed(int(self._rng.integers(2**32)))
-            for number in range(GAMES):
-                told = self._read(self._table.reset())
-                for seat, reward in self._at_random(told, MOST_STEPS // GAMES).items():
-                    returns[number, seat] = reward
-            products = returns.T @ returns
-            own = np.diagonal(products)
-            self._pay = np.divide(products, own, out=np.zeros_like(products), where=own > 0)
-        return self._pay
+        rows: Any = self._rows
+        policy, plays = random_policy(0), np.ones(_GAMES, np.bool_)
+        with rows.alike(_GAMES * self._seats) as copies:
+            shown, returns = copies.reset(0), np.zeros((_GAMES, self._seats))
+            for _ in range(_STEPS):
+                shown = copies.act(policy(shown))
+                returns += self._of_games(shown.reward) * plays[:, None]
+                plays &= ~self._over(shown)
+                if not plays.any():
+                    break
+        products = returns.T @ returns
+        own = np.diagonal(products)
+        slopes: F64 = np.divide(products, own, out=np.zeros_like(products), where=own > 0)
+        return slopes
 
-    def _play(
-        self, frames: Mapping[int, Frame], choices: Mapping[int, int]
-    ) -> tuple[dict[int, Frame], dict[int, float]]:
-        """Play until a seat must act; return the frames and the rewards of the seats."""
-        actions: dict[int, Mapping[ActionName, Action]] = {}
-        for seat, choice in choices.items():
-            name = next(name for name, own in frames[seat].actions.items() if len(own.actors))
-            actions[seat] = typed_actions(frames[seat], {name: np.array([choice])}, self._spaces[1])
-        rewards: dict[int, float] = {}
-        for _ in range(MOST_STEPS):
-            told = self._read(self._table.act(actions))
-            for seat, frame in told.items():
-                rewards[seat] = rewards.get(seat, 0.0) + frame.reward
-            if self._table.is_over or any(frame.asks for frame in told.values()):
-                return told, rewards
-            actions = {}
-        raise SettingError(f"no seat had to act in {MOST_STEPS:,} steps")
+    def _of_games(self, rewards: Any) -> F64:
+        """Return the rewards of rows (R,) by games and seats. Shape: (G, S)."""
+        found: F64 = rewards.astype(np.float64).reshape(-1, self._seats)
+        return found
 
-    def _at_random(self, told: Mapping[int, Frame], steps: int) -> dict[int, float]:
-        """Return the rewards of the seats in ``steps`` steps of random play."""
-        total: dict[int, float] = {}
-        for _ in range(steps):
-            frames = {seat: frame for seat, frame in told.items() if frame.asks}
-            drawn = {}
-            for seat, frame in frames.items():
-                _, (choices,) = choices_of(batch_frames([frame], *self._spaces))
-                drawn[seat] = int(choices.indices[self._rng.integers(len(choices.indices))])
-            told, rewards = self._play(frames, drawn)
-            for seat, reward in rewards.items():
-                total[seat] = total.get(seat, 0.0) + reward
-            if self._table.is_over:
-                break
-        return total
+    def _over(self, shown: VecObs) -> Bools:
+        """Return True for games that have ended. Shape: (G,)."""
+        ended = shown.done if shown.over is None else shown.over
+        of_games = ended.reshape(-1, self._seats)
+        found: Bools = of_games.all(axis=1) if shown.over is None else of_games.any(axis=1)
+        return found
 
-    def _read(self, told: Told) -> dict[int, Frame]:
-        return {seat: self._reader.read(observation) for seat, observation in told.items()}
+    def _asked(self, shown: VecObs) -> Bools:
+        """Return True for games in which a seat must act. Shape: (G,)."""
+        found = np.zeros(len(shown) // self._seats, np.bool_)
+        found[shown.rows // self._seats] = True
+        return found
+
+    def _values_of_limits(self, shown: VecObs) -> F64:
+        """Return the values of last observations where a limit has ended an episode, else 0."""
+        values = np.zeros(len(shown))
+        if shown.final is not None and self._net is not None:
+            device = next(self._net.parameters()).device
+            batch = EntityBatch.from_obs(shown.final, device).without_actions()
+            with torch.no_grad(), autocast(device, self._precision):
+                values[shown.truncated] = self._net.value(batch).float().cpu().numpy()
+        return self._of_games(values)
+
+    def _copies_of(self, games: int) -> Copies:
+        """Return copies of so many games; few numbers of them are kept."""
+        if games not in self._copies:
+            if len(self._copies) >= _MOST_COPIES:
+                self._copies.pop(next(iter(self._copies)))
+            self._copies[games] = copies_of(self._rows, games, self._config.visits + 1)
+        return self._copies[games]
 
 
-def _same(one: Frame, other: Frame) -> bool:
-    """Return True if two frames have equal contents and at least one actor."""
-    return one.asks and all(
-        _equal(getattr(one, part), getattr(other, part))
-        for part in ("features", "global_features", "visible", "actions")
+def make_search(rows: VecEnv, net: RaggedNet, config: TrainConfig) -> Search:
+    """Return the search of a run's settings in these rows.
+
+    Raises:
+        SettingError: The rows cannot be searched.
+        SettingError: ``search.play_on`` is not a player of the game.
+    """
+    play_on: Policy | None = None
+    if config.search.play_on == "network":
+        play_on = NetworkAgent(net, greedy=True, precision=config.precision).act_rows
+    elif config.search.play_on is not None:
+        spaces = net.obs_space, net.action_space
+        play_on = make_opponent(config.search.play_on, *spaces).act_rows
+    return Search(
+        rows,
+        net,
+        config.search,
+        gamma=config.ppo.gamma,
+        play_on=play_on,
+        precision=config.precision,
     )
 
 
-def _equal(one: Any, other: Any) -> bool:
-    if isinstance(one, Mapping):
-        return one.keys() == other.keys() and all(_equal(own, other[k]) for k, own in one.items())
-    if is_dataclass(one):  # the actors of an action
-        names = [own.name for own in fields(one)]
-        return all(_equal(getattr(one, name), getattr(other, name)) for name in names)
-    return np.array_equal(one, other)
+def _flat(probs: Any) -> npt.NDArray[np.float32]:
+    """Return the numbers of an action, actor by actor."""
+    values = probs.values if isinstance(probs, RaggedTensor) else probs
+    found: npt.NDArray[np.float32] = values.detach().float().cpu().numpy().ravel()
+    return found

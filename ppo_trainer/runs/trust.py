@@ -94,12 +94,15 @@ def _needing_consent(
         for name, value in () if env is None else needing_consent(env, settings):
             yield f"{group}.{name}", value, "may import code or read files outside of the folder"
     if trains:
-        for opponent in saved.selfplay.opponents:
-            if is_script(opponent) and not _is_of_registered_package(opponent):
-                yield "selfplay.opponents", opponent, _import_of(opponent)
-            elif not is_script(opponent) and opponent != "random":
-                where = Path(opponent).expanduser().absolute()
-                yield "selfplay.opponents", opponent, f"would read {str(where)!r}"
+        players = [("selfplay.opponents", own) for own in saved.selfplay.opponents]
+        if saved.search.play_on not in (None, "network"):
+            players.append(("search.play_on", str(saved.search.play_on)))
+        for setting, name in players:
+            if is_script(name) and not _is_of_registered_package(name):
+                yield setting, name, _import_of(name)
+            elif not is_script(name) and name != "random":
+                where = Path(name).expanduser().absolute()
+                yield setting, name, f"would read {str(where)!r}"
         if saved.rollout.replays is not None:
             where = Path(saved.rollout.replays).absolute()
             yield "rollout.replays", saved.rollout.replays, f"would write to {str(where)!r}"

@@ -15,7 +15,7 @@ from entity_env import ActionSpace, ObsSpace
 from entity_env.errors import CheckpointError, RunFolderError
 from entity_env.storage.files import remove
 from ppo_trainer.config import TrainConfig
-from ppo_trainer.experience.collect import Collector
+from ppo_trainer.experience.collect import Collector, Searcher
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer
 from ppo_trainer.experience.row_memory import RowMemory
 from ppo_trainer.learner.average import average_of
@@ -51,17 +51,25 @@ class Learner:
     Args:
         state: The network, and everything else that its training changes.
         buffer: Rollout buffer.
+        search: Search for its decisions; None without one.
     """
 
     state: TrainState
     buffer: RolloutBuffer
+    search: Searcher | None = None
 
     def collector(self) -> Collector:
         """Return the collector of this network."""
         own = self.state
         assert own.memory is not None
         return Collector(
-            own.net, own.generators.actions, self.buffer, own.memory, own.pending, own.acting_graphs
+            own.net,
+            own.generators.actions,
+            self.buffer,
+            own.memory,
+            own.pending,
+            own.acting_graphs,
+            self.search,
         )
 
 

@@ -37,6 +37,7 @@ from ppo_trainer.machine.ranks import LONE, Ranks
 from ppo_trainer.machine.screen import complain, say
 from ppo_trainer.machine.seeding import derived_seed, make_generators
 from ppo_trainer.players.game_rows import GameRows
+from ppo_trainer.players.search import Search, make_search
 from ppo_trainer.players.self_play import SelfPlay
 from ppo_trainer.reporting.evaluation import Evaluation
 from ppo_trainer.reporting.recent_episodes import RecentEpisodes
@@ -105,13 +106,14 @@ class Session:
     best: BestNetwork | None = None
     players: SelfPlay | None = None
     others: tuple[Learner, ...] = ()
+    search: Search | None = None
     ranks: Ranks = LONE
     unfinished: Unfinished = field(default_factory=lambda: Unfinished())
 
     @property
     def learners(self) -> tuple[Learner, ...]:
         """All networks that are trained: one, or those of a population."""
-        return Learner(self.state, self.buffer), *self.others
+        return Learner(self.state, self.buffer, self.search), *self.others
 
     @property
     def others_at_seats(self) -> list[RaggedNet]:
@@ -368,7 +370,7 @@ def open_session(
         if players is not None:
             vec_env = players.around(vec_env)
         state.memory = RowMemory(net, len(vec_env))
-        if config.cuda_graphs:
+        if config.cuda_graphs and config.algorithm != "search":
             state.use_graphs(len(vec_env), config.precision)
         state.average = average_of(net) if config.selfplay.average else None
         state.groups = _groups(config, vec_env, players)
@@ -376,10 +378,25 @@ def open_session(
             state.clone = Clone(clone := average_of(net), RowMemory(clone, len(vec_env)))
         recent = RecentEpisodes(config.rollout.num_envs)
         best = None if config.checkpoint.best is None else BestNetwork(run, config.checkpoint)
+        search = None
+        if config.algorithm == "search":
+            search = make_search(vec_env, net, config)
         buffer = RolloutBuffer(len(vec_env), config.rollout.steps)
         others = make_others(net, config, len(vec_env), device)
         session = Session(
-            config, game, vec_env, device, state, run, recent, buffer, best, players, others, ranks
+            config,
+            game,
+            vec_env,
+            device,
+            state,
+            run,
+            recent,
+            buffer,
+            best,
+            players,
+            others,
+            search,
+            ranks,
         )
         # Players choose their seats when rows are reset through them.
         obs = begun if players is None else None

@@ -1,4 +1,4 @@
-"""Mini-RTS to look at and to play: pictures, maps, frame skips, rewards, search, replays."""
+"""Mini-RTS to look at and to play: pictures, maps, frame skips, rewards, replays."""
 
 from __future__ import annotations
 
@@ -6,37 +6,16 @@ import numpy as np
 import pytest
 from rts_support import Table, minirts_table, plain, table_of
 
-from benchmarks import minirts_search
-from benchmarks.minirts_search import MiniRtsSearch
 from entity_env import GlobalCategoricalAction
 from entity_env.recording import Replay
 from entity_env.replay import main as play_again
 from entity_env.terminal.runner import main as play
 from envs.rts import minirts
-from envs.rts.minirts_rows import MiniRts, MiniRtsDuel, MiniRtsRows
+from envs.rts.minirts_rows import MiniRts, MiniRtsDuel
 from envs.rts.rules import ATTACK
 from envs.rts.view import MapView, draw_map, write_map
 
 IDLE = {"Order": GlobalCategoricalAction(0, "Idle")}
-
-
-def test_a_search_visits_what_is_possible_and_changes_nothing(monkeypatch):
-    monkeypatch.setattr(minirts_search, "_grow_trees", plain(minirts_search._grow))
-    rows = MiniRtsRows(2, seed=1, opponent="simple")
-    rows.interpret()
-    obs = rows.reset()
-    before = rows.copy_games([0, 1])
-    search = MiniRtsSearch(rows, visits=4, trees=2, horizon=50, seed=3)
-    counts = search.counts(0)
-    mask = obs.action_masks["Order"].mask[0].as_array().ravel()
-    assert counts.sum() == 8
-    assert not counts[~mask.astype(bool)].any()
-    again = MiniRtsSearch(rows, visits=4, trees=2, horizon=50, seed=3, threads=2)
-    assert again.counts(0).tolist() == counts.tolist()  # threads share trees, and change nothing
-    after = rows.copy_games([0, 1])  # what is looked into stays as it is
-    assert all(np.array_equal(before.fields[name], after.fields[name]) for name in before.fields)
-    rows.act(search(obs))
-    assert search.decisions == 3
 
 
 def test_who_has_more_is_ahead():

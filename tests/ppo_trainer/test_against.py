@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 
 import numpy as np
 import pytest
@@ -11,7 +10,6 @@ from ragged_envs.minesweeper import MineSweeper
 from ragged_envs.tic_tac_toe import TicTacToe
 from support.trainer_runs import small_config
 
-from benchmarks.games import searched
 from entity_env.errors import SettingError
 from entity_env.player.scripted_agent import ScriptedAgent
 from ppo_trainer import train
@@ -73,8 +71,6 @@ def test_watching_says_who_is_who(run, capsys, tmp_path):
 def test_who_is_not_there_cannot_be_played_against(run, tmp_path):
     with pytest.raises(SettingError, match="there is no opponent 'rondom'"):
         evaluate_run(run, against=["rondom"])
-    with pytest.raises(SettingError, match="is for games for one player"):
-        main([str(run), "--search", "5", "--episodes", "2"])
     with pytest.raises(SettingError, match="is not a scripted player"):
         main([str(run), "--against", "ragged_envs.tic_tac_toe.PerfectPlayer"])
     main([str(run), "--against", "ragged_envs.tic_tac_toe.play_perfectly", "--episodes", "2"])
@@ -83,10 +79,3 @@ def test_who_is_not_there_cannot_be_played_against(run, tmp_path):
         evaluate_run(alone, MineSweeper, against=["random"])
     with pytest.raises(SettingError, match="not a game for several players"):
         watch(alone, MineSweeper, against="random")
-
-
-def test_the_benchmark_of_a_search_prints_the_speed_of_the_copies_that_play(run, capsys):
-    searched("tic_tac_toe", 0, str(run), visits=3, episodes=1)
-    speeds = re.findall(r"(\d+) visits/s", capsys.readouterr().out)
-    assert len(speeds) == 2
-    assert all(int(speed) > 0 for speed in speeds)

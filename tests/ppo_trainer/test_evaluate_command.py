@@ -152,7 +152,6 @@ def test_what_is_no_setting_is_explained(run, word, message):
         (["--episodes", "0"], "number of episodes"),
         (["--episodes", "-1"], "number of episodes"),
         (["--search", "0"], "number of visits"),
-        (["--search", "0", "--against", "random"], "cannot be combined"),
         (["--search", "-3"], "number of visits"),
         (["--search", "2"], "rows cannot be searched"),
         (["--against", "random"], "not a game for several players"),

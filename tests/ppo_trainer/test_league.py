@@ -18,7 +18,6 @@ from ppo_trainer.evaluation.matches import count_results, play_pair
 from ppo_trainer.evaluation.steps import play_agent
 from ppo_trainer.league import League, draw, main, play_league
 from ppo_trainer.players.paired_comparison import SCALE, rate
-from ppo_trainer.players.search import SearchAgent
 from ppo_trainer.runs.load_run import load_policy
 
 PERFECT = "ragged_envs.tic_tac_toe.play_perfectly"
@@ -147,7 +146,7 @@ class Nameless(Secrets):
         return {seat: replace(asked(float(bit)), ids={}) for seat, bit in enumerate(state)}
 
 
-def test_scripts_and_searches_play_games_without_ids():
+def test_scripts_play_games_without_ids():
     game, spaces = Game(Nameless, {}), (Nameless().obs_space(), Nameless().action_space())
 
     def guess(observation):
@@ -159,9 +158,6 @@ def test_scripts_and_searches_play_games_without_ids():
     env.seed(0)
     shown = env.reset()
     assert env.act(guess(shown)).reward in (-1.0, 1.0)
-    searching = MaskedEnvironment(Nameless, SearchAgent(Nameless, visits=8), shuffle_seats=False)
-    searching.seed(0)
-    assert searching.act(guess(searching.reset())).done
     moved = list(play_agent(game(), script, episodes=1, seed=0))
     assert [len(step.chosen) for step in moved] == [1, 0]
 

@@ -1,111 +1,375 @@
-"""Search: it sees wins and threats, it needs a game to look into, and a guide guides it."""
+"""Search: hand-computed trees, games in which a careless search errs, and what it may not do."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from ragged_envs.connect_four import ConnectFour
-from ragged_envs.tic_tac_toe import PerfectPlayer, TicTacToe
+import torch
+from ragged_envs.connect_four import ConnectFourRows
+from ragged_envs.industry.job_shop import JobShopRows
+from ragged_envs.tic_tac_toe import TicTacToe
 from support.seat_games import asked, told
 from support.tiny_envs import Farm
+from support.trainer_runs import SMALL_NET, small_config
 
 from entity_env import (
+    CategoricalActionMask,
     CategoricalActionSpace,
     Entity,
-    GlobalCategoricalActionMask,
+    Environment,
     GlobalCategoricalActionSpace,
-    MaskedEnvironment,
+    ListEnv,
     MultiPlayerEnvironment,
     Observation,
     ObsSpace,
 )
-from entity_env.agent import Decision
+from entity_env.agent import RandomAgent, random_policy
 from entity_env.errors import SettingError
-from ppo_trainer.players.search import SearchAgent
-from ppo_trainer.players.search_tree import ChoiceCounts, ValueRange
+from entity_env.recording import EpisodeDataset
+from entity_env.rows.compiled import Actors, CompiledGame, CompiledRows, Entities, Field
+from entity_env.rows.single_game import CompiledEnvironment
+from entity_env.seats.seat_rows import SeatRows
+from ppo_trainer import SearchConfig, train
+from ppo_trainer.evaluate import evaluate_run
+from ppo_trainer.evaluation.matches import play_sides
+from ppo_trainer.players.search import Search
+from ppo_trainer.players.search_choices import ActorTable, Candidates, uniforms
+from ppo_trainer.players.search_tree import SearchTrees, _halving
+from ppo_trainer.record import record_run
+from ppo_trainer.runs.load_run import load_policy
+from ragged_net import RaggedNet
+
+# A line of seven tiles: three steps from the middle. The first one to the left pays 0.1, the last
+# tile on the right 1.
 
 
-def searching(board, turn, **options):
-    """A search in a position of tic-tac-toe, and what is shown there."""
-    game = TicTacToe()
-    agent = SearchAgent(TicTacToe, **options)
-    agent.attach(game)
-    told = game.set_state({"board": board, "turn": turn})
-    return agent, told["XO"[turn]]
+def begin(g, game):
+    g.at[game], g.left[game] = 3, 3
 
 
-def cell(actions):
-    return actions["Mark"].actees[0][1]
+def step(g, game, chosen):
+    reward = 0.1 if g.left[game] == 3 and chosen[0] == 0 else 0.0
+    g.at[game] += 2 * chosen[0] - 1
+    g.left[game] -= 1
+    if g.at[game] == 6:
+        reward = 1.0
+    return reward, g.left[game] == 0
 
 
-def test_it_takes_a_win_that_is_there():
+def walker(g, game, i, out):
+    out[0], out[1] = g.at[game], g.left[game]
+
+
+LINE = CompiledGame(
+    obs_space=ObsSpace(entities={"Walker": Entity(["at", "left"])}),
+    action_space={"Go": GlobalCategoricalActionSpace(["left", "right"])},
+    state={"at": Field((), np.int64, 0, 6), "left": Field((), np.int64, 0, 3)},
+    settings={},
+    reset=begin,
+    step=step,
+    entities={"Walker": Entities(walker, 1, 1)},
+    actions={"Go": Actors()},
+)
+
+
+class LineRows(CompiledRows):
+    """The line as a game that the trainer makes rows of."""
+
+    def __init__(self, num_envs, seed=0):
+        super().__init__(LINE, num_envs, seed)
+        self.interpret(resets=True)
+
+
+class Line(CompiledEnvironment):
+    """The line alone."""
+
+    rows = LineRows
+
+    def act(self, actions):
+        raise AssertionError("rows play faster")
+
+
+LineRows.environment = Line
+
+
+class Evenly(Search):
+    """A search whose network knows nothing: even probabilities, and values of 0."""
+
+    def __init__(self, rows, visits=16, **options):
+        settings = {n: options.pop(n) for n in ("chance", "candidates", "unit") if n in options}
+        settings = SearchConfig(visits=visits, **settings)
+        super().__init__(rows, None, settings, play_on=random_policy(0), **options)
+        self._play_on, self.passes = None, []
+
+    def _look(self, obs):
+        table = ActorTable(obs)
+        self.passes.append(obs.num_frames)
+        return table, table.even(obs), self.value(obs)
+
+    def value(self, obs):
+        return np.zeros(obs.num_frames)
+
+
+def chosen(search, obs, name="Go"):
+    return search(obs)[name].as_array()[:, 0].tolist()
+
+
+def rows_of(game, games=1):
+    """Rows of a Python game, and their first observation."""
+    rows = SeatRows(game, games * len(game().seats()))
+    return rows, rows.reset()
+
+
+# The arithmetic.
+
+
+def test_sequential_halving_visits_each_choice_of_a_round_once():
+    # Four choices and 8 visits: two rounds, of all four once (8 / 2 / 4 = 1) and of two twice.
+    assert _halving(8, 4) == (
+        (0, 4), (0, 3), (0, 2), (0, 1), (1, 2), (1, 1), (2, 2), (2, 1),
+    )  # fmt: skip
+    assert _halving(3, 1) == ((0, 1), (1, 1), (2, 1))
+    assert [level for level, _ in _halving(3, 16)] == [0, 0, 0]
+
+
+def two_choices(visits, unit=1.0, gamma=1.0):
+    """One tree of a game of two seats, in which seat 0 has two choices of prior 3/4 and 1/4."""
+    trees = SearchTrees(1, visits, 2, gamma, unit)
+    places = np.arange(2)[None, :, None]
+    found = Candidates(places, places, np.log([[0.75, 0.25]]))
+    trees.add(0, np.array([0]), np.array([0]), found)
+    trees.values[0, 0] = 0.5, -0.5
+    trees.add_noise(None)
+    return trees
+
+
+def test_a_tree_by_hand():
+    trees, key, yes = two_choices(visits=2, gamma=0.5), np.zeros(1, np.uint64), np.ones(1, bool)
+    first = trees.descend(0, key)
+    assert [own.tolist() for own in first] == [[0], [[0]], [-1]]  # the likely one
+    trees.link(1, *first[:2], np.array([[0.2, -0.2]]), ~yes, ~yes, yes)
+    trees.values[0, 1] = 0.6, -0.6
+    trees.back_up(np.array([1]))
+    # The return is 0.2 + 0.5 * 0.6 = 0.5. The other choice has the mean of the network's value and
+    # of the values of visited choices: (0.5 + 1 * 0.5) / 2 = 0.5.
+    scores, values = trees._scores(np.zeros(1, np.int64))
+    assert values.ravel().tolist() == pytest.approx([0.5, 0.5])
+    # The weight of values is (50 + 1) * 0.1.
+    assert scores.ravel().tolist() == pytest.approx([2.55, 2.55])
+    second = trees.descend(1, key)
+    assert second[1].tolist() == [[1]]
+    trees.link(2, *second[:2], np.array([[1.0, -1.0]]), yes, ~yes, yes)
+    trees.back_up(np.array([2]))
+    best, policy, value = trees.results()
+    # Values 0.5 and 1.0: log(1/4) + 5.1 against log(3/4) + 2.55, odds of exp(2.55) / 3.
+    odds = np.exp(2.55) / 3
+    assert best.tolist() == [[1]]
+    assert policy.ravel().tolist() == pytest.approx([1 / (1 + odds), odds / (1 + odds)])
+    assert value[0, 0] == pytest.approx((0.5 + odds) / (1 + odds))
+
+
+def test_large_returns_are_compared_in_the_unit_of_their_range():
+    for scale in (10.0, 1000.0):
+        trees, yes = two_choices(visits=2), np.ones(1, bool)
+        for number, reward in ((1, -scale), (2, scale)):
+            position, picked, _ = trees.descend(number - 1, np.zeros(1, np.uint64))
+            trees.link(number, position, picked, np.array([[reward, 0.0]]), yes, ~yes, yes)
+            trees.back_up(np.array([number]))
+        assert trees._scores(np.zeros(1, np.int64))[0].ravel().tolist() == pytest.approx(
+            [-5.1, 5.1]
+        )
+
+
+def test_random_numbers_depend_on_their_key_only():
+    keys = np.array([3, 5, 3], np.uint64)
+    numbers = uniforms(keys, 4, 1000)
+    assert numbers.shape == (3, 4, 1000)
+    assert np.array_equal(numbers[0], numbers[2])
+    assert ((numbers > 0) & (numbers < 1)).all()
+    assert abs(numbers[:2].mean() - 0.5) < 0.02
+
+
+# Games of one player.
+
+
+def test_it_finds_what_pays_three_steps_later():
+    rows = CompiledRows(LINE, 3)
+    rows.interpret(resets=True)
+    obs, before = rows.reset(), rows.get_state()
+    # One visit each shows 0.1 on the left and 0 on the right, and only more the 1 behind that.
+    assert chosen(Evenly(rows, visits=2), obs) == [0, 0, 0]
+    search = Evenly(rows, visits=40)
+    assert chosen(search, obs) == [1, 1, 1]
+    assert rows.get_state() == before
+    assert search.passes[:3] == [3, 3, 3]  # all games in one pass
+    total = np.zeros(3)
+    for _ in range(3):
+        obs = rows.act(search(obs))
+        total += obs.reward
+    assert total.tolist() == [1.0] * 3
+
+
+def test_gamma_says_how_much_later_rewards_are_worth():
+    rows = CompiledRows(LINE, 1)
+    rows.interpret(resets=True)
+    # 0.1 now is more than 1 after two more steps at 0.2 * 0.2.
+    assert chosen(Evenly(rows, visits=40, gamma=0.2), rows.reset()) == [0]
+
+
+def test_what_comes_after_the_end_counts_for_nothing():
+    class Hopeful(Evenly):
+        def value(self, obs):
+            return np.full(obs.num_frames, 7.0)
+
+    rows = CompiledRows(LINE, 1)
+    rows.interpret(resets=True)
+    rows.reset()
+    (saved,) = rows.get_state()
+    saved["env"] |= {"at": 5, "left": 1}  # one step on the right pays 1, and both end the game
+    obs = rows.set_state([saved])
+    found = Hopeful(rows, visits=20)._search(obs, np.zeros(1, np.uint64), noisy=False)
+    # Values 0 and 1, even prior, weight (50 + 10) * 0.1 of half the range 1.
+    odds = np.exp(6.0)
+    assert found.policy[0].tolist() == pytest.approx([1 / (1 + odds), odds / (1 + odds)])
+
+
+def test_a_player_that_plays_on_replaces_values():
+    rows = CompiledRows(LINE, 2)
+    rows.interpret(resets=True)
+
+    def to_the_right(obs):
+        return obs.ragged_actions({"Go": np.ones(obs.num_frames, np.int64)})
+
+    search = Search(rows, None, SearchConfig(visits=2), play_on=to_the_right)
+    found = search._search(rows.reset(), np.zeros(2, np.uint64), noisy=False)
+    assert found.best.tolist() == [1, 1]
+    # Left and then right pays 0.1; right and then right pays 1.
+    assert found.values[0] == pytest.approx((0.1 + np.exp(5.1 * 0.9) * 1.0) / (1 + np.exp(4.59)))
+
+
+class Coin(Environment):
+    """The safe choice pays 0.4; the other one 1 or -1, as a coin falls that is thrown then."""
+
+    def obs_space(self):
+        return ObsSpace(entities={"Coin": Entity(["thrown"])})
+
+    def action_space(self):
+        return {"Go": GlobalCategoricalActionSpace(["safe", "throw"])}
+
+    def _seen(self, reward=0.0, done=False):
+        from entity_env import GlobalCategoricalActionMask
+
+        actions = {} if done else {"Go": GlobalCategoricalActionMask()}
+        return Observation(features={"Coin": [[0]]}, actions=actions, reward=reward, done=done)
+
+    def reset(self):
+        return self._seen()
+
+    def act(self, actions):
+        if actions["Go"].index == 0:
+            return self._seen(0.4, True)
+        return self._seen(1.0 if self.rng.random() < 0.5 else -1.0, True)
+
+    def get_state(self):
+        return 0
+
+    def set_state(self, state):
+        return self.reset()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_search_does_not_know_how_the_coin_will_fall(seed):
+    rows = ListEnv(Coin, 8, seed)
+    obs = rows.reset()
+    known = chosen(Evenly(rows, visits=2, chance="known"), obs)
+    drawn = chosen(Evenly(rows, visits=60), obs)
+    fell = rows.act(obs.ragged_actions({"Go": np.ones(8, np.int64)})).reward
+    assert known == (fell > 0).astype(int).tolist()
+    assert drawn == [0] * 8
+
+
+class Pair(Environment):
+    """Two robots: both must choose the same number, which pays it."""
+
+    def obs_space(self):
+        return ObsSpace(entities={"Robot": Entity(["number"])})
+
+    def action_space(self):
+        return {"Go": CategoricalActionSpace(["0", "1", "2"])}
+
+    def _seen(self, reward=0.0, done=False):
+        mask = [[True, True, True], [True, True, False]]
+        actions = {} if done else {"Go": CategoricalActionMask(actor_ids=["a", "b"], mask=mask)}
+        robots = {"features": {"Robot": [[0], [1]]}, "ids": {"Robot": ["a", "b"]}}
+        return Observation(**robots, actions=actions, reward=reward, done=done)
+
+    def reset(self):
+        return self._seen()
+
+    def act(self, actions):
+        a, b = (int(own) for own in actions["Go"].indices)
+        return self._seen(float(a) if a == b else -1.0, True)
+
+    def get_state(self):
+        return 0
+
+    def set_state(self, state):
+        return self.reset()
+
+
+def test_several_actors_choose_together():
+    rows = ListEnv(Pair, 2)
+    search = Evenly(rows, visits=16)
+    obs = rows.reset()
+    assert search(obs)["Go"].as_array()[:, 0].tolist() == [1, 1, 1, 1]
+    found = search._search(obs, np.arange(2, dtype=np.uint64), noisy=True)
+    real = np.isfinite(found.candidates.log_prior)
+    for places, known in zip(found.candidates.places, real, strict=True):
+        joint = [tuple(own) for own in places[known].tolist()]
+        assert len(set(joint)) == len(joint) <= 6  # without replacement
+        assert all(b < 2 for _, b in joint)  # nothing that a mask forbids
+    table = ActorTable(obs)
+    shares = table.spread(found.candidates, found.frames, found.policy)["Go"].reshape(2, 2, 3)
+    assert shares.sum(axis=2) == pytest.approx(np.ones((2, 2)))
+    assert (shares[:, :, 1] > 0.9).all()
+    assert (shares[:, 1, 2] == 0).all()
+
+
+def test_it_selects_entities_that_are_allowed():
+    rows = JobShopRows(2, jobs=3, machines=2, seed=1)
+    rows.interpret(resets=True)
+    search, obs = Evenly(rows, visits=8), rows.reset()
+    ended = np.zeros(2, bool)
+    while not ended.all():
+        obs = rows.act(search(obs))  # what is not allowed would be refused
+        ended |= obs.done
+
+
+# Games of several players.
+
+
+def board(cells, turn):
+    rows, _ = rows_of(TicTacToe)
+    saved = rows.get_state()
+    saved[1]["inside"] = True
+    saved[0]["game"]["env"] = {"board": cells, "turn": turn}
+    return rows, rows.set_state(saved)
+
+
+def test_it_takes_a_win_and_stops_that_of_the_other():
     # X X .   O O .   . . .: X at 2 wins.
-    agent, seen = searching([1, 1, 0, 2, 2, 0, 0, 0, 0], 0, visits=100)
-    assert cell(agent.act(seen)) == 2
-    assert agent.visits_per_second > 0
-
-
-def test_it_stops_a_win_of_the_other():
+    rows, obs = board([1, 1, 0, 2, 2, 0, 0, 0, 0], 0)
+    assert chosen(Evenly(rows, visits=40), obs, "Mark") == [1 + 2]
     # X X .   . O .   . . .: O must go to 2.
-    agent, seen = searching([1, 1, 0, 0, 2, 0, 0, 0, 0], 1, visits=300)
-    assert cell(agent.act(seen)) == 2
+    rows, obs = board([1, 1, 0, 0, 2, 0, 0, 0, 0], 1)
+    assert chosen(Evenly(rows, visits=120), obs, "Mark") == [1 + 2]
 
 
-def test_the_game_that_is_played_is_left_as_it_was():
-    agent, seen = searching([1, 0, 0, 0, 2, 0, 0, 0, 0], 0, visits=50, trees=3)
-    before = agent._live.get_state()
-    agent.act(seen)
-    assert agent._live.get_state() == before
-
-
-def test_it_does_not_lose_to_who_plays_perfectly():
-    agent = SearchAgent(TicTacToe, visits=300, seed=1)
-    env = MaskedEnvironment(TicTacToe, opponents=agent)
-    env.seed(3)
-    perfect, rewards = PerfectPlayer(4), []
-    for _ in range(4):
-        seen = env.reset()
-        while not seen.done:
-            seen = env.act(perfect(seen))
-        rewards.append(seen.reward)
-    assert rewards == [0.0] * 4
-
-
-class Column3:
-    """A guide that is sure of column 3, and expects nothing."""
-
-    def decide(self, obs):
-        mask = obs.action_masks["Drop"]
-        actees = mask.actees.as_array()[:, 0]
-        probs = np.where(np.arange(len(actees)) == 3, 0.97, 0.005).astype(np.float32)
-        return Decision({}, {"Drop": probs[None]}, 0.0)
-
-
-def test_a_guide_guides_it():
-    game = ConnectFour()
-    agent = SearchAgent(ConnectFour, visits=30, guide=Column3())
-    agent.attach(game)
-    seen = game.reset()
-    (first,) = seen.values()
-    assert agent.act(first)["Drop"].actees == [list(first.ids["Column"])[3]]
-
-
-def test_the_same_seed_chooses_the_same():
-    chosen = []
-    for _ in range(2):
-        agent, seen = searching([0] * 9, 0, visits=40, seed=5)
-        chosen.append(cell(agent.act(seen)))
-    assert chosen[0] == chosen[1]
-
-
-def test_what_it_cannot_do_it_says():
-    with pytest.raises(SettingError, match="not attached to a game"):
-        SearchAgent(TicTacToe).act(TicTacToe().reset()["X"])
-    with pytest.raises(SettingError, match="number of visits"):
-        SearchAgent(TicTacToe, visits=0)
-    agent, _ = searching([0] * 9, 0)
-    with pytest.raises(SettingError, match="cannot be searched"):
-        SearchAgent(lambda: Farm())
-    with pytest.raises(SettingError, match="not one of the attached game"):
-        agent.act(TicTacToe().set_state({"board": [1] + [0] * 8, "turn": 1})["O"])
+def test_it_sees_a_threat_of_two_lines():
+    # X . .   . O .   . . X: in a corner O would lose, because X takes the last one.
+    rows, obs = board([1, 0, 0, 0, 2, 0, 0, 0, 1], 1)
+    (cell,) = chosen(Evenly(rows, visits=150), obs, "Mark")
+    assert cell - 1 in (1, 3, 5, 7)
 
 
 class Dilemma(MultiPlayerEnvironment):
@@ -135,12 +399,10 @@ class Dilemma(MultiPlayerEnvironment):
         return self.reset()
 
 
-@pytest.mark.parametrize("seat", ["a", "b"])
-def test_seats_that_are_asked_at_once_choose_at_once(seat):
+def test_seats_that_act_at_once_choose_independently():
     """To talk is better whatever the other one does: 5 and 1 against 3 and 0."""
-    game, agent = Dilemma(), SearchAgent(Dilemma, visits=200)
-    agent.attach(game)
-    assert agent.act(game.reset()[seat])["Go"].indices.tolist() == [1]
+    rows, obs = rows_of(Dilemma, games=10)
+    assert chosen(Evenly(rows, visits=60), obs) == [1] * 20
 
 
 class Leaving(Dilemma):
@@ -170,58 +432,10 @@ class Leaving(Dilemma):
 
 
 def test_whoever_has_left_is_not_waited_for():
-    game = Leaving()
-    seen = game.set_state(True)["a"]
-    agent = SearchAgent(Leaving, visits=20)
-    agent.attach(game, lambda: {0, 1})
-    assert agent.act(seen)["Go"].indices.tolist() == [1]
-
-
-class Roles(Dilemma):
-    """Both choose at once: the first seat is paid for choice 0, the second one for choice 1.
-
-    Only a global feature tells the seats who they are; with ``is_told=False`` nothing does.
-    """
-
-    def __init__(self, is_told=True):
-        self.is_told = is_told
-
-    def obs_space(self):
-        return ObsSpace(global_features=["role"])
-
-    def action_space(self):
-        return {"Go": GlobalCategoricalActionSpace(["0", "1"])}
-
-    def reset(self):
-        return {seat: self._see(number) for number, seat in enumerate("ab")}
-
-    def act(self, actions):
-        paid = [float(actions[seat]["Go"].index == number) for number, seat in enumerate("ab")]
-        return {
-            seat: self._see(number, reward=paid[number], done=True)
-            for number, seat in enumerate("ab")
-        }
-
-    def _see(self, number, reward=0.0, done=False):
-        actions = {} if done else {"Go": GlobalCategoricalActionMask()}
-        role = [number * self.is_told]
-        return Observation(global_features=role, actions=actions, reward=reward, done=done)
-
-
-@pytest.mark.parametrize(("number", "seat"), [(0, "a"), (1, "b")])
-def test_the_seat_that_asks_is_told_by_everything_that_it_sees(number, seat):
-    game, agent = Roles(), SearchAgent(Roles, visits=20)
-    agent.attach(game)
-    assert agent.act(game.reset()[seat])["Go"].index == number
-    game, agent = Roles(is_told=False), SearchAgent(lambda: Roles(False), visits=20)
-    agent.attach(game)
-    with pytest.raises(SettingError, match="several seats observe this: 'a', 'b'"):
-        agent.act(game.reset()[seat])
-    agent.attach(game, seat=seat)
-    assert agent.act(game.reset()[seat])["Go"].index == number
-    agent.attach(game, seat="nobody")
-    with pytest.raises(SettingError, match="seat 'nobody'"):
-        agent.act(game.reset()[seat])
+    rows, obs = rows_of(Leaving)
+    obs = rows.act(obs.ragged_actions({"Go": np.zeros(3, np.int64)}))
+    assert obs.rows.tolist() == [0]
+    assert chosen(Evenly(rows, visits=20), obs) == [1]
 
 
 class Number(Dilemma):
@@ -252,32 +466,20 @@ class Number(Dilemma):
         return {"a": asked(0)} if state is None else {"b": asked(state)}
 
 
-class Sees:
-    """A guide that expects the number that is shown, and prefers nothing."""
+class Sees(Evenly):
+    """A search whose network expects the number that is shown."""
 
-    def decide(self, obs):
-        value = float(obs.features["Card"].as_array()[0, 0])
-        return Decision({}, {"Go": np.full((1, 4), 0.25, np.float32)}, value)
+    def value(self, obs):
+        return obs.features["Card"].as_array()[:, 0].astype(np.float64)
 
 
 @pytest.mark.parametrize(("sign", "best"), [(1, 2), (-1, 1)])
-@pytest.mark.parametrize("unit", [1.0, 1000.0, 0.001])
-@pytest.mark.parametrize("guide", [None, Sees()])
-def test_each_seat_has_its_own_value_in_any_unit(sign, best, unit, guide):
+@pytest.mark.parametrize("unit", [1.0, 1000.0])
+@pytest.mark.parametrize("kind", [Evenly, Sees])
+def test_each_seat_has_its_own_value(sign, best, unit, kind):
     """Together the greatest number is the best, against each other the least one."""
-    game = Number(sign, unit)
-    agent = SearchAgent(lambda: Number(sign, unit), visits=16, guide=guide)
-    agent.attach(game)
-    assert agent.act(game.reset()["a"])["Go"].indices.tolist() == [best]
-
-
-def test_the_visits_of_all_trees_count():
-    """Two trees of three visit choice 0, the last one choice 1."""
-    game, agent = Number(), SearchAgent(Number, visits=2, trees=3)
-    picks = iter([0, 0, 0, 0, 1, 1])
-    agent._pick = lambda seat, asked, seen: next(picks) if seat == 0 else 0
-    agent.attach(game)
-    assert agent.act(game.reset()["a"])["Go"].indices.tolist() == [0]
+    rows, obs = rows_of(lambda: Number(sign, unit))
+    assert chosen(kind(rows, visits=16), obs) == [best]
 
 
 class Advance(Dilemma):
@@ -299,31 +501,106 @@ class Advance(Dilemma):
         return {"b": asked(3)} if state else {"a": asked(5)}
 
 
-def test_the_value_of_a_seat_that_sees_nothing_is_guessed_from_the_other_one():
-    agent = SearchAgent(Advance, guide=Sees())
-    game = agent._table.game
+def test_the_value_of_a_seat_that_sees_nothing_follows_from_the_other_one():
+    rows, obs = rows_of(Advance)
+    search = Sees(rows, visits=1)
     # Returns are always 2 and -1: -2 for each unit of the other one, and -1/2.
-    assert agent._relations().tolist() == [[1.0, -2.0], [-0.5, 1.0]]
-    agent._pay = np.array([[1.0, -0.5], [-0.8, 1.0]])
-    root = agent._node(0, agent._read(agent._table.set_state(0, (0, 1))), (0, 1), {})
-    after, rewards = agent._expand(root, {0: 0})
-    assert (game.at, rewards) == (2, {0: 2.0, 1: 0.0})
-    # The guide says 5 before and 3 for the other one now. Of that counts -0.5 * -0.8 = 0.4, and of
-    # what was expected and is not yet paid the rest: 0.4 * -0.5 * 3 + 0.6 * (5 - 2) = 1.2.
-    assert after.value == pytest.approx({0: 1.2, 1: 3.0})
+    assert search._relations.tolist() == [[1.0, -2.0], [-0.5, 1.0]]
+    search._relations = np.array([[1.0, -0.5], [-0.8, 1.0]])
+    found = search._search(obs, np.zeros(1, np.uint64), noisy=False)
+    # The first seat is paid 2, also while no seat must act. The network says 5 before, and 3 for
+    # the other one now. Of that counts -0.5 * -0.8 = 0.4, and of what was expected and is not yet
+    # paid the rest: 2 + 0.4 * -0.5 * 3 + 0.6 * (5 - 2) = 3.2. One visit of two choices: the other
+    # one has the mean of 5 and 3.2, 4.1.
+    weight = np.exp(5.1 * (4.1 - 3.2))
+    assert found.values[0] == pytest.approx((3.2 + 4.1 * weight) / (1 + weight))
 
 
-def test_visits_follow_the_prior_where_values_are_alike():
-    """PUCT divides the prior by 1 + visits: of 100 visits 60 and 40, and none to prior 0."""
-    counts, seen = ChoiceCounts(np.arange(3), np.array([0.6, 0.4, 0.0]), 0.0), ValueRange()
-    for _ in range(100):
-        counts.note(counts.puct(1.0, seen), 0.0)
-    assert counts.visits.tolist() == [60, 40, 0]
+# Batches, refusals, runs.
 
 
-def test_values_are_compared_from_the_least_to_the_most_that_was_seen():
-    seen = ValueRange()
-    assert seen.scale(np.array([5.0, 7.0])).tolist() == [0, 0]
-    seen.note(-2000.0)
-    seen.note(2000.0)
-    assert seen.scale(np.array([-9000.0, -1000.0, 2000.0])).tolist() == [0, 0.25, 1]
+def test_the_choices_of_a_game_do_not_depend_on_its_neighbours():
+    rows, obs = rows_of(TicTacToe, games=3)
+    obs = rows.act(obs.ragged_actions({"Mark": np.array([1, 5, 9])}))
+    keys = np.array([7, 8, 9], np.uint64)
+    search = Evenly(rows, visits=12)
+    together = search._search(obs, keys, noisy=True)
+    for game in range(3):
+        alone = search._search(obs, keys, noisy=True, games=np.array([game]))
+        assert alone.frames.tolist() == [game]
+        width = alone.policy.shape[1]
+        assert np.array_equal(alone.policy[0], together.policy[game, :width])
+        assert np.array_equal(alone.values[0], together.values[game])
+        assert alone.best[0] == together.best[game]
+
+
+class Numbers(Farm):
+    def has_state(self):
+        return False
+
+
+def test_what_cannot_be_searched_is_refused():
+    with pytest.raises(SettingError, match="rows cannot be searched"):
+        Evenly(ListEnv(Numbers, 2))
+    with pytest.raises(SettingError, match="needs a player that plays on"):
+        Search(CompiledRows(LINE, 1), None)
+    rows = CompiledRows(LINE, 1)
+    remembers = replace(SMALL_NET, memory="lstm", memory_size=8)
+    net = RaggedNet(rows.obs_space(), rows.action_space(), remembers)
+    with pytest.raises(SettingError, match="network with a memory cannot search"):
+        Search(rows, net)
+
+
+def test_a_search_improves_what_a_network_has_drawn():
+    rows = ConnectFourRows(8)
+    rows.interpret(resets=True)
+    torch.manual_seed(1)
+    net = RaggedNet(rows.obs_space(), rows.action_space(), SMALL_NET)
+    search = Search(rows, net, SearchConfig(visits=4, share=0.5))
+    obs = rows.reset()
+    from ragged_net import EntityBatch
+
+    output = net(EntityBatch.from_obs(obs), greedy=True)
+    better, targets = search.improve(obs, output, torch.Generator().manual_seed(3))
+    policy = targets["Drop"].values.reshape(4, 7)
+    searched = policy.sum(dim=1) > 0
+    assert searched.sum() == 2  # half of four games
+    assert policy[searched].sum(dim=1).tolist() == pytest.approx([1, 1])
+    assert torch.equal(better.value[~searched], output.value[~searched])
+    assert not torch.equal(better.value[searched], output.value[searched])
+    again = net(
+        EntityBatch.from_obs(obs), given={"Drop": better.actions["Drop"].chosen.values}
+    ).actions["Drop"]
+    assert torch.allclose(better.actions["Drop"].log_prob, again.log_prob, atol=1e-5)
+    rows.act(better.actions_for(obs))
+
+
+def test_a_run_is_evaluated_with_a_search(tmp_path):
+    config = small_config(run_dir=str(tmp_path), total_timesteps=24)
+    run = train(config, env=LineRows).run
+    ahead, _, sampled, _ = evaluate_run(run, LineRows, episodes=8, search=60)
+    assert ahead.player == "agent, 60 visits"
+    assert ahead.mean("episodic_reward") == 1.0
+    assert sampled.mean("episodic_reward") < 1.0
+    made = record_run(run, tmp_path / "games", LineRows, episodes=8, rows=4, search=60)
+    assert (made.rewards.count, made.rewards.mean) == (8, 1.0)
+    assert not EpisodeDataset(tmp_path / "games").has_log_probs
+    with pytest.raises(SettingError, match="without --greedy"):
+        record_run(run, tmp_path / "more", LineRows, search=3, greedy=True)
+    with pytest.raises(SettingError, match="number of visits"):
+        record_run(run, tmp_path / "more", LineRows, search=0)
+
+
+def test_a_search_plays_against_opponents(tmp_path):
+    config = small_config(
+        total_timesteps=24, run_dir=str(tmp_path), env={"_target_": "tic_tac_toe"}
+    )
+    run = train(config).run
+    ahead, plain = evaluate_run(run, episodes=4, search=2, against=["random"])
+    assert (ahead.player, plain.player) == ("against random, 2 visits", "against random")
+    loaded = load_policy(run)
+    chance = RandomAgent(loaded.net.obs_space, loaded.net.action_space, seed=1)
+    played = play_sides(
+        lambda rows: Evenly(rows, visits=80), loaded.game, loaded.config, 10, chance, seed=3
+    )
+    assert played["win"].mean() >= 0.85

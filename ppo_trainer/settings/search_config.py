@@ -1,0 +1,44 @@
+"""The settings of a search."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from entity_env.arguments import ABOVE_0, FRACTION, at_least, checked
+from ppo_trainer.settings.build import names_its_settings, path_field
+
+__all__ = ["SearchConfig"]
+
+
+@names_its_settings
+@dataclass(frozen=True)
+class SearchConfig:
+    """A search for the choices of ``algorithm=search``, and of ``--search`` at play.
+
+    Args:
+        visits: Number of visits of the tree for each decision. Each visit plays one step in a copy
+            of the game, and passes the network once. More visits find better choices, in
+            proportionally more time.
+        share: Fraction of the decisions of ``algorithm=search`` that are searched. In the others
+            the network chooses, and only its value function learns. A smaller fraction collects
+            more decisions in the same time, each with less to learn from.
+        candidates: Maximum number of choices of a position among which to search; those of several
+            actors are drawn together. More candidates miss fewer good ones, but need more visits.
+        chance: ``drawn``: each visit draws its own random numbers, so that the search does not know
+            the future. ``known``: it plays with the random numbers that the game will draw.
+        play_on: Player that plays each visit on to the end of the game, whose result replaces the
+            network's value: ``network``, ``random``, or the dotted path of a function from
+            Observation to actions. Results are exact but take many steps; they pay off where a good
+            rule is known. null uses the network's value.
+        unit: Difference of returns that is large. The search trusts smaller differences less than
+            the network's probabilities. A smaller unit changes the policy faster, also because of
+            errors of the values.
+    """
+
+    visits: int = checked(at_least(1), 16)
+    share: float = checked(FRACTION, 1.0)
+    candidates: int = checked(at_least(2), 32)
+    chance: Literal["drawn", "known"] = "drawn"
+    play_on: str | None = path_field(None)
+    unit: float = checked(ABOVE_0, 1.0)
