@@ -95,13 +95,6 @@ def test_a_buffer_shares_nothing_with_arrays(rb):
     assert plain(added) == [[[7], [7]]]
 
 
-def test_an_empty_buffer(rb):
-    buffer = rb.RaggedBufferF32(3)
-    assert (buffer.size0(), buffer.size2(), buffer.items(), len(buffer)) == (0, 3, 0, 0)
-    assert buffer.as_array().shape == (0, 3)
-    assert buffer.size1().shape == (0,)
-
-
 def test_push_push_empty_extend_and_clear(rb):
     buffer = rb.RaggedBufferF32(2)
     buffer.push(np.array([[1, 2], [3, 4]], np.float32))
@@ -177,24 +170,13 @@ def test_frames_by_number(rb):
     assert plain(buffer[np.int64(3)]) == [[[10, 11]]]
 
 
-@pytest.mark.parametrize(
-    "which", [[2, 0, 0], np.array([2, 0, 0]), np.array([2, 0, 0], np.int32), (2, 0, 0)]
-)
+@pytest.mark.parametrize("which", [[2, 0, 0], np.array([2, 0, 0], np.int32)])
 def test_several_frames(rb, which):
     first = [[0, 1], [2, 3], [4, 5]]
     assert plain(floats(rb)[which]) == [[[6, 7], [8, 9]], first, first]
 
 
-@pytest.mark.parametrize("which", [[], np.array([], np.int64)])
-def test_no_frames(rb, which):
-    assert (plain(floats(rb)[which]), floats(rb)[which].size2()) == ([], 2)
-
-
-def test_two_numbers_are_two_frames(rb):
-    assert plain(floats(rb)[3, 1]) == [[[10, 11]], []]
-
-
-@pytest.mark.parametrize("index", [4, -1, [4], [-1], np.array([4]), np.array([-1]), (0, 5)])
+@pytest.mark.parametrize("index", [4, -1, [4], np.array([-1])])
 def test_frames_that_do_not_exist(rb, index):
     # the package panics here, with an exception that is no Exception
     with pytest.raises(BaseException) as caught:
@@ -204,7 +186,7 @@ def test_frames_that_do_not_exist(rb, index):
 
 
 @pytest.mark.parametrize(
-    "index", ["a", None, 1.5, [0.5], np.array([[0, 1]]), slice(1, None), (0, slice(1, None))]
+    "index", ["a", [0.5], np.array([[0, 1]]), slice(1, None), (0, slice(1, None))]
 )
 def test_what_is_no_index(rb, index):
     with pytest.raises(BaseException) as caught:
@@ -303,7 +285,7 @@ def test_one_frame(rb):
     assert chosen.frame(floats(rb), np.int64(3)).tolist() == [[10, 11]]
 
 
-@pytest.mark.parametrize("i", [-1, 4, 99])
+@pytest.mark.parametrize("i", [-1, 4])
 def test_a_frame_that_does_not_exist_never_panics(rb, i):
     with pytest.raises(IndexError, match="4 frames"):
         chosen.frame(floats(rb), i)

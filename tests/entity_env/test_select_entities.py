@@ -8,7 +8,6 @@ import pytest
 from ragged_envs.fill_order import FillOrder, fill_order
 
 from entity_env import (
-    CategoricalActionMask,
     Entity,
     Environment,
     ListEnv,
@@ -31,7 +30,6 @@ from entity_env.kinds.table import typed_actions
 from entity_env.player.episodes import random_policy
 from entity_env.player.scripted_agent import ScriptedAgent
 from entity_env.recording import EpisodeDataset, RecordEpisodes
-from entity_env.storage.space_json import spaces_from_json, spaces_to_json
 from entity_env.terminal.runner import play_in_terminal
 from entity_env.wrappers import FeatureFilter, VecFeatureFilter
 
@@ -59,10 +57,6 @@ def answer(rows, lengths):
 def test_a_set_has_a_size(at_most):
     with pytest.raises(SpaceError, match=r"at_most(.|\n)*a whole number >= 1"):
         SelectEntitiesActionSpace(at_most)
-
-
-def test_spaces_survive_json():
-    assert spaces_from_json(spaces_to_json(SPACE, PICK)) == (SPACE, PICK)
 
 
 def test_both_readers_read_the_same_masks_and_answer_with_the_same_actions():
@@ -132,19 +126,6 @@ def test_sets_that_are_wrong_name_their_environment(row, error, text):
     with pytest.raises(error, match=text) as raised:
         check_actions(answer([row], [0, 1]), obs, PICK)
     assert "environment 1" in str(raised.value)
-
-
-def test_a_buffer_of_the_wrong_width_is_refused():
-    obs = batch_obs(OBSERVATIONS[:1], SPACE, PICK)
-    one = RaggedBufferI64.from_flattened(np.array([[1]]), np.array([1]))
-    with pytest.raises(ActionError, match="2 numbers for each actor"):
-        check_actions({"Pick": one}, obs, PICK)
-
-
-def test_a_mask_of_another_class_is_refused():
-    wrong = Observation(features={"Hand": [()]}, actions={"Pick": CategoricalActionMask()})
-    with pytest.raises(MaskError, match="SelectEntityActionMask"):
-        batch_obs([wrong], SPACE, PICK)
 
 
 class Cards(Environment):

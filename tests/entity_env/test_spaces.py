@@ -37,11 +37,6 @@ def test_features_keep_their_order_and_names():
     assert ObsSpace(global_features=("t", Discrete("phase", 2))).global_names == ("t", "phase")
 
 
-def test_entity_types_keep_their_order():
-    space = ObsSpace(entities={"B": Entity(), "A": Entity(["x"])})
-    assert list(space.entities) == ["B", "A"]
-
-
 def test_changes_to_what_a_space_was_made_from_do_not_reach_it():
     features, entities, labels = ["x"], {"A": Entity(["x"])}, ["up"]
     entity, space, action = Entity(features), ObsSpace((), entities), CategoricalActionSpace(labels)
@@ -77,17 +72,6 @@ def test_spaces_that_differ_are_not_equal():
     assert ObsSpace(entities={"A": Entity(["x"])}) != ObsSpace(entities={"A": Entity(["y"])})
     assert CategoricalActionSpace(["up"]) != GlobalCategoricalActionSpace(["up"])
     assert Entity(["x"]) == Entity(("x",))
-
-
-def test_the_length_of_an_action_space_is_its_number_of_choices():
-    assert len(CategoricalActionSpace(["a", "b", "c"])) == 3
-    assert len(GlobalCategoricalActionSpace(iter(["a", "b"]))) == 2
-
-
-def test_an_entity_type_may_have_no_features_and_a_space_no_entities():
-    assert Entity().names == ()
-    assert ObsSpace().entities == {}
-    assert ObsSpace().global_names == ()
 
 
 def test_a_checked_action_space_is_a_copy():

@@ -55,8 +55,9 @@ GOES_ON = (0.0, False, False, {})
 
 
 def test_a_ready_cannon_is_asked_and_robots_cannot_leave_the_board():
-    seen = board([(2, 1)], [(2, 0), (0, 2)], [0, 3], width=3, height=3).observe()
-    assert (tiles(seen, "Mine"), tiles(seen, "Robot")) == ([(2, 1)], [(2, 0), (0, 2)])
+    # Wider than high: an edge is that of its own axis.
+    seen = board([(2, 1)], [(3, 0), (0, 2)], [0, 3], width=4, height=3).observe()
+    assert (tiles(seen, "Mine"), tiles(seen, "Robot")) == ([(2, 1)], [(3, 0), (0, 2)])
     assert seen.features["Orbital Cannon"].tolist() == [[0], [3]]
     assert seen.actions["Move"].mask.tolist() == [
         # Right, Left, Up, Down, Defuse
