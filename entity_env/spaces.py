@@ -241,12 +241,6 @@ class Entity:
         """The feature names, in order."""
         return tuple(feature_name(feature) for feature in self.features)
 
-    def with_features(self, features: Sequence[Feature]) -> Entity:
-        """Return the type with other ``features``, and its position if all coordinates remain."""
-        names = set(map(feature_name, features))
-        keeps = self.position is not None and names.issuperset(self.position.names)
-        return Entity(features, self.position if keeps else None)
-
 
 @named_arguments(SpaceError)
 @dataclass(frozen=True, init=False, repr=False)
@@ -293,10 +287,6 @@ class Grid(Entity):
     def size(self) -> int:
         """The number of cells."""
         return self.shape[0] * self.shape[1]
-
-    def with_features(self, features: Sequence[Feature]) -> Grid:
-        """Return the grid with other ``features``."""
-        return Grid(self.shape, features, self.cells)
 
     def __repr__(self) -> str:
         """Return the constructor call."""

@@ -1,4 +1,4 @@
-"""Wrappers that keep the returns and lengths of the last episodes."""
+"""A wrapper that keeps the returns and lengths of the last episodes."""
 
 from __future__ import annotations
 
@@ -6,35 +6,21 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from entity_env.actions import Action
 from entity_env.arguments import named_arguments
-from entity_env.batching.ragged import ActionBuffer
 from entity_env.batching.step_results import read_reward
-from entity_env.batching.vec_obs import VecObs
+from entity_env.environment import Environment
 from entity_env.errors import SettingError
 from entity_env.observation import Observation
 from entity_env.rows.vec_env import check_count
 from entity_env.spaces import ActionName
-from entity_env.wrappers.vec_wrapper import VecWrapper
 from entity_env.wrappers.wrapper import Wrapper
 
-__all__ = ["EpisodeStatistics", "VecEpisodeStatistics"]
-
-
-class _Window:
-    """Mixin of wrappers with lists of returns and lengths."""
-
-    def __init__(self, env: Any, window: int = 100) -> None:
-        super().__init__(env)  # type: ignore[call-arg]
-        size = check_count(f"window of {type(self).__name__}", window, error=SettingError)
-        self.returns: deque[float] = deque(maxlen=size)
-        self.lengths: deque[int] = deque(maxlen=size)
+__all__ = ["EpisodeStatistics"]
 
 
 @named_arguments(SettingError)
-class EpisodeStatistics(_Window, Wrapper):
+class EpisodeStatistics(Wrapper):
     """A wrapper that keeps the returns and lengths of the last episodes that ended.
 
     A ``VecEnv`` gives these as metrics; use this wrapper in your own loop over an environment.
@@ -51,7 +37,12 @@ class EpisodeStatistics(_Window, Wrapper):
         SettingError: ``window`` is not a whole number of at least 1.
     """
 
-    _return, _length = 0.0, 0
+    def __init__(self, env: Environment, window: int = 100) -> None:
+        super().__init__(env)
+        size = check_count("window of EpisodeStatistics", window, error=SettingError)
+        self.returns: deque[float] = deque(maxlen=size)
+        self.lengths: deque[int] = deque(maxlen=size)
+        self._return, self._length = 0.0, 0
 
     def reset(self) -> Observation:
         """Start an episode; drop the one before if it has not ended."""
@@ -82,20 +73,3 @@ class EpisodeStatistics(_Window, Wrapper):
         self._return, self._length = float(own["return"]), int(own["length"])
         self.returns = deque(map(float, own["returns"]), self.returns.maxlen)
         self.lengths = deque(map(int, own["lengths"]), self.lengths.maxlen)
-
-
-@named_arguments(SettingError)
-class VecEpisodeStatistics(_Window, VecWrapper):
-    """``EpisodeStatistics`` for rows.
-
-    Episodes that end in the same step are in the order of the rows. The statistics are not part
-    of the saved state.
-    """
-
-    def _act(self, chosen: Mapping[ActionName, ActionBuffer]) -> VecObs:
-        obs = super()._act(chosen)
-        ended = np.flatnonzero(obs.done)
-        if len(ended):
-            self.returns.extend(obs.metrics["episodic_reward"][ended].tolist())
-            self.lengths.extend(map(int, obs.metrics["episodic_length"][ended]))
-        return obs

@@ -59,7 +59,7 @@ class VecFeatureFilter(VecWrapper):
 
     Args:
         env: The rows.
-        obs_space: The smaller space; see ``subspace``.
+        obs_space: The smaller space.
 
     Raises:
         SpaceError: The rows lack a type or a feature of ``obs_space``, or have it of another kind,
@@ -99,7 +99,7 @@ class FeatureFilter(Wrapper):
 
     Args:
         env: The environment.
-        obs_space: The smaller space; see ``subspace``.
+        obs_space: The smaller space.
 
     Raises:
         SpaceError: See ``VecFeatureFilter``.

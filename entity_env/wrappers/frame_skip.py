@@ -1,10 +1,9 @@
-"""Wrappers that repeat actions for some steps."""
+"""A wrapper that repeats actions for some steps."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from entity_env.actions import Action, same_ids
@@ -13,16 +12,15 @@ from entity_env.batching.frame import Frame, FrameActors
 from entity_env.batching.frame_reader import FrameReader
 from entity_env.batching.step_results import read_metrics, read_reward
 from entity_env.environment import Environment
-from entity_env.errors import SettingError, counted
+from entity_env.errors import SettingError
 from entity_env.kinds.kind import Kind
 from entity_env.kinds.table import kind_of
 from entity_env.observation import Observation
-from entity_env.rows.vec_env import VecEnv, check_count
+from entity_env.rows.vec_env import check_count
 from entity_env.spaces import ActionName
-from entity_env.wrappers.vec_wrapper import VecWrapper
 from entity_env.wrappers.wrapper import Wrapper
 
-__all__ = ["FrameSkip", "VecFrameSkip"]
+__all__ = ["FrameSkip"]
 
 
 @named_arguments(SettingError)
@@ -71,31 +69,6 @@ class FrameSkip(Wrapper):
             _is_repeatable(kind_of(space), frame, frame.actions.get(name), actions.get(name))
             for name, space in self._reader.action_space.items()
         )
-
-
-@named_arguments(SettingError)
-class VecFrameSkip(VecWrapper):
-    """``FrameSkip`` around the environment of each row, inside existing wrappers of rows.
-
-    Args:
-        env: The rows, made of single environments (see ``VecEnv.wrap_each``).
-        skip: Largest number of steps, at least 1.
-
-    Raises:
-        SettingError: ``skip`` is not a whole number of at least 1, or the rows are compiled.
-    """
-
-    def __init__(self, env: VecEnv, skip: int) -> None:
-        super().__init__(env)
-        self.skip = check_count("skip of VecFrameSkip", skip, error=SettingError)
-        if env.num_seats > 1:
-            raise SettingError(
-                "VecFrameSkip cannot repeat the actions of games of several players",
-                expected="rows of single environments",
-                received=f"games of {counted(env.num_seats, 'seat')}, which act at different times",
-                hint="play several steps for each decision in the game itself",
-            )
-        env.wrap_each(partial(FrameSkip, skip=self.skip))
 
 
 def _is_repeatable(kind: Kind, frame: Frame, who: FrameActors | None, action: Any) -> bool:

@@ -6,20 +6,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from entity_env.arguments import check_number, named_arguments
-from entity_env.batching.ragged import ActionBuffer
 from entity_env.batching.step_results import read_reward
-from entity_env.batching.vec_obs import VecObs
 from entity_env.errors import SettingError
+from entity_env.multi_player import SeatActions, SeatObservations
 from entity_env.observation import Observation
-from entity_env.spaces import ActionName
-from entity_env.wrappers.vec_wrapper import VecWrapper
-from entity_env.wrappers.wrapper import Wrapper
+from entity_env.wrappers.wrapper import SeatWrapper, Wrapper
 
-__all__ = ["RewardScale", "VecRewardScale"]
+__all__ = ["RewardScale", "SeatRewardScale"]
 
 
 class _Scaling:
@@ -42,13 +36,16 @@ class _Scaling:
             )
         self._scale = check_number(f"scale of {owner}", scale)
 
-    @property
-    def _clips(self) -> bool:
-        return self._low is not None or self._high is not None
-
-    def _scaled(self, rewards: npt.NDArray[np.float64] | np.float64) -> npt.NDArray[np.float64]:
-        scaled = np.asarray(rewards * self._scale)
-        return np.clip(scaled, self._low, self._high) if self._clips else scaled
+    def _scaled(self, observation: Observation) -> Observation:
+        # The reader raises an error for other objects.
+        if not isinstance(observation, Observation):
+            return observation
+        reward = read_reward(observation.reward) * self._scale
+        if self._low is not None:
+            reward = max(reward, self._low)
+        if self._high is not None:
+            reward = min(reward, self._high)
+        return replace(observation, reward=reward)
 
 
 @named_arguments(SettingError)
@@ -66,30 +63,22 @@ class RewardScale(_Scaling, Wrapper):
     """
 
     def _show(self, observation: Observation) -> Observation:
-        reward = np.float64(read_reward(observation.reward))
-        return replace(observation, reward=float(self._scaled(reward)))
+        return self._scaled(observation)
 
 
 @named_arguments(SettingError)
-class VecRewardScale(_Scaling, VecWrapper):
-    """``RewardScale`` for rows.
+class SeatRewardScale(_Scaling, SeatWrapper):
+    """``RewardScale`` for all seats of a game."""
 
-    Metrics such as ``episodic_reward`` keep the rewards of the game.
-    """
+    def reset(self) -> SeatObservations:
+        """Start a game."""
+        return self._scaled_each(self.game.reset())
 
-    def _act(self, chosen: Mapping[ActionName, ActionBuffer]) -> VecObs:
-        # Not in _show, because the zeros of a reset are not rewards.
-        return self._rescaled(super()._act(chosen))
+    def act(self, actions: SeatActions) -> SeatObservations:
+        """Play one step."""
+        return self._scaled_each(self.game.act(actions))
 
-    def _check_wrappable(self) -> None:
-        if self._clips:
-            raise SettingError(
-                "the environments of rows in a VecRewardScale that clips rewards cannot be wrapped",
-                hint="wrap the environments first, then use VecRewardScale",
-            )
-        super()._check_wrappable()
-
-    def _rescaled(self, obs: VecObs) -> VecObs:
-        reward = self._scaled(obs.reward.astype(np.float64)).astype(np.float32)
-        final = None if obs.final is None else self._rescaled(obs.final)
-        return replace(obs, reward=reward, final=final)
+    def _scaled_each(self, told: SeatObservations) -> SeatObservations:
+        if not isinstance(told, Mapping):  # ``Table`` raises the error
+            return told
+        return {seat: self._scaled(observation) for seat, observation in told.items()}

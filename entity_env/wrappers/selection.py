@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.batching.features import is_listed
 from entity_env.errors import SpaceError, check_known, shorten, unknown_name
 from entity_env.spaces import (
     ActionName,
@@ -23,10 +21,7 @@ from entity_env.spaces import (
     feature_name,
 )
 
-__all__ = ["Selection", "check_same_actions", "subspace"]
-
-Names: TypeAlias = Collection[str] | None
-"""Names of features, or None for all."""
+__all__ = ["Selection", "check_same_actions"]
 
 
 @dataclass(frozen=True)
@@ -123,53 +118,6 @@ def check_same_actions(
             )
 
 
-def subspace(
-    obs_space: ObsSpace,
-    keep: Mapping[EntityName, Names] | Collection[EntityName] | None = None,
-    *,
-    drop: Mapping[EntityName, Names] | Collection[EntityName] | None = None,
-    global_features: Names = None,
-) -> ObsSpace:
-    """Return a part of a space.
-
-    Args:
-        obs_space: The space.
-        keep: The entity types to keep, in this order: a list of types, or a dict from types to
-            names of features (None keeps all features).
-        drop: Give this instead of ``keep``. The entity types to leave out, as a list; or a dict
-            from types to the names of features to leave out (None leaves the type out).
-        global_features: The global features to keep, in this order; None keeps all.
-
-    Raises:
-        SpaceError: The space does not have a name.
-    """
-    _check_space(obs_space)
-    if (keep is None) == (drop is None) and (keep is not None or global_features is None):
-        raise SpaceError(
-            "a part of a space needs either keep or drop",
-            expected="one of them, or only global_features",
-            received=f"keep={shorten(keep, 50)}, drop={shorten(drop, 50)}",
-        )
-    kept = {name: entity.features for name, entity in obs_space.entities.items()}
-    if keep is not None:
-        chosen = _chosen("keep", keep, kept)
-        kept = {name: _features(name, kept[name], names) for name, names in chosen.items()}
-    elif drop is not None:
-        for name, names in _chosen("drop", drop, kept).items():
-            gone = _features(name, kept[name], names)
-            left = [feature for feature in kept.pop(name) if feature not in gone]
-            if names is not None:
-                kept[name] = left
-        kept = {name: kept[name] for name in obs_space.entities if name in kept}
-    return ObsSpace(
-        global_features=_named("the frame", obs_space.global_features, global_features),
-        entities={
-            name: obs_space.entities[name].with_features(features)
-            for name, features in kept.items()
-        },
-    )
-
-
 def _check_same_grid(name: EntityName, whole: Entity, part: Entity) -> None:
     shapes = [(own.shape, own.cells) if isinstance(own, Grid) else None for own in (whole, part)]
     if shapes[0] != shapes[1]:
@@ -183,9 +131,7 @@ def _check_same_grid(name: EntityName, whole: Entity, part: Entity) -> None:
 def _check_space(space: object) -> None:
     if not isinstance(space, ObsSpace):
         raise SpaceError(
-            "not an observation space",
-            expected="an ObsSpace, such as subspace returns",
-            received=shorten(space),
+            "not an observation space", expected="an ObsSpace", received=shorten(space)
         )
 
 
@@ -215,34 +161,3 @@ def _kind(feature: Feature) -> Feature:
 
 def _is_all(columns: npt.NDArray[np.int64], features: Sequence[Feature]) -> bool:
     return bool(np.array_equal(columns, np.arange(len(features))))
-
-
-def _chosen(argument: str, value: Any, types: Mapping[EntityName, Any]) -> dict[EntityName, Names]:
-    """Return ``keep`` or ``drop`` as a dict from known types to feature names."""
-    if not isinstance(value, Mapping) and not is_listed(value):
-        raise SpaceError(
-            f"{argument} is not a dict from entity types to feature names",
-            expected="a dict such as {'Mine': ['x', 'y']}, or a list of entity types",
-            received=shorten(value),
-        )
-    check_known(SpaceError, f"{argument} names an unknown entity type {{}}", value, types)
-    return dict(value) if isinstance(value, Mapping) else dict.fromkeys(value)
-
-
-def _features(name: EntityName, features: Sequence[Feature], names: Any) -> list[Feature]:
-    return _named(f"entity type {name!r}", features, names)
-
-
-def _named(owner: str, features: Sequence[Feature], names: Any) -> list[Feature]:
-    """Return the features with these names, in their order; all of them for None."""
-    if names is None:
-        return list(features)
-    if not is_listed(names):
-        raise SpaceError(
-            f"the feature names of {owner} are not a list",
-            expected="a list of names, or None for all",
-            received=shorten(names),
-        )
-    of = {feature_name(feature): feature for feature in features}
-    check_known(SpaceError, f"{owner} has no feature {{}}", names, of)
-    return [of[name] for name in names]

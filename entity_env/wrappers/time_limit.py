@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,12 +15,11 @@ from entity_env.environment import Environment
 from entity_env.errors import SettingError
 from entity_env.multi_player import MultiPlayerEnvironment, Seat, SeatActions, SeatObservations
 from entity_env.observation import Observation
-from entity_env.rows.vec_env import VecEnv, check_count
+from entity_env.rows.vec_env import check_count
 from entity_env.spaces import ActionName
-from entity_env.wrappers.vec_wrapper import VecWrapper
 from entity_env.wrappers.wrapper import SeatWrapper, Wrapper
 
-__all__ = ["SeatTimeLimit", "TimeLimit", "VecTimeLimit"]
+__all__ = ["SeatTimeLimit", "TimeLimit"]
 
 _Shown = dict[str, Any]
 """The features, global features and visibility masks of an observation."""
@@ -149,32 +147,6 @@ class SeatTimeLimit(SeatWrapper):
         self._steps = int(own["steps"])
         self._last = {seats[i]: _arrays(seen) for i, seen in own["last"]}
         self._out = {seats[i] for i in own["out"]}
-
-
-@named_arguments(SettingError)
-class VecTimeLimit(VecWrapper):
-    """``TimeLimit`` around the environment of each row, inside existing wrappers of rows.
-
-    Games of several players are wrapped in ``SeatTimeLimit``.
-
-    Args:
-        env: The rows, made of single environments (see ``VecEnv.wrap_each``).
-        max_steps: Largest number of steps of an episode, at least 1.
-
-    Raises:
-        SettingError: ``max_steps`` is not a whole number of at least 1, or the rows are compiled.
-    """
-
-    def __init__(self, env: VecEnv, max_steps: int) -> None:
-        super().__init__(env)
-        self.max_steps = check_count("max_steps of VecTimeLimit", max_steps, error=SettingError)
-        env.wrap_each(partial(_limited, max_steps=self.max_steps))
-
-
-def _limited(env: Any, max_steps: int) -> Any:
-    """Return an environment, or a game of several players, with a limit."""
-    is_game = isinstance(env, MultiPlayerEnvironment)
-    return (SeatTimeLimit if is_game else TimeLimit)(env, max_steps)
 
 
 def _copied(seen: Observation) -> _Shown:

@@ -146,8 +146,7 @@ class Wrapper(_PlayableWrapper, Environment):
                 f"{type(self).__name__} needs an environment",
                 expected="an instance of a subclass of entity_env.Environment",
                 received=shorten(env),
-                hint=f"for a game of several players, use wrappers such as SeatTimeLimit, or wrap "
-                f"its rows, SeatRows({type(env).__name__}, num_envs), such as in VecTimeLimit"
+                hint="for a game of several players, use wrappers such as SeatTimeLimit"
                 if isinstance(env, MultiPlayerEnvironment)
                 else None,
             )

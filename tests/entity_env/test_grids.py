@@ -28,7 +28,6 @@ from entity_env import (
 from entity_env.errors import FeatureError, ObservationError, SpaceError
 from entity_env.storage.space_json import spaces_from_json, spaces_to_json
 from entity_env.wrappers import FeatureFilter, VecValidate
-from entity_env.wrappers.selection import subspace
 
 MAP = Grid((2, 3), ["height", Discrete("terrain", 4)])
 SPACE = ObsSpace(entities={"Robot": Entity(["x"]), "Tile": MAP})
@@ -203,10 +202,11 @@ def test_workers_give_the_same():
 
 
 def test_a_filter_keeps_the_grid():
-    part = subspace(SPACE, {"Tile": ["terrain"]})
-    assert part.entities["Tile"] == Grid((2, 3), [Discrete("terrain", 4)])
     game = CoinOnAMap()
-    shown = FeatureFilter(game, subspace(game.obs_space(), {"Tile": ["kind"], "Robot": ["fuel"]}))
+    tile = game.obs_space().entities["Tile"]
+    kind = [tile.features[tile.names.index("kind")]]
+    part = {"Tile": Grid(tile.shape, kind, tile.cells), "Robot": Entity(["fuel"])}
+    shown = FeatureFilter(game, ObsSpace(entities=part))
     shown.rng = game.rng = np.random.default_rng(0)
     obs = batch_obs([shown.reset()], shown.obs_space(), shown.action_space())
     assert obs.features["Tile"].as_array().shape == (49, 1)

@@ -27,7 +27,6 @@ from entity_env import (
 )
 from entity_env.errors import EntityEnvError, SpaceError
 from entity_env.spaces import check_action_space, check_same_spaces, feature_name
-from entity_env.wrappers import subspace
 
 
 def test_features_keep_their_order_and_names():
@@ -201,8 +200,6 @@ ODD = [
         check_action_space,
         lambda odd: check_action_space({"A": odd}),
         lambda odd: check_same_spaces([{"obs_space": odd, "action_space": odd}] * 2, str),
-        lambda odd: subspace(ObsSpace(["x"], {"A": Entity(["x"])}), odd),
-        lambda odd: subspace(ObsSpace(["x"], {"A": Entity(["x"])}), {"A": odd}),
     ],
 )
 def test_odd_values_lead_to_errors_of_this_package_alone(make):

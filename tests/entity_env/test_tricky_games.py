@@ -25,11 +25,9 @@ from entity_env import (
 from entity_env.recording import EpisodeDataset, RecordEpisodes
 from entity_env.wrappers import (
     ConcatVecEnv,
+    SeatRewardScale,
     SeatTimeLimit,
-    VecEpisodeStatistics,
     VecFeatureFilter,
-    VecRewardScale,
-    VecTimeLimit,
     VecValidate,
 )
 
@@ -73,15 +71,19 @@ def check_metrics(obs, row, life):
     assert obs.metrics["episodic_reward"][row] == pytest.approx(total)
 
 
+def far_limit():
+    """Return a game with a limit that it never reaches."""
+    return SeatTimeLimit(Medley(), 100)
+
+
 MAKERS = {
     "in this process": lambda: SeatRows(Medley, 6),
     "validated": lambda: VecValidate(SeatRows(Medley, 6)),
     "joined": lambda: ConcatVecEnv([SeatRows(Medley, 3), SeatRows(Medley, 3)]),
-    "scaled by one": lambda: VecRewardScale(SeatRows(Medley, 6), 1.0),
-    "counted": lambda: VecEpisodeStatistics(SeatRows(Medley, 6)),
+    "scaled by one": lambda: SeatRows(lambda: SeatRewardScale(Medley(), 1.0), 6),
     "filtered": lambda: VecFeatureFilter(SeatRows(Medley, 6), Medley().obs_space()),
-    "with a far limit": lambda: VecTimeLimit(SeatRows(Medley, 6), 100),
-    "two workers": lambda: VecTimeLimit(ParallelEnv(Medley, 6, 2), 100),
+    "with a far limit": lambda: SeatRows(far_limit, 6),
+    "two workers": lambda: ParallelEnv(far_limit, 6, 2),
     "a worker beside": lambda: ConcatVecEnv([SeatRows(Medley, 3), ParallelEnv(Medley, 3, 1)]),
     "each when it is ready": lambda: AsyncEnv(Medley, 6, 2, 1),
     "all that are asked": lambda: AsyncEnv(Medley, 6, 1, 6),
@@ -156,7 +158,7 @@ def test_a_learner_gets_what_its_seat_gets_in_its_first_life(name):
 
 def test_a_limit_cuts_all_off_who_are_in_the_game():
     """In step 4 of "dies and comes back" c is out by itself, a is asked, and b has come in."""
-    rows = VecTimeLimit(VecValidate(SeatRows(lambda: Tricky("dies and comes back"), 3)), 4)
+    rows = VecValidate(SeatRows(lambda: SeatTimeLimit(Tricky("dies and comes back"), 4), 3))
     obs = rows.reset()
     for _ in range(4):
         obs = rows.act(left(obs))
@@ -178,8 +180,8 @@ def test_a_limit_cuts_all_off_who_are_in_the_game():
 
 def test_a_seat_that_would_come_back_in_the_last_step_stays_out():
     """c ends in step 4 of "dies and comes back", and would be asked again in step 5."""
-    rows = VecTimeLimit(SeatRows(lambda: Tricky("dies and comes back"), 3), 5)
-    other = VecTimeLimit(SeatRows(lambda: Tricky("dies and comes back"), 3), 5)
+    rows = SeatRows(lambda: SeatTimeLimit(Tricky("dies and comes back"), 5), 3)
+    other = SeatRows(lambda: SeatTimeLimit(Tricky("dies and comes back"), 5), 3)
     obs = rows.reset()
     for _ in range(4):
         obs = rows.act(left(obs))

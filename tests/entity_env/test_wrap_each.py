@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from support.tiny_envs import Chain, Compiled, Failing, Farm, assert_same_obs
 
-from entity_env import ListEnv, ParallelEnv, RaggedBufferI64
+from entity_env import ListEnv, ObsSpace, ParallelEnv, RaggedBufferI64
 from entity_env.errors import (
     ClosedError,
     EnvironmentFailedError,
@@ -26,18 +26,14 @@ from entity_env.wrappers import (
     FrameSkip,
     RewardScale,
     TimeLimit,
-    VecFrameSkip,
-    VecRewardScale,
-    VecTimeLimit,
     VecWrapper,
     Wrapper,
-    subspace,
 )
 
 ROWS = {
     "ListEnv": lambda: ListEnv(Farm, 5, seed=4),
     "ParallelEnv": lambda: ParallelEnv(Farm, 5, 2, seed=4),
-    "VecWrapper": lambda: VecWrapper(VecRewardScale(ListEnv(Farm, 5, seed=4), 1.0)),
+    "VecWrapper": lambda: VecWrapper(VecWrapper(ListEnv(Farm, 5, seed=4))),
 }
 
 
@@ -56,33 +52,33 @@ def go(rows):
 
 @pytest.mark.parametrize("make", ROWS.values(), ids=ROWS)
 @pytest.mark.parametrize(
-    ("around_rows", "around_one"),
+    ("wrappers", "around_one"),
     [
-        (lambda env: VecTimeLimit(env, 3), lambda: TimeLimit(Farm(), 3)),
-        (lambda env: VecFrameSkip(env, 3), lambda: FrameSkip(Farm(), 3)),
+        ([partial(TimeLimit, max_steps=3)], lambda: TimeLimit(Farm(), 3)),
+        ([partial(FrameSkip, skip=3)], lambda: FrameSkip(Farm(), 3)),
         (
-            lambda env: VecTimeLimit(VecFrameSkip(env, 2), 2),
+            [partial(FrameSkip, skip=2), partial(TimeLimit, max_steps=2)],
             lambda: TimeLimit(FrameSkip(Farm(), 2), 2),
         ),
         (
-            lambda env: VecFrameSkip(VecTimeLimit(env, 3), 2),
+            [partial(TimeLimit, max_steps=3), partial(FrameSkip, skip=2)],
             lambda: FrameSkip(TimeLimit(Farm(), 3), 2),
         ),
     ],
     ids=["limit", "skip", "limit around skip", "skip around limit"],
 )
-def test_around_rows_is_the_same_as_around_each_environment(make, around_rows, around_one):
-    with around_rows(make()) as env, ListEnv(around_one, 5, seed=4) as expected:
+def test_around_rows_is_the_same_as_around_each_environment(make, wrappers, around_one):
+    with make() as env, ListEnv(around_one, 5, seed=4) as expected:
+        for wrapper in wrappers:
+            env.wrap_each(wrapper)
         assert_same_game(env, expected)
         state = env.get_state()
         assert_same_obs(env.set_state(state), expected.set_state(state))
 
 
 def test_rows_are_cut_off_with_what_they_showed_last_and_their_length():
-    env = VecTimeLimit(
-        ConcatVecEnv([ListEnv(lambda: Chain(2), 1), ListEnv(lambda: Chain(9), 2)]), max_steps=3
-    )
-    assert env.max_steps == 3
+    env = ConcatVecEnv([ListEnv(lambda: Chain(2), 1), ListEnv(lambda: Chain(9), 2)])
+    env.wrap_each(partial(TimeLimit, max_steps=3))
     env.reset()
     ends = []
     for _ in range(6):
@@ -105,8 +101,7 @@ def test_rows_are_cut_off_with_what_they_showed_last_and_their_length():
 
 
 def test_frame_skip_adds_up_each_rows_own_steps():
-    env = VecFrameSkip(ListEnv(lambda: Chain(5), 2), skip=3)
-    assert env.skip == 3
+    env = ListEnv(lambda: FrameSkip(Chain(5), skip=3), 2)
     env.reset()
     assert env.act(go(2)).reward.tolist() == [1.0 + 2.0 + 3.0] * 2
     last = env.act(go(2))
@@ -148,7 +143,7 @@ def test_rows_forget_how_to_save_with_their_environments(make):
         assert not env.has_state()
 
 
-FEWER = subspace(Farm().obs_space(), drop=["Rock"])
+FEWER = ObsSpace(Farm().obs_space().global_features)
 ONE = Farm()
 BROKEN = [
     (partial(FeatureFilter, obs_space=FEWER), SpaceError, "environment 0, step 0, wrapper"),
@@ -225,22 +220,20 @@ def test_compiled_rows_say_so_before_anything_changes():
     env = ConcatVecEnv([ListEnv(lambda: Chain(5), 1), Compiled(1)])
     env.reset()
     with pytest.raises(SettingError, match="part 1: Compiled is not made of single"):
-        VecTimeLimit(env, 1)
+        env.wrap_each(partial(TimeLimit, max_steps=1))
     for _ in range(3):  # a limit of one step would cut off each of them
         assert not env.act(go(2)).truncated.any()
 
 
-def test_rewards_are_not_clipped_before_they_are_added_up():
-    clipped = VecRewardScale(ListEnv(lambda: Chain(5), 1), low=-1, high=2)
-    with pytest.raises(SettingError, match="a VecRewardScale that clips rewards cannot be wrapped"):
-        VecFrameSkip(clipped, 3)
-    env = VecRewardScale(VecFrameSkip(ListEnv(lambda: Chain(5), 1), 3), low=-1, high=2)
+def test_rewards_of_skipped_frames_are_clipped_after_they_are_added_up():
+    env = ListEnv(lambda: RewardScale(FrameSkip(Chain(5), 3), low=-1, high=2), 1)
     env.reset()
     assert env.act(go(1)).reward.tolist() == [2.0]
 
 
 def test_what_fails_inside_a_wrapper_still_names_its_row():
-    env = VecTimeLimit(ListEnv(lambda: Failing("raise", row=1, at=2), 2), 50)
+    env = ListEnv(lambda: Failing("raise", row=1, at=2), 2)
+    env.wrap_each(partial(TimeLimit, max_steps=50))
     env.reset()
     env.act(go(2))
     with pytest.raises(EnvironmentFailedError, match="environment 1, step 2"):

@@ -37,7 +37,6 @@ from entity_env.wrappers import (
     RewardScale,
     TimeLimit,
     Wrapper,
-    subspace,
 )
 
 GO = {"Go": CategoricalAction(["w"], np.array([0]), ["left", "right"])}
@@ -47,7 +46,7 @@ def keep_one(env):
     """A filter that leaves one entity type and one of its features."""
     space = env.obs_space()
     name = next(iter(space.entities))
-    return FeatureFilter(env, subspace(space, keep={name: space.entities[name].names[:1]}))
+    return FeatureFilter(env, ObsSpace(entities={name: Entity(space.entities[name].features[:1])}))
 
 
 WRAPPERS = {

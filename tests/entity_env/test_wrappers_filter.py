@@ -35,7 +35,7 @@ from entity_env.errors import EntityEnvError, FeatureError, SpaceError
 from entity_env.kinds.categorical import FrameCategoricalActors
 from entity_env.kinds.table import typed_actions
 from entity_env.player.episodes import random_policy
-from entity_env.wrappers import FeatureFilter, VecFeatureFilter, VecValidate, subspace
+from entity_env.wrappers import FeatureFilter, VecFeatureFilter, VecValidate
 
 # Robots come first, without their kind, then mines, with y before x; rocks and cannons go.
 PART = ObsSpace(
@@ -373,7 +373,7 @@ def assert_array_equal(a, b):
 
 
 def test_with_all_types_in_their_order_actions_go_through_as_they_are():
-    part = subspace(OBS_SPACE, drop={"Robot": ["kind"]})
+    part = ObsSpace(OBS_SPACE.global_features, {**OBS_SPACE.entities, "Robot": Entity(["x", "y"])})
     one = observation(
         actions={
             "Move": CategoricalActionMask(actor_types=["Cannon"]),
@@ -405,7 +405,9 @@ def test_wrong_actions_are_answered_in_the_numbers_that_are_shown():
 
 
 def test_state_goes_through_and_brings_the_filtered_observation_back():
-    part = subspace(Farm().obs_space(), keep={"Food": None, "Animal": ["kind"]})
+    whole = Farm().obs_space()
+    animal = Entity([Discrete("kind", 3)])
+    part = ObsSpace(whole.global_features, {"Food": whole.entities["Food"], "Animal": animal})
     env = VecFeatureFilter(ListEnv(Farm, 3, seed=5), part)
     policy = random_policy(5)
     obs = env.reset()
@@ -429,49 +431,6 @@ def test_state_goes_through_and_brings_the_filtered_observation_back():
 
 
 # --------------------------------------------------------------------------------- spaces
-
-
-def test_a_part_of_a_space_by_what_stays():
-    part = subspace(OBS_SPACE, keep={"Robot": ["y", "kind"], "Rock": None, "Mine": []})
-    assert list(part.entities) == ["Robot", "Rock", "Mine"]
-    assert part.entities["Robot"].features == ("y", Discrete("kind", 4))
-    assert part.entities["Mine"].features == part.entities["Rock"].features == ()
-    assert part.global_features == OBS_SPACE.global_features
-    both = subspace(OBS_SPACE, keep=["Mine"], global_features=["phase"])
-    assert both == ObsSpace([Discrete("phase", 3)], {"Mine": Entity(["x", "y"])})
-    assert subspace(OBS_SPACE, global_features=[]).entities == OBS_SPACE.entities
-    assert subspace(OBS_SPACE, ["Mine"]) == subspace(OBS_SPACE, keep=["Mine"])
-
-
-def test_a_part_of_a_space_by_what_goes():
-    part = subspace(OBS_SPACE, drop={"Robot": ["x"], "Rock": None})
-    assert list(part.entities) == ["Mine", "Robot", "Cannon"]
-    assert part.entities["Robot"].features == (Discrete("kind", 4), "y")
-    assert list(subspace(OBS_SPACE, drop=["Mine", "Cannon"]).entities) == ["Robot", "Rock"]
-    assert subspace(OBS_SPACE, drop={}) == OBS_SPACE
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ({}, "needs either keep or drop"),
-        ({"keep": ["Mine"], "drop": ["Rock"]}, "needs either keep or drop"),
-        ({"keep": ["Mines"]}, "did you mean 'Mine'?"),
-        ({"keep": "Mine"}, "such as {'Mine': ['x', 'y']}"),
-        ({"drop": {"Mine": "x"}}, "expected: a list of names"),
-        ({"drop": {"Robot": ["knid"]}}, "did you mean 'kind'?"),
-        ({"keep": {"Robot": ["x", "x"]}}, "given twice"),
-        ({"keep": {"Robot": 3}}, "the feature names of entity type 'Robot' are not a list"),
-        ({"keep": {"Robot": ["q"]}}, "entity type 'Robot' has no feature 'q'"),
-        ({"global_features": "time"}, "the feature names of the frame are not a list"),
-        ({"drop": {"Roboter": None}}, "unknown entity type 'Roboter'"),
-        ({"global_features": ["tmie"]}, "did you mean 'time'?"),
-    ],
-)
-def test_a_part_that_is_none_is_refused(arguments, words):
-    with pytest.raises(SpaceError) as caught:
-        subspace(OBS_SPACE, **arguments)
-    assert words in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -501,7 +460,7 @@ def test_a_name_is_a_continuous_feature_without_scale():
 
 
 def test_minesweeper_without_mines_cannot_fire_at_them():
-    env = FeatureFilter(
-        MineSweeper(orbital_cannon=True), subspace(MineSweeper().obs_space(), drop=["Mine"])
-    )
+    part = dict(MineSweeper().obs_space().entities)
+    del part["Mine"]
+    env = FeatureFilter(MineSweeper(orbital_cannon=True), ObsSpace(entities=part))
     assert set(env.reset().features) == {"Robot", "Orbital Cannon"}

@@ -11,7 +11,7 @@ from ragged_envs.minesweeper import MineSweeper
 from support.rows import rows_of
 from support.tiny_envs import Chain, Compiled, Failing, Farm, assert_same_obs
 
-from entity_env import ListEnv, ParallelEnv, RaggedBufferI64
+from entity_env import ListEnv, ObsSpace, ParallelEnv, RaggedBufferI64
 from entity_env.errors import (
     ActionError,
     ClosedError,
@@ -30,27 +30,22 @@ from entity_env.wrappers import (
     FrameSkip,
     RewardScale,
     TimeLimit,
-    VecEpisodeStatistics,
     VecFeatureFilter,
-    VecFrameSkip,
-    VecRewardScale,
-    VecTimeLimit,
     VecValidate,
     VecWrapper,
     Wrapper,
-    subspace,
 )
 
-SOME = subspace(Farm().obs_space(), drop=["Rock"])
+WHOLE = Farm().obs_space()
+SOME = ObsSpace(
+    WHOLE.global_features,
+    {name: entity for name, entity in WHOLE.entities.items() if name != "Rock"},
+)
 WRAPPERS = {
     "VecWrapper": VecWrapper,
     "VecFeatureFilter": lambda env: VecFeatureFilter(env, SOME),
-    "VecRewardScale": lambda env: VecRewardScale(env, 1.0),
-    "VecEpisodeStatistics": VecEpisodeStatistics,
-    "VecTimeLimit": lambda env: VecTimeLimit(env, 1_000),
-    "VecFrameSkip": lambda env: VecFrameSkip(env, 1),
     "VecValidate": VecValidate,
-    "all": lambda env: VecValidate(VecRewardScale(VecEpisodeStatistics(VecWrapper(env)), 1)),
+    "both": lambda env: VecValidate(VecWrapper(env)),
     "ConcatVecEnv": lambda env: ConcatVecEnv([env]),
 }
 over_all = pytest.mark.parametrize("wrap", WRAPPERS.values(), ids=WRAPPERS)
@@ -176,7 +171,7 @@ def test_the_quick_check_of_the_rows_inside_is_used_and_no_other():
             Quick.checks += 1
             return super()._checked_actions(actions, obs)
 
-    env = VecRewardScale(VecWrapper(Quick(lambda: Chain(9), 2)), 2)
+    env = VecWrapper(VecWrapper(Quick(lambda: Chain(9), 2)))
     env.reset()
     env.act(go(0, 1))
     assert Quick.checks == 1
@@ -187,48 +182,6 @@ def test_the_quick_check_of_the_rows_inside_is_used_and_no_other():
 def test_unwrapped_rows():
     inner = ListEnv(Chain, 1)
     assert VecValidate(VecWrapper(inner)).unwrapped is inner
-
-
-# ------------------------------------------------------------------------------ VecRewardScale
-
-
-def test_rewards_of_rows_are_scaled_then_clipped():
-    # Rewards inside are 1, 2, 3 and again.
-    env = VecRewardScale(ListEnv(lambda: Chain(3, truncates=True), 2), scale=2, low=3, high=5)
-    game = [env.reset(), *(env.act(go(0, 1)) for _ in range(4))]
-    assert [obs.reward.tolist() for obs in game] == [[0, 0], [3, 3], [4, 4], [5, 5], [3, 3]]
-    assert all(obs.reward.dtype == np.float32 for obs in game)
-    assert game[3].final.reward.tolist() == [5, 5]
-    assert game[3].metrics["episodic_reward"].tolist() == [6, 6]  # the game's own
-    farm = VecRewardScale(ListEnv(Farm, 2), low=3)
-    farm.reset()
-    assert farm.set_state(farm.get_state()).reward.tolist() == [0, 0]
-
-
-@pytest.mark.parametrize("limits", [{}, {"low": -1.0}, {"low": 0.2, "high": 0.7}])
-def test_scaled_rows_are_rows_of_scaled_environments(limits):
-    a = ListEnv(lambda: RewardScale(Farm(), 0.125, **limits), 4, seed=2)
-    b = VecRewardScale(ListEnv(Farm, 4, seed=2), 0.125, **limits)
-    for one, other in zip(play(a, 20), play(b, 20), strict=True):
-        np.testing.assert_allclose(one.reward, other.reward, rtol=1e-6)
-        assert_same_obs(
-            replace(one, reward=other.reward, metrics={}, final=None),
-            replace(other, metrics={}, final=None),
-        )
-
-
-# ------------------------------------------------------------------------ VecEpisodeStatistics
-
-
-def test_the_last_episodes_of_all_rows_are_kept():
-    lengths = iter([2, 3])
-    env = VecEpisodeStatistics(ListEnv(lambda: Chain(next(lengths)), 2), window=3)
-    env.reset()
-    for _ in range(6):
-        env.act(go(0, 1))
-    # Row 0 ends after steps 2, 4 and 6 with 1 + 2, row 1 after 3 and 6 with 1 + 2 + 3.
-    assert list(env.returns) == [3.0, 3.0, 6.0]
-    assert list(env.lengths) == [2, 2, 3]
 
 
 # --------------------------------------------------------------------------------- ConcatVecEnv
@@ -399,19 +352,8 @@ BAD = [
     (lambda: RewardScale(Chain(), 1, high=[1]), SettingError, "high of RewardScale"),
     (lambda: RewardScale(Chain(), 1, low=2, high=1), SettingError, "low=2, high=1"),
     (lambda: RewardScale(Chain(), 10**400), SettingError, "finite"),
-    (lambda: VecRewardScale(ROWS, None), SettingError, "scale of VecRewardScale"),
-    (
-        lambda: VecRewardScale(ROWS, 1, 1, 0),
-        SettingError,
-        "VecRewardScale has limits that exclude all rewards",
-    ),
-    (lambda: VecRewardScale(Chain(), 1), SettingError, "VecRewardScale needs rows"),
-    (lambda: VecEpisodeStatistics(ROWS, 1.5), SettingError, "window of VecEpisodeStatistics"),
-    (lambda: VecTimeLimit(Chain(), 5), SettingError, "VecTimeLimit needs rows"),
-    (lambda: VecTimeLimit(ROWS, 0), SettingError, "max_steps of VecTimeLimit"),
-    (lambda: VecFrameSkip(ROWS, 1.5), SettingError, "skip of VecFrameSkip"),
-    (lambda: VecTimeLimit(COMPILED, 5), SettingError, "Compiled is not made of single"),
-    (lambda: VecFrameSkip(VecWrapper(COMPILED), 5), SettingError, "ListEnv(Chain, num_envs)"),
+    (lambda: COMPILED.wrap_each(Wrapper), SettingError, "Compiled is not made of single"),
+    (lambda: VecWrapper(COMPILED).wrap_each(Wrapper), SettingError, "ListEnv(Chain, num_envs)"),
     (lambda: VecWrapper(Chain()), SettingError, "such as ListEnv"),
     (lambda: VecValidate(ListEnv), SettingError, "VecValidate needs rows"),
     (lambda: VecFeatureFilter(Chain(), FARM), SettingError, "needs rows"),

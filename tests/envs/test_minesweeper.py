@@ -20,7 +20,7 @@ from entity_env.observation import Observation
 from entity_env.play import random_policy
 from entity_env.player.episodes import play_scripted
 from entity_env.rows.compiled import random_int
-from entity_env.wrappers import VecTimeLimit
+from entity_env.wrappers import TimeLimit
 
 RIGHT, LEFT, UP, DOWN = range(4)
 
@@ -421,7 +421,7 @@ def test_there_is_no_environment_to_put_a_wrapper_around():
     with pytest.raises(
         errors.SettingError, match=r"(?s)MineSweeperRows.*ListEnv\(MineSweeper, num_envs\)"
     ):
-        VecTimeLimit(rows, 20)
+        rows.wrap_each(lambda env: TimeLimit(env, 20))
     rows.act(random_policy(0)(before))  # no reset is needed: nothing has changed
 
 
