@@ -146,7 +146,7 @@ def import_minari(
     with contextlib.closing(writer):
 
         def write() -> None:
-            writer.write(tables, form, episodes=number, running=0, steps=step)
+            writer.write(tables, form)
             tables.clear()
 
         for data in dataset.iterate_episodes():
@@ -278,11 +278,9 @@ def _outcomes(data: Any, first_step: int, number: int) -> Outcomes:
         metrics = {"episodic_reward": float(reward.sum()), "episodic_length": float(length)}
     outcomes = Outcomes(
         step=steps,
-        next_step=steps + 1,
         row=row,
         episode=row + number,
         is_first=np.arange(length) == 0,
-        is_last=is_end & ended,
         is_decision=~none,
         reward=reward,
         done=is_end & (ended or cut_off),
@@ -291,7 +289,7 @@ def _outcomes(data: Any, first_step: int, number: int) -> Outcomes:
     )
     if ended:
         return outcomes
-    last = Outcomes.of_observations(first_step + length, row[:1], row[:1] + number)
+    last = Outcomes.of_rows(first_step + length, row[:1], row[:1] + number, is_decision=False)
     return Outcomes.cat([outcomes, last])
 
 

@@ -7,7 +7,6 @@ import os
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +40,8 @@ __all__ = ["EpisodeBlock", "EpisodeDataset", "EpisodeIndex"]
 
 _BLOCK = 4096
 """Number of frames that ``episodes`` reads at a time."""
+_WINDOW = 1 << 28
+"""Number of bytes of parts whose frames are shuffled together."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +134,6 @@ class EpisodeDataset:
         has_log_probs: True if log-probabilities were recorded.
         has_logits: True if logits were recorded.
         lost_parts: The number of parts that are damaged or missing.
-        lost_episodes: The number of episodes that are lost or cut off because parts are.
         problems: A sentence about each recording that is damaged.
         parts: The parts that can be read.
 
@@ -150,7 +150,6 @@ class EpisodeDataset:
         for problem in self.problems:
             warnings.warn(problem, DamageWarning, stacklevel=3)
         self.lost_parts = sum(own.lost_parts for own in found)
-        self.lost_episodes = sum(own.lost_episodes for own in found)
         self.parts: list[RecordedPart] = [part for own in found for part in own.parts]
         if not self.parts:
             raise RecordingError(f"nothing can be read: {'; '.join(self.problems)}")
@@ -170,6 +169,7 @@ class EpisodeDataset:
         gaps = np.array([part.after_gap for part in self.parts])
         self._stretches = np.cumsum(gaps | (np.diff(self._recordings, prepend=-1) != 0))
         self._selected: Bools | None = None  # of all episodes; None: all
+        self._keys, self._last_parts, self._every = self._join()
 
     def __repr__(self) -> str:
         lost = f", {counted(self.lost_parts, 'part')} lost" if self.lost_parts else ""
@@ -184,37 +184,15 @@ class EpisodeDataset:
             return sum(part.frames for part in self.parts)
         return int(self.index.lengths.sum())
 
-    @cached_property
+    @property
     def index(self) -> EpisodeIndex:
-        """The index of the episodes; the first access reads the outcomes of all decisions."""
-        every = self._every[1]
-        return every if self._selected is None else every.select(self._selected)
-
-    @cached_property
-    def _every(self) -> tuple[Ints, EpisodeIndex]:
-        """The keys of all episodes in the files, ascending, and their index."""
-        found = []
-        for number, outcomes in enumerate(self.outcomes()):
-            keys, first, inverse = np.unique(
-                outcomes.episode, return_index=True, return_inverse=True
-            )
-            lengths = np.bincount(inverse, outcomes.is_decision, len(keys))
-            rewards = np.bincount(inverse, outcomes.reward, len(keys))
-            recordings = np.full(len(keys), self._recordings[number])
-            found.append((keys, recordings, outcomes.row[first], lengths, rewards))
-        keys, recordings, rows, lengths, rewards = map(np.concatenate, zip(*found, strict=True))
-        keys, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
-        counts = np.bincount(inverse, lengths, len(keys)).astype(np.int64)
-        sums = np.bincount(inverse, rewards, len(keys)).astype(np.float64)
-        index = EpisodeIndex(recordings[first], rows[first], counts, sums)
-        # Without a decision, a frame after a gap is no episode.
-        return keys[counts > 0], index.select(counts > 0)
+        """The index of the episodes."""
+        return self._every if self._selected is None else self._every.select(self._selected)
 
     def select(self, kept: Bools) -> EpisodeDataset:
         """Return a data set of the episodes of the ``index`` for which ``kept`` (E,) is True."""
         selected = copy.copy(self)
-        selected.__dict__.pop("index", None)
-        selected._selected = np.ones(len(self._every[0]), np.bool_)
+        selected._selected = np.ones(len(self._keys), np.bool_)
         if self._selected is not None:
             selected._selected = self._selected.copy()
         selected._selected[selected._selected] = kept
@@ -256,21 +234,19 @@ class EpisodeDataset:
         if rng is not None:
             order = rng.permutation(order)
         numbers = [n for own in order for n in np.flatnonzero(self._recordings == own).tolist()]
-        is_over = np.zeros(len(self._every[0]), np.bool_)
+        is_over = np.zeros(len(self._keys), np.bool_)
         table, entries = None, np.zeros(0, np.int64)  # episodes that are not yielded
         for place, number in enumerate(numbers):
             more, added = self._load(number)
             table = more if table is None else self._arrow.concat_tables([table, more])
             entries = np.append(entries, added)
-            is_over[added[more.column("is_last").to_numpy()]] = True
-            following = numbers[place + 1] if place + 1 < len(numbers) else None
-            if following is None or self._stretches[following] != self._stretches[number]:
-                is_over[entries] = True
+            is_over |= self._last_parts == number
+            is_end = place + 1 == len(numbers)
             while True:
                 ready = np.unique(entries[is_over[entries]])
                 ready = ready if rng is None else rng.permutation(ready)
-                total = np.cumsum(self._every[1].lengths[ready])
-                if not len(ready) or (total[-1] < most_frames and following is not None):
+                total = np.cumsum(self._every.lengths[ready])
+                if not len(ready) or (total[-1] < most_frames and not is_end):
                     break
                 ready = ready[: np.searchsorted(total, most_frames) + 1]
                 ranks = np.full(len(is_over), -1)
@@ -279,81 +255,81 @@ class EpisodeDataset:
                 rest = np.flatnonzero(ranks[entries] < 0)
                 table, entries = table.take(self._arrow.array(rest)), entries[rest]
 
-    def minibatches(
-        self, size: int, seed: int, *, epochs: int = 1, window: int = 1 << 28
-    ) -> Iterator[RecordedBatch]:
-        """Return random frames for supervised learning, each frame once in each epoch.
+    def minibatches(self, size: int, seed: int) -> Iterator[RecordedBatch]:
+        """Return all frames in random order, for supervised learning.
 
-        If the data set fits into ``window``, it is read once and all orders are equally likely.
-        Otherwise parts are read in random order, as many at a time as fit, and their frames are
-        shuffled; a minibatch then has frames of a part of the data set.
+        In a small data set all orders are equally likely. Of a larger one, parts are read in random
+        order, as many at a time as have 256 MB, and their frames are shuffled; a minibatch then has
+        frames of a part of the data set. The program needs about three times as much memory.
 
         Args:
-            size: Number of frames in a minibatch; the last one of an epoch may have fewer.
+            size: Number of frames in a minibatch; the last one may have fewer.
             seed: Seed of the order.
-            epochs: Number of times that each frame is yielded.
-            window: Number of bytes of parts in memory at a time. The program needs about three
-                times as much memory.
 
         Raises:
-            SettingError: A size, a number of epochs or a window is below 1.
+            SettingError: The size is below 1.
         """
         check_count("size of a minibatch", size, error=SettingError)
-        check_count("number of epochs", epochs, error=SettingError)
-        check_count("window", window, error=SettingError)
-        rng = np.random.default_rng(check_seed(seed))
-        return self._minibatches(size, epochs, window, rng)
+        return self._minibatches(size, np.random.default_rng(check_seed(seed)))
 
     def outcomes(self) -> Iterator[Outcomes]:
         """Yield the outcomes of all frames, part by part, which are read without the frames."""
         for number, part in enumerate(self.parts):
             outcomes = part.outcomes()
-            yield replace(outcomes, episode=self._keys(number, outcomes.episode))
+            yield replace(outcomes, episode=self._keys_of(number, outcomes.episode))
 
     def frames(self, number: int) -> RecordedBatch:
         """Return all frames of a part, also those without a decision."""
         return self._frames(self.parts[number].read())[0]
 
-    def _minibatches(
-        self, size: int, epochs: int, window: int, rng: np.random.Generator
-    ) -> Iterator[RecordedBatch]:
-        columns = [name for name in self.parts[0].form.schema.names if name != "metrics"]
-        batch: RecordedBatch | None = None
-        for _ in range(epochs):
-            groups = _groups(rng.permutation(len(self.parts)), self.parts, window)
-            rest: list[Any] = []  # frames that do not fill a minibatch
-            for place, group in enumerate(groups):
-                if batch is None or len(groups) > 1:
-                    tables = [self._load(number, columns)[0] for number in sorted(group)]
-                    table = self._arrow.concat_tables([*rest, *tables])
-                    batch, outcomes = self._frames(table)
-                order = rng.permutation(np.flatnonzero(outcomes.is_decision))
-                end = len(order) if place == len(groups) - 1 else len(order) // size * size
-                for start in range(0, end, size):
-                    yield batch.select(order[start : min(start + size, end)])
-                rest = [table.take(self._arrow.array(order[end:]))]
+    def _join(self) -> tuple[Ints, Ints, EpisodeIndex]:
+        """Return the keys of all episodes, ascending, the part in which each ends, and the index.
 
-    def _keys(self, number: int, episodes: Ints) -> Ints:
+        Without a decision, a frame after a gap is no episode.
+        """
+        keys, first, place = np.unique(
+            np.concatenate([self._keys_of(n, part.episodes) for n, part in enumerate(self.parts)]),
+            return_index=True,
+            return_inverse=True,
+        )
+        numbers = np.repeat(np.arange(len(self.parts)), [len(part.episodes) for part in self.parts])
+        rows, lengths, rewards = (
+            np.concatenate([getattr(part, name) for part in self.parts])
+            for name in ("rows", "lengths", "rewards")
+        )
+        last = np.zeros(len(keys), np.int64)
+        np.maximum.at(last, place, numbers)
+        counts = np.bincount(place, lengths, len(keys)).astype(np.int64)
+        sums = np.bincount(place, rewards, len(keys)).astype(np.float64)
+        index = EpisodeIndex(self._recordings[numbers[first]], rows[first], counts, sums)
+        return keys[counts > 0], last[counts > 0], index.select(counts > 0)
+
+    def _minibatches(self, size: int, rng: np.random.Generator) -> Iterator[RecordedBatch]:
+        columns = [name for name in self.parts[0].form.schema.names if name != "metrics"]
+        groups = _groups(rng.permutation(len(self.parts)), self.parts)
+        rest: list[Any] = []  # frames that do not fill a minibatch
+        for place, group in enumerate(groups):
+            tables = [self._load(number, columns)[0] for number in sorted(group)]
+            table = self._arrow.concat_tables([*rest, *tables])
+            batch, outcomes = self._frames(table)
+            order = rng.permutation(np.flatnonzero(outcomes.is_decision))
+            end = len(order) if place == len(groups) - 1 else len(order) // size * size
+            for start in range(0, end, size):
+                yield batch.select(order[start : min(start + size, end)])
+            rest = [table.take(self._arrow.array(order[end:]))]
+
+    def _keys_of(self, number: int, episodes: Ints) -> Ints:
         """Return the keys of episodes in a part, by their numbers in the recording."""
-        part = self.parts[number]
-        if len(episodes) and not 0 <= episodes.min() <= episodes.max() < part.episodes[1]:
-            raise RecordingError(f"{part.path} cannot be read: it has an impossible episode")
         keys: Ints = (self._stretches[number] << 40) + episodes
         return keys
 
     def _load(self, number: int, columns: Sequence[str] | None = None) -> tuple[Any, Ints]:
         """Return the table of a part with the selected episodes, and the entry of each frame."""
         table = self.parts[number].read(columns)
-        if self._selected is None and columns is not None:
-            return table, np.zeros(0, np.int64)
-        keys, known = self._keys(number, table.column("episode").to_numpy()), self._every[0]
-        entries = np.minimum(np.searchsorted(known, keys), len(known) - 1)
-        kept = known[entries] == keys
-        if self._selected is not None:
-            kept &= self._selected[entries]
-        if kept.all():
-            return table, entries
-        return table.filter(self._arrow.array(kept)), entries[kept]
+        keys = self._keys_of(number, table.column("episode").to_numpy())
+        kept = np.isin(keys, self._keys if self._selected is None else self._keys[self._selected])
+        table = table if kept.all() else table.filter(self._arrow.array(kept))
+        return table, np.searchsorted(self._keys, keys[kept])
 
     def _frames(self, table: Any) -> tuple[RecordedBatch, Outcomes]:
         """Return the frames of a table, which may come from several parts."""
@@ -385,12 +361,12 @@ class EpisodeDataset:
         )
 
 
-def _groups(order: Ints, parts: Sequence[RecordedPart], window: int) -> list[list[int]]:
+def _groups(order: Ints, parts: Sequence[RecordedPart]) -> list[list[int]]:
     """Return the numbers in ``order``, as many together as fit into the window, at least one."""
     groups: list[list[int]] = [[]]
     total = 0
     for number in order.tolist():
-        if groups[-1] and total + parts[number].size > window:
+        if groups[-1] and total + parts[number].size > _WINDOW:
             groups.append([])
             total = 0
         groups[-1].append(number)

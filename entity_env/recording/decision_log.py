@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -41,8 +40,6 @@ class DecisionLog:
         steps: The number of earlier steps.
 
     Attributes:
-        episodes: The number of episodes that have begun.
-        steps: The number of steps.
         size: The number of frames that were added since the last ``take``.
         num_bytes: The number of bytes of these frames.
     """
@@ -56,36 +53,38 @@ class DecisionLog:
     ) -> None:
         self._format = ObsFormat(obs_space, action_space)
         self._forms = answer_forms(action_space)
-        self.episodes, self.steps = episodes, steps
-        self._rows: list[Ints] = []
-        self._running = np.zeros(0, np.int64)
+        self._episodes, self._steps = episodes, steps
         self._parts = ["choices"]
+        self._newest: VecObs | None = None
         self._clear()
 
     def begin(self, obs: VecObs, *, after_reset: bool) -> None:
         """Begin with the observation of a reset, or of a restored state."""
-        self._rows = [obs.rows]
-        self._newest = per_frame(obs)
-        # For each row the number of its running episode, -1 before the first decision.
-        self._running = np.full(len(obs), -1)
+        self._newest, self._rows = per_frame(obs), obs.rows
+        # For each row the place of its last decision in the log, and its episode; -1 without any.
+        self._last, self._episode = np.full((2, len(obs)), -1)
         self._is_new = np.full(len(obs), after_reset)
 
     def add(self, choices: Choices, obs: VecObs) -> None:
         """Add the choices for the last observation, and the observation after them."""
+        assert self._newest is not None
+        rows = self._rows
         self._frames.append(self._format.pack(self._newest))
         self._choices.append(choices)
         self._parts = list(choices)
-        self._results.append(obs)
-        self._rows.append(obs.rows)
-        self.steps += 1
-        self.size += len(self._newest)
+        self.size += len(rows)
         self.num_bytes += len(self._frames[-1])
-        self._newest = per_frame(obs)
-
-    @property
-    def running(self) -> int:
-        """The number of episodes that have a decision and no end."""
-        return int((self._running >= 0).sum())
+        begins = self._episode[rows] < 0
+        self._episode[rows[begins]] = self._episodes + np.arange(begins.sum())
+        self._episodes += int(begins.sum())
+        is_first = begins & self._is_new[rows]
+        outcomes = Outcomes.of_rows(self._steps, rows, self._episode[rows], is_first=is_first)
+        self._last[rows] = self._count + np.arange(len(rows))
+        self._count += len(rows)
+        self._outcomes.append(outcomes)
+        self._steps += 1
+        self._close(obs)
+        self._newest, self._rows = per_frame(obs), obs.rows
 
     def take(self, *, is_end: bool) -> tuple[RecordedBatch, Outcomes] | None:
         """Return the frames whose outcome is known, and remove them from the log.
@@ -97,159 +96,89 @@ class DecisionLog:
         Returns:
             The frames in the order of their steps, then those without a decision; None without any.
         """
-        if not self._rows:  # before the first reset
+        if self._newest is None:  # before the first reset
             return None
-        outcomes, is_open, finals = self._assign()
+        rows, finals = self._rows, self._finals
         if is_end:
-            outcomes = replace(outcomes, is_last=outcomes.is_last | is_open)
-            is_open = np.zeros_like(is_open)
-            finals.append(self._last_observations())
-        messages = [*self._frames, *(self._format.pack(obs) for obs, _ in finals)]
-        outcomes = Outcomes.cat([outcomes, *(own for _, own in finals)])
-        if not len(outcomes):
+            running = np.flatnonzero(self._episode[rows] >= 0)
+            episodes = self._episode[rows[running]]
+            last = Outcomes.of_rows(self._steps, rows[running], episodes, is_decision=False)
+            finals = [*finals, (select_frames(self._newest, running), last)]
+        else:
+            self._last[rows] = -1  # these decisions are followed by others
+        every = [*self._outcomes, *(last for _, last in finals)]
+        if not every:
             return None
-        batch = self._batch(messages, outcomes)
-        is_kept = np.append(is_open, np.zeros(len(outcomes) - len(is_open), np.bool_))
+        outcomes = Outcomes.cat(every)
+        for place, reward in self._rewards:
+            np.add.at(outcomes.reward, place, reward)
+        for place, is_cut_off in self._ends:
+            outcomes.done[place], outcomes.truncated[place] = True, is_cut_off
+        for number, metrics in self._metrics.items():
+            outcomes.metrics[number] = metrics
+        messages = [*self._frames, *(self._format.pack(obs) for obs, _ in finals)]
+        batch = self._batch(messages, outcomes) if len(outcomes) else None
+        is_kept = np.zeros(len(outcomes), np.bool_)
+        waiting = np.flatnonzero((self._last >= 0) & (not is_end))
+        is_kept[self._last[waiting]] = True
         self._clear()
-        if is_kept.any():
+        if batch is not None and len(waiting):
             kept, given = np.flatnonzero(is_kept), np.flatnonzero(~is_kept)
             self._keep(batch.select(kept), outcomes.select(kept))
             batch, outcomes = batch.select(given), outcomes.select(given)
-        return (batch, outcomes) if len(outcomes) else None
+        return None if batch is None or not len(outcomes) else (batch, outcomes)
+
+    def _close(self, obs: VecObs) -> None:
+        """Assign rewards and ends to the last decisions of rows.
+
+        A reward before the first decision of an episode belongs to none.
+        """
+        acted = np.flatnonzero(self._last >= 0)
+        self._rewards.append((self._last[acted], obs.reward[acted]))
+        ended = acted[obs.done[acted]]
+        if len(ended):
+            self._ends.append((self._last[ended], obs.truncated[ended]))
+            for row in ended.tolist():
+                metrics = {name: float(values[row]) for name, values in obs.metrics.items()}
+                known = {name: value for name, value in metrics.items() if value == value}
+                self._metrics[int(self._last[row])] = known
+        cut_off = np.flatnonzero(obs.truncated)
+        kept = np.flatnonzero(self._last[cut_off] >= 0)
+        if len(kept):
+            assert obs.final is not None
+            rows = cut_off[kept]
+            last = Outcomes.of_rows(self._steps, rows, self._episode[rows], is_decision=False)
+            self._finals.append((select_frames(per_frame(obs.final), kept), last))
+        over = obs.done
+        self._last[over] = self._episode[over] = -1
+        self._is_new |= over
 
     def _clear(self) -> None:
         """Forget the steps."""
         self._frames: list[bytes] = []
         self._choices: list[Choices] = []
-        self._rows = self._rows[-1:]
-        self._results: list[VecObs] = []
-        self._open: Outcomes | None = None  # of decisions before these steps
-        self.size = self.num_bytes = 0
+        self._outcomes: list[Outcomes] = []
+        self._finals: list[tuple[VecObs, Outcomes]] = []  # last observations of truncated episodes
+        # By the places of decisions in the log.
+        self._rewards: list[tuple[Ints, npt.NDArray[np.float32]]] = []
+        self._ends: list[tuple[Ints, Bools]] = []
+        self._metrics: dict[int, Mapping[str, float]] = {}
+        self._count = self.size = self.num_bytes = 0
 
     def _keep(self, batch: RecordedBatch, outcomes: Outcomes) -> None:
         """Keep open decisions, as a step before those to come."""
         noted = {"choices": batch.actions, "log_probs": batch.log_probs, "logits": batch.logits}
-        self._open = outcomes
         self._frames.append(self._format.pack(batch.obs))
         self._choices.append(
             {
-                part: {name: own.as_array().ravel() for name, own in buffers.items()}
+                part: {name: buffer.as_array().ravel() for name, buffer in buffers.items()}
                 for part, buffers in noted.items()
                 if buffers is not None
             }
         )
-
-    def _assign(self) -> tuple[Outcomes, Bools, list[tuple[VecObs, Outcomes]]]:
-        """Assign rewards and ends to the decisions before them.
-
-        Returns:
-            The outcomes of all decisions, True for those that are open, and the last observations
-            of episodes that a limit has ended.
-        """
-        # Line 0 has the open decisions, line 1 those of the first step, and so on.
-        first_step = self.steps - len(self._results)
-        nothing = np.zeros((1, len(self._running)))
-        reward, done, truncated = (
-            np.concatenate(
-                [nothing.astype(kind), *(getattr(obs, name)[None] for obs in self._results)]
-            )
-            for name, kind in (("reward", np.float32), ("done", np.bool_), ("truncated", np.bool_))
-        )
-        opened = self._open.row if self._open is not None else np.zeros(0, np.int64)
-        asked = [opened, *self._rows]
-        row = np.concatenate(asked[:-1])
-        line = np.repeat(np.arange(len(done)), [len(rows) for rows in asked[:-1]])
-        place = np.full(done.shape, -1)
-        place[line, row] = np.arange(len(row))
-        last = np.maximum.accumulate(place)  # the row's last decision, up to each line
-        closed = np.maximum.accumulate(
-            np.concatenate([nothing.astype(int) - 1, np.where(done, last, -1)])
-        )
-        mine = last > closed[:-1]  # True if the row's episode has a decision
-        ended = mine & done
-        total = np.zeros(len(row), np.float32)
-        over, cut_off = np.zeros((2, len(row)), np.bool_)
-        if self._open is not None:
-            total[: len(opened)] = self._open.reward
-        np.add.at(total, last[mine], reward[mine])
-        over[last[ended]] = True
-        cut_off[last[ended & truncated]] = True
-        metrics: list[Mapping[str, float]] = [{}] * len(row)
-        for at, own in np.argwhere(ended).tolist():
-            found = {
-                name: float(values[own]) for name, values in self._results[at - 1].metrics.items()
-            }
-            metrics[last[at, own]] = {
-                name: value for name, value in found.items() if value == value
-            }
-        following = self._following(asked, done, line, row)
-        is_open = following > len(done)
-        episode, is_first = self._number(done, line, row)
-        outcomes = Outcomes(
-            step=first_step + line - 1,
-            next_step=first_step + np.minimum(following, len(done)) - 1,
-            row=row,
-            episode=episode,
-            is_first=is_first,
-            is_last=over & ~cut_off,
-            is_decision=np.ones(len(row), np.bool_),
-            reward=total,
-            done=over,
-            truncated=cut_off,
-            metrics=metrics,
-        )
-        if self._open is not None:
-            outcomes.step[: len(opened)] = self._open.step
-        finals = []
-        for at in np.flatnonzero((ended & truncated).any(axis=1)).tolist():
-            final = self._results[at - 1].final
-            rows = np.flatnonzero(truncated[at])
-            kept = np.flatnonzero(mine[at, rows])
-            assert final is not None
-            own = Outcomes.of_observations(
-                first_step + at, rows[kept], episode[last[at, rows[kept]]]
-            )
-            finals.append((select_frames(per_frame(final), kept), own))
-        return outcomes, is_open, finals
-
-    def _following(self, asked: list[Ints], done: Bools, line: Ints, row: Ints) -> Ints:
-        """Return the line in which each row acts next or has ended, or one after all lines."""
-        happens = np.zeros((len(done) + 1, done.shape[1]), np.bool_)
-        happens[1:] = done
-        for at, rows in enumerate(asked):
-            happens[at, rows] = True
-        lines = np.where(happens, np.arange(len(happens))[:, None], len(happens))
-        following: Ints = np.minimum.accumulate(lines[::-1])[::-1][line + 1, row]
-        return following
-
-    def _number(self, done: Bools, line: Ints, row: Ints) -> tuple[Ints, Bools]:
-        """Return the episode of each decision, and True for the first decision of an episode."""
-        ends = np.cumsum(done, axis=0)
-        before: Ints = (ends - done)[line, row]  # episodes of the row that have ended
-        episode = np.where(before == 0, self._running[row], -1)
-        new = np.flatnonzero(episode < 0)
-        _, first, which = np.unique(
-            before[new] * done.shape[1] + row[new], return_index=True, return_inverse=True
-        )
-        begins = new[first]
-        episode[new] = self.episodes + np.argsort(np.argsort(first))[which]
-        is_first = np.zeros(len(row), np.bool_)
-        is_first[begins] = (before[begins] > 0) | self._is_new[row[begins]]
-        if self._open is not None:
-            is_first[: len(self._open)] = self._open.is_first
-        self.episodes += len(first)
-        self._is_new |= ends[-1] > 0
-        self._running[ends[-1] > 0] = -1
-        runs = before == ends[-1, row]
-        self._running[row[runs]] = episode[runs]
-        return episode, is_first
-
-    def _last_observations(self) -> tuple[VecObs, Outcomes]:
-        """Return the last observations of the running episodes whose rows must act."""
-        rows = self._rows[-1]
-        kept = np.flatnonzero(self._running[rows] >= 0)
-        own = Outcomes.of_observations(self.steps, rows[kept], self._running[rows[kept]])
-        return select_frames(self._newest, kept), own
+        self._outcomes.append(outcomes)
+        self._count = len(outcomes)
+        self._last[outcomes.row] = np.arange(len(outcomes))
 
     def _batch(self, messages: list[bytes], outcomes: Outcomes) -> RecordedBatch:
         """Return the frames in packed observations, with the choices of all decisions."""
@@ -259,7 +188,7 @@ class DecisionLog:
             mask: Any = obs.action_masks[name]
             counts = lengths(mask.actors) * outcomes.is_decision
             for part in self._parts:
-                given = [own[part][name] for own in self._choices]
+                given = [choices[part][name] for choices in self._choices]
                 values = np.concatenate([np.zeros(0, np.int8), *given])
                 if part == "choices":
                     noted[part][name] = form.buffer(values, counts)

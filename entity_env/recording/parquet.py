@@ -3,7 +3,7 @@
 The columns of ``FrameFormat`` are lists: of structs of features for entities, of values where each
 item is one value, else of lists of values. Further columns hold the places and outcomes of
 ``Outcomes``; frames without a decision have no ``reward``. The metadata hold, under ``ragged_rl``,
-a JSON text with the spaces and facts about the file.
+a JSON text with the spaces and the CRC-32 of the first part.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from entity_env.storage.space_json import spaces_from_json, spaces_to_json
 __all__ = [
     "MOST_BYTES",
     "OUTCOMES",
-    "Facts",
     "TableFormat",
     "import_arrow",
     "open_parquet",
@@ -34,17 +33,15 @@ __all__ = [
     "table_size",
 ]
 
-Facts = Mapping[str, Any]
-"""Values of the JSON text in the metadata."""
 MOST_BYTES = 1 << 30
 """The largest memory of a table, which limits the memory that a malicious file can request."""
 _MOST_TEXT, _MOST_ITEMS = 1 << 24, 1 << 20  # bytes of the metadata and values of the JSON text
 _WRONG_TYPES = TypeError, AttributeError  # of values in the metadata
 _KEY = b"ragged_rl"
-_VERSION = 1
+_VERSION = 2
 _NUMBERS = "INT64", "FLOAT", "DOUBLE"  # types of Parquet
-_PLACES = ("step", "next_step", "row", "episode")
-_FLAGS = ("is_first", "is_last", "done", "truncated")
+_PLACES = ("step", "row", "episode")
+_FLAGS = ("is_first", "done", "truncated")
 OUTCOMES = [*_PLACES, *_FLAGS, "reward", "metrics"]
 """The names of the columns of ``Outcomes``."""
 
@@ -96,7 +93,7 @@ class TableFormat:
             "column_encoding": dict.fromkeys(numbers, "BYTE_STREAM_SPLIT")
             | dict.fromkeys(_PLACES, "DELTA_BINARY_PACKED"),
             "use_dictionary": [path for path in columns if path not in numbers],
-            "write_statistics": list(_PLACES),
+            "write_statistics": False,
         }
 
     def table(self, batch: RecordedBatch, outcomes: Outcomes) -> Any:
@@ -117,12 +114,12 @@ class TableFormat:
         table = pa.Table.from_arrays(list(arrays.values()), schema=self.schema)
         return table.take(pa.array(np.argsort(outcomes.episode, kind="stable")))
 
-    def parquet(self, table: Any, facts: Facts) -> bytes:
-        """Return the bytes of a file with a table, and the spaces and ``facts`` as metadata."""
+    def parquet(self, table: Any, first_crc: int) -> bytes:
+        """Return the bytes of a file with a table, the spaces, and the CRC-32 of the first part."""
         frames = self.frames
         text = {
             "version": _VERSION,
-            **facts,
+            "first_crc": first_crc,
             "log_probs": frames.has_log_probs,
             "logits": frames.has_logits,
             "spaces": spaces_to_json(frames.obs_space, frames.action_space),
@@ -146,8 +143,8 @@ class TableFormat:
         return self.frames.join(columns, outcomes), outcomes
 
 
-def open_parquet(data: bytes) -> tuple[Any, TableFormat, Facts]:
-    """Return a file of Parquet, the format of its table, and the facts in its metadata.
+def open_parquet(data: bytes) -> tuple[Any, TableFormat, int]:
+    """Return a file of Parquet, the format of its table, and the CRC-32 of the first part.
 
     Raises:
         ValueError: The file is damaged, too large, or not a part of a recording.
@@ -166,6 +163,9 @@ def open_parquet(data: bytes) -> tuple[Any, TableFormat, Facts]:
         facts = parse_json((file.metadata.metadata or {}).get(_KEY, b"{}"), _MOST_ITEMS)
         if facts.get("version") != _VERSION:
             raise ValueError(f"its format has the version {facts.get('version')}, not {_VERSION}")
+        first_crc = facts["first_crc"]
+        if type(first_crc) is not int:
+            raise ValueError("its metadata are damaged")
         form = _format_of(json.dumps(facts["spaces"]), facts["log_probs"], facts["logits"])
         if file.schema_arrow.remove_metadata() != form.schema:
             raise ValueError("its columns are not those of its spaces")
@@ -173,7 +173,7 @@ def open_parquet(data: bytes) -> tuple[Any, TableFormat, Facts]:
         raise
     except (pa.ArrowException, EntityEnvError, OSError, LookupError, *_WRONG_TYPES) as error:
         raise ValueError(f"{type(error).__name__}: {error}") from error
-    return file, form, facts
+    return file, form, first_crc
 
 
 def table_size(file: Any) -> int:

@@ -1,9 +1,9 @@
 """The folder of a recording, with files of Parquet that are complete in themselves.
 
-The name of a part holds its number, the number of episodes that have begun by its end, and the
-CRC-32 of its bytes: ``part-000003-000208-5f3a9c01.parquet``. Damage anywhere in the file is
-therefore noticed, and so is a part that is missing before another one. A part is written under
-another name, reaches the disk, and is then renamed: a program that is killed leaves whole parts.
+The name of a part, such as ``part-000003-5f3a9c01.parquet``, holds its number and the CRC-32 of its
+bytes, which begins with the number. Damage anywhere in the file is therefore noticed, and so is a
+part that was renamed, or is missing before another one. A part is written under another name,
+reaches the disk, and is then renamed: a program that is killed leaves whole parts.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from entity_env.errors import RecordingError, counted, shorten
 from entity_env.recording.parquet import (
     MOST_BYTES,
@@ -28,7 +31,7 @@ from entity_env.recording.parquet import (
     read_outcomes,
     table_size,
 )
-from entity_env.recording.records import Outcomes
+from entity_env.recording.records import Ints, Outcomes
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 from entity_env.storage.files import (
     is_leftover,
@@ -51,11 +54,9 @@ __all__ = [
     "path_of",
 ]
 
-_NAME = re.compile(r"part-(\d{6,9})-(\d{6,15})-([0-9a-f]{8})\.parquet")
-_FACTS = ("part", "after", "begun", "episodes", "running", "steps", "frames")
-"""Numbers in the metadata of a part: its place, the CRC-32 of the part before it, the episodes that
-have begun before it and by its end, those that continue, the steps by its end, its decisions."""
+_NAME = re.compile(r"part-(\d{6,9})-([0-9a-f]{8})\.parquet")
 _MOST_FILE = 1 << 28
+_MOST_EPISODES = 1 << 40
 
 
 class DamageWarning(UserWarning):
@@ -71,10 +72,11 @@ class RecordedPart:
         number: The number of parts before it.
         crc: The CRC-32 of its bytes.
         form: The format of its table.
-        episodes: The number of episodes that have begun before it, and by its end.
-        running: The number of episodes that the next part continues.
         steps: The number of steps of the rows by its end.
-        frames: The number of its decisions.
+        episodes: The numbers of its episodes, ascending. Shape: (E,), int64.
+        rows: The row that played each. Shape: (E,), int64.
+        lengths: The number of decisions of each in this part. Shape: (E,), int64.
+        rewards: The sum of their rewards. Shape: (E,), float64.
         size: The largest number of bytes of its table in memory.
         after_gap: True if the part before it is damaged or missing.
     """
@@ -83,12 +85,18 @@ class RecordedPart:
     number: int
     crc: int
     form: TableFormat
-    episodes: tuple[int, int]
-    running: int
     steps: int
-    frames: int
+    episodes: Ints
+    rows: Ints
+    lengths: Ints
+    rewards: npt.NDArray[np.float64]
     size: int
     after_gap: bool
+
+    @property
+    def frames(self) -> int:
+        """The number of decisions."""
+        return int(self.lengths.sum())
 
     def read(self, columns: Sequence[str] | None = None) -> Any:
         """Return the table, or some of its columns.
@@ -98,7 +106,7 @@ class RecordedPart:
         """
         with self._explained():
             data = read_file(self.path, _MOST_FILE)
-            if zlib.crc32(data) != self.crc:
+            if zlib.crc32(data, self.number) != self.crc:
                 raise ValueError("it has changed since it was opened")
             return open_parquet(data)[0].read(columns)
 
@@ -126,16 +134,14 @@ class Parts:
         path: Path of the folder.
         parts: The parts that can be read, in their order.
         total: The number of all parts.
-        last: The number, the episodes and the CRC-32 in the name of the last part.
-        lost_episodes: The number of episodes that are lost or cut off because parts are.
+        first_crc: The CRC-32 of the first part.
         problems: The reasons why parts cannot be read.
     """
 
     path: Path
     parts: list[RecordedPart]
     total: int
-    last: tuple[int, int, int]
-    lost_episodes: int
+    first_crc: int
     problems: list[str]
 
     @property
@@ -148,8 +154,7 @@ class Parts:
         frames = sum(part.frames for part in self.parts)
         return (
             f"{self.path} is damaged: {self.lost_parts:,} of {counted(self.total, 'part')} cannot "
-            f"be read, so that {counted(self.lost_episodes, 'episode')} are lost or cut off; "
-            f"{counted(frames, 'frame')} can be read ({listed})"
+            f"be read; {counted(frames, 'frame')} can be read ({listed})"
         )
 
 
@@ -170,38 +175,34 @@ def find_parts(path: Path) -> Parts:
     names = _names(path)
     parts: list[RecordedPart] = []
     problems: list[str] = []
-    is_gap, lost = False, 0
-    expected = begun = running = last_crc = 0
-    for number, (name, episodes, crc) in names.items():
+    firsts = set[int]()
+    expected = 0
+    for number, name in names.items():
         if number > expected:
             problems.append(f"{counted(number - expected, 'part')} missing before {name}")
-            is_gap = True
+        after_gap = number > 0 and (not parts or parts[-1].number != number - 1)
         try:
-            part, after = _open(path / name, number, episodes, crc, is_gap)
+            part, first_crc = _open(path / name, number, after_gap)
         except (OSError, ValueError) as error:
             problems.append(f"{name}: {error}")
-            is_gap = True
         else:
-            if number == expected and after != last_crc:
-                raise RecordingError(
-                    f"{path / name} does not continue the part before it",
-                    expected="the parts of one recording in a folder",
-                    hint="remove the parts of other recordings",
-                )
-            lost += is_gap * (running + max(part.episodes[0] - begun, 0))
-            begun, running, is_gap = part.episodes[1], part.running, False
             parts.append(part)
-        expected, last_crc = number + 1, crc
-    lost += is_gap * (running + max(episodes - begun, 0))
+            firsts.add(first_crc)
+        expected = number + 1
+    if len(firsts) > 1:
+        raise RecordingError(
+            f"{path} has parts of {counted(len(firsts), 'recording')}",
+            hint="remove the parts of other recordings",
+        )
     if len({id(part.form) for part in parts}) > 1:
         raise RecordingError(
             f"the parts of {path} have different spaces, or only some have log_probs or logits"
         )
-    return Parts(path, parts, expected, (number, episodes, crc), lost, problems)
+    return Parts(path, parts, expected, min(firsts, default=0), problems)
 
 
-def _names(path: Path) -> dict[int, tuple[str, int, int]]:
-    """Return the names of the parts in a folder, with what they say, by their numbers."""
+def _names(path: Path) -> dict[int, str]:
+    """Return the names of the parts in a folder by their numbers, ascending."""
     try:
         found = sorted(filter(_NAME.fullmatch, os.listdir(path)))
     except OSError as error:
@@ -209,48 +210,56 @@ def _names(path: Path) -> dict[int, tuple[str, int, int]]:
             f"{path} cannot be read: {error.strerror or error}",
             hint="a recording is a folder" if isinstance(error, NotADirectoryError) else None,
         ) from error
-    names: dict[int, tuple[str, int, int]] = {}
+    names: dict[int, str] = {}
     for name in found:
-        number, episodes, crc = name.removesuffix(".parquet").split("-")[1:]
-        if int(number) in names:
+        number = int(name.split("-")[1])
+        if number in names:
             raise RecordingError(
-                f"{path} has two parts of the number {int(number)}",
-                received=[names[int(number)][0], name],
+                f"{path} has two parts of the number {number}", received=[names[number], name]
             )
-        names[int(number)] = name, int(episodes), int(crc, 16)
+        names[number] = name
     if not names:
         raise RecordingError(
             f"{path} has no part of a recording",
-            expected="files such as part-000000-000016-5f3a9c01.parquet",
+            expected="files such as part-000000-5f3a9c01.parquet",
             hint="a recorder writes its first part after some seconds",
         )
     return dict(sorted(names.items()))
 
 
-def _open(
-    path: Path, number: int, episodes: int, crc: int, is_gap: bool
-) -> tuple[RecordedPart, int]:
-    """Return a part with the CRC-32 of the part before it.
+def _open(path: Path, number: int, after_gap: bool) -> tuple[RecordedPart, int]:
+    """Return a part, and the CRC-32 of the first part of its recording.
 
     Raises:
         OSError, ValueError: The file is damaged, or has another name than it was written with.
     """
     data = read_file(path, _MOST_FILE)
-    if zlib.crc32(data) != crc:
-        raise ValueError("damaged or cut off" if data else "empty")
-    file, form, facts = open_parquet(data)
-    try:
-        own, after, begun, ended, running, steps, frames = [facts[name] for name in _FACTS]
-    except KeyError as error:
-        raise ValueError(f"its metadata have no {error}") from error
-    if not all(type(facts[name]) is int and facts[name] >= 0 for name in _FACTS):
-        raise ValueError("its metadata are damaged")
-    if (own, ended) != (number, episodes):
-        raise ValueError("renamed")
-    size = table_size(file)
-    return RecordedPart(
-        path, number, crc, form, (begun, ended), running, steps, frames, size, is_gap
-    ), after
+    crc = zlib.crc32(data, number)
+    if _name(number, crc) != path.name:
+        raise ValueError("damaged, cut off or renamed" if data else "empty")
+    file, form, first_crc = open_parquet(data)
+    outcomes = read_outcomes(file.read(OUTCOMES[:-1]))  # without the metrics
+    if not ((outcomes.episode >= 0) & (outcomes.episode < _MOST_EPISODES)).all():
+        raise ValueError("it has an impossible episode")
+    episodes, first, place = np.unique(outcomes.episode, return_index=True, return_inverse=True)
+    part = RecordedPart(
+        path=path,
+        number=number,
+        crc=crc,
+        form=form,
+        steps=int(outcomes.step.max(initial=-1)) + 1,
+        episodes=episodes,
+        rows=outcomes.row[first],
+        lengths=np.bincount(place, outcomes.is_decision, len(episodes)).astype(np.int64),
+        rewards=np.bincount(place, outcomes.reward, len(episodes)).astype(np.float64),
+        size=table_size(file),
+        after_gap=after_gap,
+    )
+    return part, first_crc if number else crc
+
+
+def _name(number: int, crc: int) -> str:
+    return f"part-{number:06d}-{crc:08x}.parquet"
 
 
 class PartWriter:
@@ -288,7 +297,7 @@ class PartWriter:
         if append and overwrite:
             raise RecordingError("append=True and overwrite=True cannot be combined")
         self._spaces = spaces_to_json(obs_space, action_space)
-        self._number = self._crc = self.episodes = self.steps = 0
+        self._number = self._first_crc = self.episodes = self.steps = 0
         try:
             self._make_folder(exists=append or overwrite)
             self._folder = os.open(self.path, os.O_RDONLY)
@@ -305,17 +314,8 @@ class PartWriter:
         """True if the folder has no parts."""
         return self._number == 0
 
-    def write(
-        self, tables: Sequence[Any], form: TableFormat, *, episodes: int, running: int, steps: int
-    ) -> None:
-        """Write tables as the next part, and wait until it is on the disk.
-
-        Args:
-            tables: The tables.
-            form: Their format.
-            episodes: The number of episodes that have begun by the end of the part.
-            running: The number of episodes that are continued.
-            steps: The number of steps by its end.
+    def write(self, tables: Sequence[Any], form: TableFormat) -> None:
+        """Write tables of a format as the next part, and wait until it is on the disk.
 
         Raises:
             RecordingError: The part cannot be written, and the folder is as it was before.
@@ -323,23 +323,19 @@ class PartWriter:
         size = sum(table.nbytes for table in tables)
         data = b""
         if size <= MOST_BYTES:
-            table = import_arrow().concat_tables(tables)
-            frames = len(table) - table.column("reward").null_count
-            own = self._number, self._crc, self.episodes, episodes, running, steps, frames
-            data = form.parquet(table, dict(zip(_FACTS, own, strict=True)))
+            data = form.parquet(import_arrow().concat_tables(tables), self._first_crc)
         if size > MOST_BYTES or len(data) > _MOST_FILE:
             raise RecordingError(
                 "a step is too large to be recorded",
                 expected=f"at most {MOST_BYTES:,} bytes in all rows together",
                 received=f"{size:,} bytes",
             )
-        crc = zlib.crc32(data)
         try:
-            name = f"part-{self._number:06d}-{episodes:06d}-{crc:08x}.parquet"
-            write_file(self.path / name, data)
+            crc = zlib.crc32(data, self._number)
+            write_file(self.path / _name(self._number, crc), data)
         except OSError as error:
             raise _unwritable(self.path, error) from error
-        self._number, self._crc, self.episodes, self.steps = self._number + 1, crc, episodes, steps
+        self._first_crc, self._number = self._first_crc or crc, self._number + 1
 
     def close(self) -> None:
         """Allow other recorders to continue."""
@@ -394,8 +390,9 @@ class PartWriter:
             for part in found.parts:  # only the spaces
                 remove(part.path)
             return
-        number, self.episodes, self._crc = found.last
-        self._number, self.steps = number + 1, found.parts[-1].steps
+        self._number, self._first_crc = found.total, found.first_crc
+        self.episodes = max(int(part.episodes.max(initial=-1)) + 1 for part in found.parts)
+        self.steps = found.parts[-1].steps
         self.noted = frames.has_log_probs, frames.has_logits
 
 

@@ -158,13 +158,7 @@ class RecordEpisodes(VecWrapper):
         if is_close and self._writer.is_empty and not self._unwritten:
             self._unwritten.append(form.schema.empty_table())  # keeps the spaces
         if self._unwritten:
-            self._writer.write(
-                self._unwritten,
-                form,
-                episodes=self._log.episodes,
-                running=0 if is_end else self._log.running,
-                steps=self._log.steps,
-            )
+            self._writer.write(self._unwritten, form)
         self._unwritten, self._since = [], time.monotonic()
 
     def _close(self) -> None:

@@ -71,12 +71,10 @@ class Outcomes:
 
     Args:
         step: The step of the rows in which the frame was observed. Shape: (B,), int64.
-        next_step: The step in which the row acted next, or its episode ended. Shape: (B,), int64.
         row: The row. Shape: (B,), int64.
         episode: The number of the episode in the recording. Shape: (B,), int64.
         is_first: True for the first decision of an episode; an episode that continues a restored
             state has none. Shape: (B,), bool.
-        is_last: True for the last frame of an episode. Shape: (B,), bool.
         is_decision: False for a frame without a decision. Shape: (B,), bool.
         reward: The sum of the rewards until the row's next decision; 0 without a decision. Shape:
             (B,), float32.
@@ -86,11 +84,9 @@ class Outcomes:
     """
 
     step: Ints
-    next_step: Ints
     row: Ints
     episode: Ints
     is_first: Bools
-    is_last: Bools
     is_decision: Bools
     reward: npt.NDArray[np.float32]
     done: Bools
@@ -116,12 +112,28 @@ class Outcomes:
         return cls(**columns, metrics=[metrics for part in parts for metrics in part.metrics])
 
     @classmethod
-    def of_observations(cls, step: int, rows: Ints, episodes: Ints) -> Outcomes:
-        """Return those of frames without a decision, each the last one of its episode."""
+    def of_rows(
+        cls,
+        step: int,
+        rows: Ints,
+        episodes: Ints,
+        *,
+        is_first: Bools | None = None,
+        is_decision: bool = True,
+    ) -> Outcomes:
+        """Return those of the frames of some rows, in which nothing has happened yet."""
         none = np.zeros(len(rows), np.bool_)
-        steps, reward = np.full(len(rows), step), none.astype(np.float32)
-        nothing: list[Mapping[str, float]] = [{}] * len(rows)
-        return cls(steps, steps, rows, episodes, none, ~none, none, reward, none, none, nothing)
+        return cls(
+            step=np.full(len(rows), step),
+            row=rows,
+            episode=episodes,
+            is_first=none if is_first is None else is_first,
+            is_decision=np.full(len(rows), is_decision),
+            reward=none.astype(np.float32),
+            done=none,
+            truncated=none,
+            metrics=[{}] * len(rows),
+        )
 
 
 @dataclass(frozen=True)

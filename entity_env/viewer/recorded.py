@@ -71,28 +71,25 @@ class RecordedSource(Source):
     def _add(self, item: tuple[int, Outcomes]) -> None:
         """Add the decisions and the last observations of a part to their episodes."""
         part, outcomes = item
-        order = np.lexsort((outcomes.step, outcomes.episode))
-        keys, starts = np.unique(outcomes.episode[order], return_index=True)
-        for key, places in zip(keys.tolist(), np.split(order, starts[1:]), strict=True):
+        for place, key in enumerate(outcomes.episode.tolist()):
+            acts = bool(outcomes.is_decision[place])
             if key not in self._found:
-                if not outcomes.is_decision[places[0]]:
+                if not acts:
                     continue  # after a gap, the last observation of an episode before it
-                self._found[key] = Episode([Line()], f"row {outcomes.row[places[0]]}")
+                self._found[key] = Episode([Line()], f"row {outcomes.row[place]}")
                 self._episodes.append(self._found[key])
             episode = self._found[key]
             line = episode.lines[0]
-            for place in places.tolist():
-                acts = bool(outcomes.is_decision[place])
-                # The reward of a decision is that before the next frame.
-                reward, episode.reward = episode.reward, float(outcomes.reward[place])
-                line.add(episode.length, (part, place), reward, acts=acts)
-                episode.length += 1
-                if outcomes.done[place]:
-                    episode.done, episode.metrics = True, outcomes.metrics[place]
-                    episode.truncated = bool(outcomes.truncated[place])
-                    if not episode.truncated:
-                        line.end(episode.length, episode.reward)
-                        episode.length += 1
+            # The reward of a decision is that before the next frame.
+            reward, episode.reward = episode.reward, float(outcomes.reward[place])
+            line.add(episode.length, (part, place), reward, acts=acts)
+            episode.length += 1
+            if outcomes.done[place]:
+                episode.done, episode.metrics = True, outcomes.metrics[place]
+                episode.truncated = bool(outcomes.truncated[place])
+                if not episode.truncated:
+                    line.end(episode.length, episode.reward)
+                    episode.length += 1
 
     def _load(self, stored: Any) -> tuple[Frame, Decision | None]:
         part, place = stored

@@ -88,18 +88,19 @@ def test_a_split_holds_every_episode_once(paths):
 
 
 @pytest.mark.parametrize("window", [1, 1 << 28])
-def test_minibatches_have_each_frame_of_all_recordings_once(paths, window):
+def test_minibatches_have_each_frame_of_all_recordings_once(paths, window, monkeypatch):
+    monkeypatch.setattr("entity_env.recording.dataset._WINDOW", window)
     dataset = EpisodeDataset(paths)
     for own in (dataset, *dataset.split(0.5, seed=1)):
-        batches = list(own.minibatches(32, seed=1, window=window))
+        batches = list(own.minibatches(32, seed=1))
         assert all(len(batch) == 32 for batch in batches[:-1])
         seen = np.concatenate([batch.obs.global_features for batch in batches])
         every = [episode.steps.obs.global_features for episode in own.episodes()]
         expected = np.concatenate(every)
         np.testing.assert_array_equal(np.sort(seen, axis=0), np.sort(expected, axis=0))
         assert not np.array_equal(seen, expected)
-    again = next(iter(dataset.minibatches(32, seed=1, window=window)))
-    first = next(iter(dataset.minibatches(32, seed=1, window=window)))
+    again = next(iter(dataset.minibatches(32, seed=1)))
+    first = next(iter(dataset.minibatches(32, seed=1)))
     assert first.obs.global_features.tobytes() == again.obs.global_features.tobytes()
 
 

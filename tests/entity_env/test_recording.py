@@ -150,10 +150,8 @@ def test_a_data_frame_has_a_row_for_each_decision(tmp_path):
     # the recording ended.
     assert [line["reward"] for line in first] == [1.0, 2.0, 3.0, None, 1.0, None]
     assert [line["step"] for line in first] == [0, 1, 2, 3, 3, 4]
-    assert [line["next_step"] for line in first] == [1, 2, 3, 3, 4, 4]
     assert [line["episode"] for line in first] == [0, 0, 0, 0, 2, 2]
     assert [line["is_first"] for line in first] == [True, False, False, False, True, False]
-    assert [line["is_last"] for line in first] == [False, False, False, True, False, True]
     assert [line["done"] for line in first] == [False, False, True, False, False, False]
     assert [line["truncated"] for line in first] == [False, False, True, False, False, False]
     assert dict(first[2]["metrics"])["twice"] == 6.0
@@ -245,19 +243,17 @@ def numbered(tmp_path):
 
 @pytest.mark.parametrize("window", [1, 3000, 1 << 28])
 @pytest.mark.parametrize("size", [1, 5, 16, 87, 100])
-def test_minibatches_show_each_frame_once_in_each_epoch(numbered, size, window):
+def test_minibatches_show_each_frame_once(numbered, size, window, monkeypatch):
+    monkeypatch.setattr("entity_env.recording.dataset._WINDOW", window)
     recording, shown, follows = numbered
     assert len(shown) == 87
-    batches = list(recording.minibatches(size, seed=3, epochs=2, window=window))
+    batches = list(recording.minibatches(size, seed=3))
     sizes = [size] * (87 // size) + [87 % size] * (87 % size > 0)
-    assert [len(batch) for batch in batches] == 2 * sizes
+    assert [len(batch) for batch in batches] == sizes
     orders = [numbers(batch) for batch in batches]
-    first, second = (
-        list(itertools.chain(*part)) for part in (orders[: len(sizes)], orders[len(sizes) :])
-    )
-    assert sorted(first) == sorted(second) == sorted(shown)
-    assert first != shown
-    assert first != second
+    order = list(itertools.chain(*orders))
+    assert sorted(order) == sorted(shown)
+    assert order != shown
     for batch, own in zip(batches, orders, strict=True):
         assert batch.actions["Go"].as_array()[:, 0].tolist() == [n % 2 for n in own]
         assert batch.reward.tolist() == [follows[n] for n in own]
@@ -268,11 +264,11 @@ def test_minibatches_show_each_frame_once_in_each_epoch(numbered, size, window):
 
 
 @pytest.mark.parametrize("window", [1, 3000, 1 << 28])
-def test_one_seed_is_one_order(numbered, window):
+def test_one_seed_is_one_order(numbered, window, monkeypatch):
+    monkeypatch.setattr("entity_env.recording.dataset._WINDOW", window)
     recording, _, _ = numbered
     orders = [
-        [numbers(batch) for batch in recording.minibatches(16, seed=seed, window=window)]
-        for seed in (1, 1, 2)
+        [numbers(batch) for batch in recording.minibatches(16, seed=seed)] for seed in (1, 1, 2)
     ]
     assert orders[0] == orders[1]
     assert orders[0] != orders[2]
@@ -283,17 +279,16 @@ def test_a_window_holds_as_many_parts_as_fit(numbered, monkeypatch):
     loaded, read = [], dataset._frames
     monkeypatch.setattr(dataset, "_frames", lambda table: loaded.append(len(table)) or read(table))
     sizes = [part.size for part in dataset.parts]
-    list(dataset.minibatches(16, seed=1, window=3 * max(sizes)))
+    monkeypatch.setattr("entity_env.recording.dataset._WINDOW", 3 * max(sizes))
+    list(dataset.minibatches(16, seed=1))
     assert len(loaded) >= len(sizes) / 4
     assert max(loaded) <= 4 * 15 + 16
-    loaded.clear()
-    list(dataset.minibatches(16, seed=1, epochs=5, window=sum(sizes)))
-    assert len(loaded) == 1  # what fits is read once
 
 
 @pytest.mark.parametrize("window", [1, 1 << 28])
 @pytest.mark.parametrize("game", ["random", "farm", "minesweeper"])
-def test_minibatches_equal_the_frames_one_by_one(game, window, tmp_path):
+def test_minibatches_equal_the_frames_one_by_one(game, window, tmp_path, monkeypatch):
+    monkeypatch.setattr("entity_env.recording.dataset._WINDOW", window)
     noted = ("log_probs", "logits")
     with GAMES[game]() as env:
         record(env, tmp_path / "a", 25, noted=noted, part_frames=30)
@@ -311,7 +306,7 @@ def test_minibatches_equal_the_frames_one_by_one(game, window, tmp_path):
 
     dataset = EpisodeDataset(tmp_path / "a")
     slow = [frame for episode in dataset.episodes() for frame in keyed(episode.steps)]
-    batches = dataset.minibatches(7, seed=1, window=window)
+    batches = dataset.minibatches(7, seed=1)
     fast = [frame for batch in batches for frame in keyed(batch)]
     assert len(fast) == total
     assert sorted(fast) == sorted(slow)
@@ -323,7 +318,7 @@ def test_a_recording_without_steps(tmp_path):
         env.reset()
     dataset = EpisodeDataset(tmp_path / "a")
     assert (dataset.num_frames, len(dataset.index), dataset.lost_parts) == (0, 0, 0)
-    assert list(dataset.episodes()) == list(dataset.minibatches(3, seed=1, epochs=2)) == []
+    assert list(dataset.episodes()) == list(dataset.minibatches(3, seed=1)) == []
     with ListEnv(Farm, 2) as env:  # it may continue with log-probabilities
         record(env, tmp_path / "a", 3, append=True, noted=("log_probs",))
     assert EpisodeDataset(tmp_path / "a").num_frames == 6
@@ -577,12 +572,7 @@ def test_a_recorder_needs_a_reset_and_ends_when_it_is_closed(tmp_path):
 
 @pytest.mark.parametrize(
     ("options", "kind"),
-    [
-        ({"size": 0, "seed": 1}, SettingError),
-        ({"size": 3, "seed": -1}, SettingError),
-        ({"size": 3, "seed": 1, "epochs": 0}, SettingError),
-        ({"size": 3, "seed": 1, "window": 0}, SettingError),
-    ],
+    [({"size": 0, "seed": 1}, SettingError), ({"size": 3, "seed": -1}, SettingError)],
 )
 def test_minibatches_that_cannot_be_are_refused_at_once(options, kind, numbered):
     with pytest.raises(kind):
