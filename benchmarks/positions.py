@@ -28,7 +28,7 @@ from ragged_net import (
     RelativePosition,
     ragged_attention,
 )
-from ragged_net.model.frames import Places
+from ragged_net.frames import Places
 from ragged_net.model.geometry import turn, turn_back, wave_vectors
 from ragged_net.model.position_bias import PositionBias
 

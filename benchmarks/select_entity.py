@@ -14,8 +14,8 @@ from torch import Tensor
 from benchmarks.measure import Row, alternate, print_rows, speed_row
 from benchmarks.ragged import Batch
 from ragged_net import RaggedTensor, SelectActors
+from ragged_net.actors import Pairs
 from ragged_net.compiled.heads import select
-from ragged_net.heads.pairs import Pairs
 
 DIM = 64
 CASES = {  # actors and actees of each frame

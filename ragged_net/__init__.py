@@ -8,24 +8,23 @@ Takes tensors only, so it works in any codebase that can fill an ``EntityBatch``
     output.actions["Move"].chosen.values, output.actions["Move"].log_prob, output.value
 """
 
-from ragged_net.actors import CategoricalActors, ContinuousActors, SelectActors
+from ragged_net.actors import CategoricalActors, ContinuousActors, Pairs, SelectActors
 from ragged_net.adopt import Adopted, adopt
 from ragged_net.batch import EntityBatch, GrowingBatch
-from ragged_net.compiled.kernels import plain_torch
-from ragged_net.compiled.threads import get_threads, set_threads
 from ragged_net.config import NetConfig
+from ragged_net.frames import Frames
 from ragged_net.heads.categorical import CategoricalHead
 from ragged_net.heads.continuous import ContinuousHead
-from ragged_net.heads.draw import ActionOutput
-from ragged_net.heads.pairs import Pairs
+from ragged_net.heads.kind import ActionOutput
 from ragged_net.heads.select_entity import SelectEntityHead
 from ragged_net.heads.value import ValueHead
+from ragged_net.kernels import plain_torch
+from ragged_net.kernels.threads import get_threads, set_threads
+from ragged_net.layout import Layout
 from ragged_net.model.attention import ragged_attention
 from ragged_net.model.embedding import EntityEmbedding
 from ragged_net.model.encoder import frame_means
-from ragged_net.model.frames import Frames
 from ragged_net.model.input_norm import InputNorm
-from ragged_net.model.layout import Layout
 from ragged_net.model.memory import Memory
 from ragged_net.model.transformer import RaggedTransformer
 from ragged_net.network import NetOutput, RaggedNet

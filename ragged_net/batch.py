@@ -12,14 +12,14 @@ from torch import Tensor
 from entity_env.arguments import check_whole
 from entity_env.errors import BatchError
 from entity_env.spaces import ObsSpace
+from ragged_net import kernels
 from ragged_net.actors import Actors, CategoricalActors, ContinuousActors, SelectActors
-from ragged_net.compiled import kernels
+from ragged_net.devices import device_named, send
 from ragged_net.growing import GrowingActors, GrowingRagged, GrowingTensor
 from ragged_net.observed import Observed, actors_of, column_of, rows_of
 from ragged_net.packing import by_type, from_lists, from_nested, from_padded
 from ragged_net.ragged import FrameNumbers, RaggedTensor, check_memory
 from ragged_net.tensor_checks import check_array, check_device, check_kind, check_names
-from ragged_net.transfer import device_named, send
 
 __all__ = ["BatchReading", "EntityBatch", "GrowingBatch"]
 

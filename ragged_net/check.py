@@ -23,12 +23,11 @@ from entity_env.errors import (
     MaskError,
 )
 from entity_env.spaces import ActionSpace, Discrete, Feature, ObsSpace, feature_name
-from ragged_net.actors import Actors, CategoricalActors, ContinuousActors, SelectActors
+from ragged_net import kernels
+from ragged_net.actors import Actors, CategoricalActors, ContinuousActors, Pairs, SelectActors
 from ragged_net.batch import EntityBatch
-from ragged_net.compiled import kernels
-from ragged_net.heads.pairs import Pairs
-from ragged_net.heads.table import head_kind
-from ragged_net.model.layout import Layout
+from ragged_net.heads import head_kind
+from ragged_net.layout import Layout
 from ragged_net.ragged import RaggedTensor
 from ragged_net.tensor_checks import check_array, check_device, check_kind, check_names
 

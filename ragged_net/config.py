@@ -17,15 +17,15 @@ from entity_env.arguments import (
 )
 from entity_env.errors import SettingError
 from entity_env.spaces import ObsSpace, Position
-from ragged_net.model.attention import check_backend
-from ragged_net.position_config import RelativePosition, Translation, positions_of
-from ragged_net.relation_config import checked_relations, relations_in
+from ragged_net.position_config import RelativePosition, Translation, check_feature, positions_of
 from ragged_net.tensor_checks import check_kind
 
-__all__ = ["NetConfig", "check_activation", "check_sharpness"]
+__all__ = ["BACKENDS", "NetConfig", "_relations", "check_activation", "check_sharpness"]
 
 KindT = TypeVar("KindT")
 
+BACKENDS = ("reference", "grouped", "numba", "triton")
+"""The attention backends (``model/attention.py``)."""
 _MOST_WAVES = 16
 _WITH_BIAS = ("auto", "grouped")
 """The attention backends that support a bias."""
@@ -67,14 +67,62 @@ def _order(where: str, order: Any) -> tuple[str, ...]:
     return names
 
 
-def _backend(where: str, name: Any) -> Any:
-    check_backend(name)
-    return name
-
-
 def _waves(where: str, count: Any) -> int:
     hint = "higher frequencies amplify rounding errors"
     return check_whole(where, count, 0, _MOST_WAVES, hint=hint)
+
+
+_HINT = "net.relations: [[Job.machine, Machine.index]]"
+
+
+def _relations(where: str, relations: Any) -> tuple[tuple[str, ...], ...]:
+    """Return the relations as tuples of ``Type.feature``, checked without a space.
+
+    Raises:
+        SettingError: They are not lists of ``Type.feature``.
+    """
+    found: list[tuple[str, ...]] = []
+    own: Any
+    for own in relations if _is_list(relations) else [None]:
+        types = [part.partition(".")[0] for part in own if isinstance(part, str)] if own else []
+        if not _is_list(own) or len(types) < len(own) or not all(map(_is_dotted, own)):
+            raise SettingError(
+                f"{where} names no features",
+                expected="lists of an entity type and a feature each",
+                received=repr(relations),
+                hint=_HINT,
+            )
+        if len(set(types)) < len(types):
+            raise SettingError(
+                f"{where} names an entity type twice in one relation",
+                expected="each type once; put another feature of it into another relation",
+                received=repr(own),
+            )
+        found.append(tuple(own))
+    return tuple(found)
+
+
+def _relations_in(
+    obs_space: ObsSpace, relations: tuple[tuple[str, ...], ...]
+) -> list[dict[str, str]]:
+    """Return the feature of each entity type in each relation.
+
+    Raises:
+        SettingError: The space lacks a name, or a feature is not a plain number.
+    """
+    found = [{part.partition(".")[0]: part.partition(".")[2] for part in own} for own in relations]
+    for own in found:
+        for name, feature in own.items():
+            check_feature(obs_space, "net.relations", name, feature)
+    return found
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes) and bool(value)
+
+
+def _is_dotted(part: object) -> bool:
+    return isinstance(part, str) and all(part.partition("."))
 
 
 @named_arguments(SettingError)
@@ -100,7 +148,7 @@ class NetConfig:
             heads run one after the other. See ``heads/conditioning.py``.
         value_norm: ``popart`` normalises values by mean and standard deviation of past returns, for
             rewards of any scale; ``none`` keeps values in units of the rewards, which suffices if
-            returns are about 1. See ``heads/popart.py``.
+            returns are about 1. See ``heads/value.py``.
         memory: ``none``, ``lstm`` or ``gru``: a recurrent cell that reads each frame, and joins it
             as an additional entity. It can use earlier frames, but makes gradient steps slower,
             because frames are read in their order.
@@ -114,14 +162,14 @@ class NetConfig:
             Machine.index]]``: attention can tell that two entities have the same whole number; -1
             stands for no number. This also works for numbers that are not in the training, but
             their order is lost, because the numbers themselves are not embedded. See
-            ``model/relations.py``.
+            ``model/turns.py``.
         embedding: ``linear`` adds the vectors of the features of an entity; ``attributes`` lets the
             features attend to each other first, which relates them, but runs in plain torch. See
             ``model/attributes.py``.
         waves: Number of frequencies of sines and cosines of continuous features, which are embedded
             in addition to the features. More of them distinguish closer values, but learning is
             slower if most features are noise. Used with ``embedding=linear`` only. See
-            ``model/waves.py``.
+            ``model/embedding.py``.
         discrete: ``sum`` embeds each value of a discrete feature as a vector of width D; ``concat``
             embeds it as a few numbers, and a linear layer reads those of all features together,
             which takes fewer parameters where there are many values.
@@ -140,14 +188,14 @@ class NetConfig:
     heads: int = checked(check_whole, 4)
     mlp_ratio: int = checked(check_whole, 2)
     activation: str = checked(_ACTIVATION, "relu")
-    attention: str = checked(_backend, "auto")
+    attention: str = checked(one_of("auto", *BACKENDS), "auto")
     action_order: Sequence[str] | None = checked(or_none(_order), None)
     value_norm: str = checked(one_of("none", "popart"), "popart")
     memory: str = checked(one_of("none", "lstm", "gru"), "none")
     memory_size: int = checked(check_whole, 128)
     relative_position: RelativePosition | None = None
     translation: Translation | None = None
-    relations: Sequence[Sequence[str]] | None = checked(or_none(checked_relations), None)
+    relations: Sequence[Sequence[str]] | None = checked(or_none(_relations), None)
     embedding: str = checked(one_of("linear", "attributes"), "linear")
     waves: int = checked(_waves, 0)
     discrete: str = checked(one_of("sum", "concat"), "sum")
@@ -228,7 +276,7 @@ class NetConfig:
                 "relations and relative positions cannot be combined: both rotate the same numbers",
                 expected="one of them; net.relative_position.kind=none ignores declared positions",
             )
-        return relations_in(obs_space, tuple(map(tuple, self.relations)))
+        return _relations_in(obs_space, tuple(map(tuple, self.relations)))
 
     @property
     def position_bias(self) -> bool:

@@ -55,9 +55,9 @@ from torch import Tensor, nn
 from entity_env.errors import BatchError, ExportError
 from entity_env.spaces import GLOBAL_ACTIONS, Grid
 from ragged_net.batch import EntityBatch
-from ragged_net.compiled.kernels import for_any_sizes
+from ragged_net.heads import head_kind
 from ragged_net.heads.kind import Sizes
-from ragged_net.heads.table import head_kind
+from ragged_net.kernels import for_any_sizes
 from ragged_net.network import RaggedNet
 from ragged_net.ragged import RaggedTensor, offsets_of
 from ragged_net.tensor_checks import check_kind

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from entity_env.errors import BatchError
 from ragged_net.actors import Actors, CategoricalActors, SelectActors
+from ragged_net.devices import send
 from ragged_net.ragged import RaggedTensor
-from ragged_net.transfer import send
 
 __all__ = ["GrowingActors", "GrowingRagged", "GrowingTensor"]
 

@@ -13,29 +13,25 @@ from torch import Tensor, nn
 
 from entity_env.errors import BatchError, DeviceError, DtypeError, MissingPackageError, SettingError
 from entity_env.spaces import GLOBAL_ACTIONS, ActionSpace, ObsSpace, check_action_space
-from ragged_net.actors import Actors, SelectActors
+from ragged_net.actors import Actors, Pairs, SelectActors
 from ragged_net.batch import BatchReading, EntityBatch
 from ragged_net.check import FaultFlags, check_actions, check_features, check_given, flag_actions
 from ragged_net.config import NetConfig, check_sharpness
+from ragged_net.devices import full_precision, send
+from ragged_net.heads import head_kind
 from ragged_net.heads.conditioning import Conditioning, Told
 from ragged_net.heads.continuous import ContinuousHead
-from ragged_net.heads.draw import ActionOutput, Draw
-from ragged_net.heads.pairs import Pairs
-from ragged_net.heads.table import head_kind
+from ragged_net.heads.kind import ActionOutput, Draw
 from ragged_net.heads.value import ValueHead
-from ragged_net.model.encoder import Encoder
+from ragged_net.layout import Encoded, Layout
+from ragged_net.model.encoder import Encoder, OwnTrunk
 from ragged_net.model.grid_layout import GridLayout, GridRows
 from ragged_net.model.input_norm import Gathered, own_moments
-from ragged_net.model.layout import Layout
 from ragged_net.model.memory import Memory, Recalled, join, shown_means
-from ragged_net.model.read_rows import Encoded
 from ragged_net.model.translation import Translator, frames_of
-from ragged_net.model.trunk import OwnTrunk
 from ragged_net.observed import Observed, choices_for
-from ragged_net.precision import full_precision
 from ragged_net.ragged import RaggedTensor
 from ragged_net.tensor_checks import check_kind
-from ragged_net.transfer import send
 
 __all__ = ["NetOutput", "RaggedNet"]
 

@@ -75,7 +75,7 @@ class RelativePosition:
         features: Names of the coordinates of each entity type with positions, such as ``{"Mine":
             ["x", "y"], "Robot": ["x", "y"]}``. None stands for the types whose ``Position`` the
             space declares.
-        kind: ``waves`` rotates queries, keys and values (``relative_position.py``); it is compiled,
+        kind: ``waves`` rotates queries, keys and values (``turns.py``); it is compiled,
             and works with every attention backend. ``mlp`` adds a bias to the attention scores
             (``position_bias.py``); it supports headings, and takes a pass over all pairs in torch.
             ``none`` ignores declared positions.

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from entity_env.errors import BatchError, DeviceError, DtypeError, shorten
-from ragged_net.compiled import kernels
+from ragged_net import kernels
+from ragged_net.devices import device_named, send
 from ragged_net.tensor_checks import check_kind, check_tensor
-from ragged_net.transfer import device_named, send
 
 __all__ = [
     "FrameNumbers",

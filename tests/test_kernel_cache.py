@@ -12,7 +12,7 @@ numba = pytest.importorskip("numba")
 
 from entity_env.rows import jit as jit_of_games  # noqa: E402
 from entity_env.storage import kernel_cache  # noqa: E402
-from ragged_net.compiled.kernels import jit as jit_of_networks  # noqa: E402
+from ragged_net.kernels import jit as jit_of_networks  # noqa: E402
 
 
 def flipped(content):

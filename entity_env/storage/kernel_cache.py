@@ -1,6 +1,6 @@
 """Numba's cache of kernels on disk, with checksums and checks for changed sources.
 
-Games (``entity_env/rows/jit.py``) and networks (``ragged_net/compiled/kernels/jit.py``) use it.
+Games (``entity_env/rows/jit.py``) and networks (``ragged_net/kernels/jit.py``) use it.
 This module changes the cache of a Numba dispatcher, and does not import Numba.
 """
 

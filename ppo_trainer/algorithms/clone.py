@@ -21,8 +21,8 @@ from ppo_trainer.experience.row_memory import RowMemory
 from ppo_trainer.experience.sequences import Sequences
 from ppo_trainer.experience.trajectories import Trajectories
 from ragged_net import NetOutput, RaggedNet
+from ragged_net.devices import send
 from ragged_net.ragged import FrameNumbers
-from ragged_net.transfer import send
 
 __all__ = ["Clone", "clone_divergence", "clone_weight", "with_clone"]
 

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from entity_env.storage.inner import inner
-from ragged_net.compiled.first_order import once_differentiable
-from ragged_net.compiled.kernels.jit import kernel
+from ragged_net.kernels.first_order import once_differentiable
+from ragged_net.kernels.jit import kernel
 
 __all__ = ["Facts", "compiled_losses", "measure"]
 

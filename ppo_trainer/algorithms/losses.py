@@ -15,7 +15,7 @@ from ppo_trainer.config import PPOConfig
 from ppo_trainer.experience.rollout import Rollout
 from ragged_net import NetOutput
 from ragged_net.compiled import heads as compiled_heads
-from ragged_net.transfer import send
+from ragged_net.devices import send
 
 __all__ = ["NAMES", "minibatch_scale", "normalized", "ppo_coefficients", "ppo_losses"]
 

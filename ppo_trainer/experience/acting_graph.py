@@ -22,8 +22,8 @@ from ppo_trainer.experience.padding import (
 )
 from ppo_trainer.machine.graphs import Capture, Graphs, Rooms, capture
 from ragged_net import EntityBatch, NetOutput, RaggedNet, RaggedTensor
-from ragged_net.heads.draw import ActionOutput
-from ragged_net.transfer import send
+from ragged_net.devices import send
+from ragged_net.heads.kind import ActionOutput
 
 __all__ = ["Acted", "ActingGraphs"]
 

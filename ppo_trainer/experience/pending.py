@@ -16,7 +16,7 @@ from ppo_trainer.experience.acting import values_of
 from ppo_trainer.experience.trajectories import Decisions
 from ragged_net import EntityBatch, RaggedNet, RaggedTensor
 from ragged_net.actors import Actors
-from ragged_net.heads.table import head_kind
+from ragged_net.heads import head_kind
 
 __all__ = ["pending_from_tensors", "pending_to_tensors", "tensors_of"]
 

@@ -18,7 +18,7 @@ from ppo_trainer.experience.acting import MOST_FRAMES, evaluated, value
 from ppo_trainer.experience.rollout import Rollout
 from ppo_trainer.experience.sequences import Sequences
 from ragged_net import EntityBatch, RaggedNet, RaggedTensor
-from ragged_net.heads.table import head_kind
+from ragged_net.heads import head_kind
 
 __all__ = ["Examples", "episode_weight", "examples_of"]
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ragged_net import RaggedNet
-from ragged_net.transfer import send
+from ragged_net.devices import send
 
 __all__ = ["RowMemory"]
 

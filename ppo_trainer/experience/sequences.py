@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from ppo_trainer.experience.trajectories import Trajectories
+from ragged_net.devices import send
 from ragged_net.ragged import RaggedTensor
-from ragged_net.transfer import send
 
 __all__ = ["Sequences"]
 

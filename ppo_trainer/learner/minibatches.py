@@ -14,7 +14,7 @@ from ppo_trainer.config import UpdateConfig
 from ppo_trainer.experience.rollout import Rollout
 from ppo_trainer.machine.ranks import LONE, Ranks
 from ragged_net import EntityBatch
-from ragged_net.transfer import send
+from ragged_net.devices import send
 
 __all__ = ["Minibatch", "facts_of", "minibatch_numbers", "minibatches", "part_sizes"]
 

@@ -27,7 +27,7 @@ from ppo_trainer.experience.rollout import Rollout
 from ppo_trainer.learner.minibatches import Minibatch, facts_of
 from ppo_trainer.machine.graphs import Capture, Graphs, Rooms, capture, room_for
 from ragged_net import NetOutput, RaggedNet, RaggedTensor
-from ragged_net.transfer import send
+from ragged_net.devices import send
 
 __all__ = ["StepGraphs"]
 

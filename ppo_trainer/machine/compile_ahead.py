@@ -18,10 +18,9 @@ from entity_env.errors import EntityEnvError
 from entity_env.spaces import GLOBAL_ACTIONS, ActionSpace, ObsSpace
 from entity_env.workers.pickles import pickled
 from ppo_trainer.machine.helper_process import read_task, start_helper
-from ragged_net import EntityBatch, NetConfig, RaggedNet, RaggedTensor
+from ragged_net import EntityBatch, NetConfig, RaggedNet, RaggedTensor, kernels
 from ragged_net.actors import Actors
-from ragged_net.compiled import kernels
-from ragged_net.heads.table import head_kind
+from ragged_net.heads import head_kind
 
 __all__ = ["compiling_ahead", "main"]
 

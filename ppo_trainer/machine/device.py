@@ -16,9 +16,8 @@ from ppo_trainer.machine.compile_ahead import compiling_ahead
 from ppo_trainer.machine.ranks import local_rank
 from ppo_trainer.machine.screen import say
 from ppo_trainer.settings.device_names import check_device_name, devices_here
-from ragged_net import set_threads
+from ragged_net import kernels, set_threads
 from ragged_net.compiled import autograd as compiled
-from ragged_net.compiled import kernels
 
 __all__ = ["choose_device", "compiling", "cores", "explained_memory", "has_bfloat16", "use_threads"]
 

@@ -18,7 +18,7 @@ from ppo_trainer.machine.screen import say
 from ragged_net import RaggedNet
 from ragged_net.compiled.autograd import all_are_watched
 from ragged_net.gpu.attention import WIDEST, available
-from ragged_net.model.trunk import OwnTrunk
+from ragged_net.model.encoder import OwnTrunk
 
 __all__ = ["MOST_LIVE", "Graphs", "Rooms", "capture", "room_for"]
 

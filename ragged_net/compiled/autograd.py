@@ -17,10 +17,10 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from entity_env.errors import BatchError, DeviceError, DtypeError
-from ragged_net.compiled import kernels
-from ragged_net.compiled.first_order import once_differentiable
-from ragged_net.compiled.threads import together
-from ragged_net.model.frames import Frames
+from ragged_net import kernels
+from ragged_net.frames import Frames
+from ragged_net.kernels.first_order import once_differentiable
+from ragged_net.kernels.threads import together
 from ragged_net.ragged import check_memory
 
 __all__ = [

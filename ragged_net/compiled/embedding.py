@@ -11,12 +11,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ragged_net.compiled import kernels
+from ragged_net import kernels
 from ragged_net.compiled.autograd import Arrays
-from ragged_net.model.input_norm import CLIP
 
-__all__ = ["EmbeddingLayer", "Part", "can_run"]
+__all__ = ["CLIP", "EmbeddingLayer", "Part", "can_run"]
 
+CLIP = 10.0
+"""Largest absolute value of a normalised feature, in deviations: enough for a flag that is set in
+one row of a hundred, and a limit for a feature that jumps after a long constant stretch."""
 MOST_COLUMNS = 32
 """Maximum number of continuous features; with many more a matrix product is faster."""
 

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from entity_env.errors import BatchError
-from ragged_net.compiled import kernels
+from ragged_net import kernels
+from ragged_net.actors import Pairs
 from ragged_net.compiled.autograd import HEAD, flat, run, save, saved
-from ragged_net.compiled.first_order import once_differentiable
-from ragged_net.heads.pairs import Pairs
+from ragged_net.kernels.first_order import once_differentiable
 
 __all__ = ["Choices", "can_run", "can_select", "choose", "select"]
 

@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ragged_net.compiled import kernels as compiled
-from ragged_net.compiled.first_order import once_differentiable
+from ragged_net import kernels as compiled
+from ragged_net.kernels.first_order import once_differentiable
 
 __all__ = ["WIDEST", "Spans", "Tiles", "attention", "available", "choose_tiles"]
 

@@ -12,14 +12,19 @@ from torch import Tensor, nn
 
 from entity_env.arguments import check_whole
 from entity_env.spaces import CategoricalActionSpace, GlobalCategoricalActionSpace
-from ragged_net.actors import CategoricalActors
+from ragged_net.actors import CategoricalActors, Pairs
 from ragged_net.compiled import heads as compiled_heads
 from ragged_net.compiled.heads import Choices
-from ragged_net.heads.draw import ActionOutput, Draw
-from ragged_net.heads.kind import HeadKind, Sizes, gumbel_like
-from ragged_net.heads.orthogonal import POLICY_GAIN, orthogonal
-from ragged_net.heads.pairs import Pairs
-from ragged_net.precision import full_precision
+from ragged_net.devices import full_precision
+from ragged_net.heads.kind import (
+    POLICY_GAIN,
+    ActionOutput,
+    Draw,
+    HeadKind,
+    Sizes,
+    gumbel_like,
+    orthogonal,
+)
 from ragged_net.ragged import RaggedTensor
 from ragged_net.tensor_checks import check_rows, check_tensor
 

@@ -16,12 +16,11 @@ from torch import Tensor, nn
 
 from entity_env.errors import SettingError, nearest
 from entity_env.spaces import ActionSpace
-from ragged_net.heads.kind import HeadKind
-from ragged_net.heads.orthogonal import orthogonal
-from ragged_net.heads.pairs import Pairs
-from ragged_net.heads.table import head_kind
-from ragged_net.model.layout import Layout
-from ragged_net.precision import full_precision
+from ragged_net.actors import Pairs
+from ragged_net.devices import full_precision
+from ragged_net.heads import head_kind
+from ragged_net.heads.kind import HeadKind, orthogonal
+from ragged_net.layout import Layout
 from ragged_net.ragged import RaggedTensor
 
 __all__ = ["Conditioning", "Told"]

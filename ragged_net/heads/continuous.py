@@ -12,12 +12,9 @@ from torch import Tensor, nn
 
 from entity_env.arguments import check_whole
 from entity_env.spaces import ContinuousActionSpace, GlobalContinuousActionSpace
-from ragged_net.actors import ContinuousActors
-from ragged_net.heads.draw import ActionOutput, Draw
-from ragged_net.heads.kind import HeadKind, Sizes
-from ragged_net.heads.orthogonal import POLICY_GAIN, orthogonal
-from ragged_net.heads.pairs import Pairs
-from ragged_net.precision import full_precision
+from ragged_net.actors import ContinuousActors, Pairs
+from ragged_net.devices import full_precision
+from ragged_net.heads.kind import POLICY_GAIN, ActionOutput, Draw, HeadKind, Sizes, orthogonal
 from ragged_net.ragged import RaggedTensor
 from ragged_net.tensor_checks import check_rows
 

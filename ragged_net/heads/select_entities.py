@@ -17,13 +17,10 @@ from torch import Tensor, nn
 
 from entity_env.arguments import check_whole
 from entity_env.spaces import SelectEntitiesActionSpace
-from ragged_net.actors import SelectActors
-from ragged_net.heads.draw import ActionOutput, Draw
-from ragged_net.heads.kind import Sizes
-from ragged_net.heads.orthogonal import POLICY_GAIN, orthogonal
-from ragged_net.heads.pairs import Pairs
+from ragged_net.actors import Pairs, SelectActors
+from ragged_net.devices import full_precision
+from ragged_net.heads.kind import POLICY_GAIN, ActionOutput, Draw, Sizes, orthogonal
 from ragged_net.heads.select_entity import SelectDist, SelectEntityHeadKind, check_selected
-from ragged_net.precision import full_precision
 from ragged_net.ragged import RaggedTensor
 from ragged_net.tensor_checks import check_kind, check_rows
 

@@ -1,7 +1,7 @@
 """Attention within frames of different lengths, without padding: one interface, several backends.
 
-To add a backend, write ``backend(qkv, frames) -> (N, H, D)``, add it to ``BACKENDS`` under a name,
-and let ``_auto`` return the name where it is the best choice.
+To add a backend, write ``backend(qkv, frames) -> (N, H, D)``, add its name to ``config.BACKENDS``
+and the function to ``BACKENDS`` below, and let ``_auto`` return it where it is the best choice.
 """
 
 from __future__ import annotations
@@ -14,23 +14,15 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from entity_env.errors import BatchError, DeviceError, nearest
+from ragged_net import kernels
 from ragged_net.compiled import autograd as compiled
-from ragged_net.compiled import kernels
+from ragged_net.frames import Frames
 from ragged_net.gpu import attention as gpu
-from ragged_net.model.frames import Frames
 from ragged_net.model.geometry import turn, turn_back
 from ragged_net.ragged import RaggedTensor
-from ragged_net.tensor_checks import check_kind, check_tensor
+from ragged_net.tensor_checks import check_tensor
 
-__all__ = [
-    "BACKENDS",
-    "AttentionBackend",
-    "Permute",
-    "attend",
-    "check_backend",
-    "permute",
-    "ragged_attention",
-]
+__all__ = ["BACKENDS", "AttentionBackend", "Permute", "attend", "permute", "ragged_attention"]
 
 
 AttentionBackend: TypeAlias = Callable[[Tensor, Frames], Tensor]
@@ -51,7 +43,7 @@ def ragged_attention(
         hidden: (N,) bool: rows that only hidden rows attend to. None: nothing is hidden.
         backend: ``auto`` or a name from ``BACKENDS``.
         turns: (N, 2, H * D) float32: cosines and signed sines of positions, by which queries, keys
-            and values are rotated, and the result is rotated back (``relative_position.py``).
+            and values are rotated, and the result is rotated back (``turns.py``).
 
     Returns:
         (N, H, D): for each row the softmax(q k / sqrt(D))-weighted mean of the values.
@@ -79,14 +71,13 @@ def attend(qkv: Tensor, frames: Frames, backend: str = "auto") -> Tensor:
             expected=f"({frames.num_rows}, 3, H, D)",
             received=tuple(qkv.shape),
         )
-    check_backend(backend)
+    function = _named(_auto(qkv, frames) if backend == "auto" else backend)
     # The only place that handles empty batches, so that backends get at least one row.
     if frames.num_rows == 0:
         return qkv[:, 2]
-    name = _auto(qkv, frames) if backend == "auto" else backend
     if frames.turns is None:
-        return BACKENDS[name](qkv, frames)
-    return _turned(qkv, frames.turns, lambda x: BACKENDS[name](x, frames))
+        return function(qkv, frames)
+    return _turned(qkv, frames.turns, lambda x: function(x, frames))
 
 
 def _turned(qkv: Tensor, turns: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
@@ -112,16 +103,17 @@ def _turn(x: Tensor, turns: Tensor, *, back: bool) -> Tensor:
     return turn_back(x, cos, sin) if back else turn(x, cos, sin)
 
 
-def check_backend(name: str) -> None:
-    """Raise BatchError unless ``name`` is ``auto`` or a backend."""
-    check_kind("the attention backend", name, str)
-    if name != "auto" and name not in BACKENDS:
+def _named(name: str) -> AttentionBackend:
+    """Return the backend with a name, or raise BatchError."""
+    backend = BACKENDS.get(name) if isinstance(name, str) else None
+    if backend is None:
         options = ["auto", *BACKENDS]
         raise BatchError(
             f"attention backend {name!r} does not exist",
             options=options,
             hint=nearest(name, options),
         )
+    return backend
 
 
 def _auto(qkv: Tensor, frames: Frames) -> str:
@@ -224,5 +216,4 @@ BACKENDS: dict[str, AttentionBackend] = {
     "grouped": _grouped,
     "numba": compiled.attention,
     "triton": _triton,
-    "varlen": _triton,  # the former name of this backend, which runs may contain
 }

@@ -1,4 +1,4 @@
-"""The encoder: from a batch to vectors of its frames and entities."""
+"""The encoder: from a batch to vectors of its frames and entities, also with a user's trunk."""
 
 from __future__ import annotations
 
@@ -7,25 +7,23 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from entity_env.errors import BatchError, SettingError
 from entity_env.spaces import ObsSpace
 from ragged_net.batch import EntityBatch
 from ragged_net.compiled import autograd as compiled
 from ragged_net.compiled.autograd import WeightArrays, all_are_watched
-from ragged_net.compiled.chain import NO_ROWS, Layer, chain, is_plain, weights_of
-from ragged_net.compiled.layers import Norm, ReluLinear
+from ragged_net.compiled.chain import NO_ROWS, Layer, Norm, ReluLinear, chain, is_plain, weights_of
 from ragged_net.config import NetConfig
+from ragged_net.frames import Frames
+from ragged_net.layout import Encoded, Layout, Reading
 from ragged_net.model.embedding import EntityEmbedding
-from ragged_net.model.frames import Frames
-from ragged_net.model.layout import Layout
-from ragged_net.model.places import PlaceReader
-from ragged_net.model.read_rows import Encoded, Reading
-from ragged_net.model.relations import RelationTurns
-from ragged_net.model.relative_position import PositionWaves
+from ragged_net.model.geometry import PlaceReader
 from ragged_net.model.transformer import RaggedTransformer, make_activation
+from ragged_net.model.turns import PositionWaves, RelationTurns
 from ragged_net.ragged import RaggedTensor
-from ragged_net.tensor_checks import check_kind
+from ragged_net.tensor_checks import check_kind, check_rows
 
-__all__ = ["Encoder", "Mix", "frame_means"]
+__all__ = ["Encoder", "Mix", "OwnTrunk", "frame_means"]
 
 _PART_BITS = 6
 _ADDED_AT_ONCE = 1 << _PART_BITS
@@ -208,3 +206,50 @@ def frame_means(entities: RaggedTensor) -> Tensor:
     frame_of_part = frame_ids.new_zeros(count).scatter(0, part_ids, frame_ids)
     total = x.new_zeros(entities.num_frames, x.shape[1]).index_add(0, frame_of_part, parts)
     return total / entities.lengths.clamp_min(1)[:, None]
+
+
+class OwnTrunk(nn.Module):
+    """A module that calls ``module(rows, offsets)`` in place of the transformer.
+
+    Args:
+        module: Module from rows (N, D) and offsets (B + 1,) int64 to rows (N, D).
+        encoder: Encoder whose transformer it replaces.
+
+    Raises:
+        SettingError: The encoder has relative positions, which a trunk does not support.
+    """
+
+    def __init__(self, module: nn.Module, encoder: Encoder) -> None:
+        super().__init__()
+        check_kind("the trunk of a network", module, nn.Module)
+        if encoder.waves is not None or encoder.read_places is not None:
+            raise SettingError(
+                "a trunk of your own does not support relative positions and relations",
+                expected="relative_position=RelativePosition(kind='none') and no relations, or no "
+                "trunk",
+                received=type(module).__name__,
+            )
+        self.module = module
+
+    def forward(self, x: Tensor, frames: Frames | Layout) -> Tensor:
+        """Return rows (N, D) from rows (N, D).
+
+        Raises:
+            BatchError: The batch has hidden entities, which the module does not know.
+            BatchError, DtypeError: The result of the module is not rows of that shape.
+        """
+        frames = Frames.of(frames)
+        if frames.hidden is not None:
+            raise BatchError(
+                "a trunk of your own does not know which entities are hidden from the policy",
+                expected="a batch without hidden entities",
+            )
+        rows: Tensor = self.module(x, frames.offsets)
+        check_rows("the rows that the trunk returns", rows, x.shape[1])
+        if len(rows) != len(x):
+            raise BatchError(
+                "the trunk returns another number of rows than it was given",
+                expected=len(x),
+                received=len(rows),
+            )
+        return rows

@@ -17,9 +17,8 @@ from torch import Tensor
 from entity_env.errors import BatchError
 from entity_env.spaces import Grid, ObsSpace
 from ragged_net.batch import EntityBatch
+from ragged_net.layout import Encoded, Layout
 from ragged_net.model.embedding import EntityEmbedding
-from ragged_net.model.layout import Layout
-from ragged_net.model.read_rows import Encoded
 from ragged_net.model.tiles import TileEmbedding
 from ragged_net.ragged import RaggedTensor
 

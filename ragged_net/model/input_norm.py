@@ -10,13 +10,10 @@ from torch import Tensor, nn
 
 from entity_env.errors import BatchError, FeatureError
 from entity_env.spaces import Continuous, Discrete, Feature, feature_name
+from ragged_net.compiled.embedding import CLIP
 from ragged_net.tensor_checks import check_kind, check_tensor
 
 __all__ = ["Gathered", "InputNorm", "own_moments"]
-
-# Ten deviations: enough for a flag that is set in one row of a hundred, and a limit for the
-# activations of a feature that jumps after a long constant stretch.
-CLIP = 10.0
 
 # A smaller deviation, relative to the mean, is the rounding of float32.
 RELATIVE_FLOOR, ABSOLUTE_FLOOR = 1e-6, 1e-12

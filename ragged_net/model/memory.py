@@ -13,23 +13,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
 from entity_env.errors import BatchError, SettingError
-from ragged_net.compiled import kernels
+from ragged_net import kernels
 from ragged_net.config import NetConfig
+from ragged_net.devices import full_precision, send
+from ragged_net.frames import Frames, Places
+from ragged_net.layout import Layout
 from ragged_net.model.encoder import frame_means
-from ragged_net.model.frames import Frames, Places
-from ragged_net.model.layout import Layout
-from ragged_net.model.sequences import Steps
-from ragged_net.precision import full_precision
 from ragged_net.ragged import RaggedTensor
 from ragged_net.tensor_checks import check_kind, check_rows
-from ragged_net.transfer import send
 
-__all__ = ["Joined", "Memory", "Recalled", "join", "shown_means"]
+__all__ = ["Joined", "Memory", "Recalled", "Steps", "join", "shown_means"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,3 +243,55 @@ def join(rows: Tensor, frames: Frames, entities: Tensor, silent: Tensor | None =
         )
     whole = Frames(offsets, before + count, hidden, known, turns, places_of)
     return Joined(joined, whole, shift)
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """Step t takes the frame t of each sequence that has so many, the longest sequence first.
+
+    The sequences of a step are a prefix of those of the step before, as in torch's PackedSequence:
+    nothing is computed for a frame that does not exist.
+
+    Args:
+        longest_first: (S,) int64 on the CPU: the sequences in the order in which they are stepped.
+        frames: (B,) int64 on the CPU: the frames, step by step.
+        sizes: (T,) int64 on the CPU: the number of frames of each step.
+    """
+
+    longest_first: Tensor
+    frames: Tensor
+    sizes: Tensor
+
+    @classmethod
+    def of(cls, lengths: Tensor | Sequence[int], num_frames: int) -> Steps:
+        """Return the steps over sequences that follow each other in a batch.
+
+        Args:
+            lengths: (S,) whole numbers of at least 1: the frames of each sequence.
+            num_frames: B, their sum.
+
+        Raises:
+            BatchError: Other lengths.
+        """
+        counts = np.asarray(lengths.cpu() if isinstance(lengths, Tensor) else lengths)
+        if not counts.size:
+            counts = counts.astype(np.int64)
+        if (
+            counts.ndim != 1
+            or not np.issubdtype(counts.dtype, np.integer)
+            or counts.min(initial=1) < 1
+            or counts.sum() != num_frames
+        ):
+            raise BatchError(
+                "the sequences are not those of the batch",
+                expected=f"lengths (S,) of at least 1, {num_frames} frames together",
+                received=f"{counts.dtype} {counts.shape}: {counts.reshape(-1)[:20].tolist()}",
+            )
+        counts = counts.astype(np.int64)
+        longest_first = np.argsort(-counts, kind="stable")
+        rank = np.empty_like(longest_first)
+        rank[longest_first] = np.arange(len(counts))
+        starts = np.cumsum(counts) - counts
+        step = np.arange(num_frames) - np.repeat(starts, counts)
+        frames = np.lexsort((np.repeat(rank, counts), step))
+        return cls(*map(torch.from_numpy, (longest_first, frames, np.bincount(step))))

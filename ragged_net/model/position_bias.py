@@ -13,10 +13,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
-from ragged_net.compiled import kernels
+from ragged_net import kernels
 from ragged_net.config import NetConfig
+from ragged_net.frames import Frames
 from ragged_net.model.attention import permute
-from ragged_net.model.frames import Frames
 from ragged_net.model.geometry import distance, into_frame, offsets_between
 from ragged_net.position_config import RelativePosition
 

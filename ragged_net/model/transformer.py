@@ -5,14 +5,12 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from ragged_net.compiled import autograd as compiled
-from ragged_net.compiled.chain import chain, is_plain, weights_of
-from ragged_net.compiled.layers import Block
+from ragged_net.compiled.chain import Block, chain, is_plain, weights_of
 from ragged_net.config import NetConfig, check_activation
+from ragged_net.frames import Frames
+from ragged_net.layout import Layout, Reading
 from ragged_net.model.attention import attend
-from ragged_net.model.frames import Frames
-from ragged_net.model.layout import Layout
 from ragged_net.model.position_bias import PositionBias
-from ragged_net.model.read_rows import Reading
 from ragged_net.tensor_checks import check_kind, check_rows
 
 __all__ = ["RaggedTransformer", "TransformerBlock", "make_activation"]

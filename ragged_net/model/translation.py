@@ -10,13 +10,12 @@ from torch import Tensor
 from entity_env.errors import BatchError
 from entity_env.spaces import Continuous, Entity, Feature, ObsSpace
 from ragged_net.batch import EntityBatch
-from ragged_net.model.frames import Places
-from ragged_net.model.geometry import columns_of, direction, distance, into_frame
-from ragged_net.model.layout import Layout
-from ragged_net.model.places import PlaceReader
+from ragged_net.devices import send
+from ragged_net.frames import Places
+from ragged_net.layout import Layout
+from ragged_net.model.geometry import PlaceReader, columns_of, direction, distance, into_frame
 from ragged_net.position_config import Translation, positions_of
 from ragged_net.ragged import FrameNumbers, RaggedTensor
-from ragged_net.transfer import send
 
 __all__ = ["Translator", "frames_of"]
 

@@ -25,7 +25,7 @@ from entity_env import (
 from entity_env.batching.frame_reader import FrameReader
 from entity_env.kinds.table import typed_actions
 from ragged_net import EntityBatch
-from ragged_net.model.layout import Layout
+from ragged_net.layout import Layout
 
 T, F = True, False
 

@@ -42,7 +42,7 @@ def test_a_step_goes_without_all_kernels_but_those_of_indices():
         "import inspect, pickle, sys\n"
         "from ppo_trainer.machine import compile_ahead as ahead\n"
         "from ragged_net import NetConfig, RaggedNet\n"
-        "from ragged_net.compiled import kernels\n"
+        "from ragged_net import kernels\n"
         "spaces = pickle.load(sys.stdin.buffer)\n"
         "ways = NetConfig(dim=32), NetConfig(dim=24, activation='gelu')\n"
         "nets = [RaggedNet(*spaces, way) for way in ways]\n"

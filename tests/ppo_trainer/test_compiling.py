@@ -17,8 +17,7 @@ from entity_env import ListEnv
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.machine import device
 from ppo_trainer.machine.device import compiling
-from ragged_net import NetConfig
-from ragged_net.compiled import kernels
+from ragged_net import NetConfig, kernels
 
 TRAINED_AFTER_A_STEP = """
 from ppo_trainer.machine import compile_ahead as ahead

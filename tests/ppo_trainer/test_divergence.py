@@ -15,7 +15,7 @@ from entity_env.errors import NonFiniteError
 from ppo_trainer import CheckpointConfig, EvalConfig, OptimConfig, train
 from ppo_trainer.environments import Game
 from ppo_trainer.evaluation.comparison import evaluate
-from ragged_net.heads.pairs import Pairs
+from ragged_net.actors import Pairs
 from ragged_net.heads.select_entity import SelectDist
 
 TRAIN = importlib.import_module("ppo_trainer.train")  # the package has a function of that name

@@ -14,7 +14,7 @@ from ppo_trainer.evaluate import evaluate_run
 from ppo_trainer.machine.device import use_threads
 from ppo_trainer.train import train
 from ragged_net import NetConfig, get_threads, set_threads
-from ragged_net.compiled import threads
+from ragged_net.kernels import threads
 
 
 @pytest.fixture(autouse=True)

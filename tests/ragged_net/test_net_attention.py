@@ -8,10 +8,9 @@ from net_support import DEVICES
 from torch.testing import assert_close
 
 from entity_env.errors import BatchError, DeviceError
-from ragged_net import ragged_attention
-from ragged_net.compiled import kernels
+from ragged_net import kernels, ragged_attention
+from ragged_net.frames import Frames
 from ragged_net.model.attention import Permute, _auto, attend
-from ragged_net.model.frames import Frames
 from ragged_net.ragged import offsets_of
 
 # What runs here; test_net_triton.py has the kernels of a GPU.
@@ -96,7 +95,7 @@ def test_groups_are_computed_once():
 
 
 def test_more_frames_than_one_launch_takes(monkeypatch):
-    monkeypatch.setattr("ragged_net.model.frames.MOST_FRAMES", 2)
+    monkeypatch.setattr("ragged_net.frames.MOST_FRAMES", 2)
     lengths = torch.tensor([3, 1, 3, 0, 3, 3, 3, 1])
     offsets, qkv = offsets_of(lengths), torch.randn(17, 3, 2, 8)
     hidden = torch.arange(17) % 4 == 0

@@ -10,11 +10,10 @@ from net_support import ragged
 from torch.testing import assert_close
 
 from entity_env.errors import BatchError
-from ragged_net import CategoricalActors, RaggedTensor, check
-from ragged_net.compiled import kernels
+from ragged_net import CategoricalActors, RaggedTensor, check, kernels
 from ragged_net.compiled.heads import choose
 from ragged_net.heads.categorical import CategoricalDist
-from ragged_net.model.layout import Layout
+from ragged_net.layout import Layout
 
 pytestmark = pytest.mark.skipif(not kernels.available(), reason="needs Numba")
 

@@ -18,25 +18,15 @@ pytest.importorskip("numba")
 
 from entity_env import spaces
 from entity_env.errors import DtypeError
-from ragged_net import NetConfig, ragged_attention
+from ragged_net import NetConfig, kernels, ragged_attention
 from ragged_net.compiled import autograd as compiled
-from ragged_net.compiled import kernels
-from ragged_net.compiled.chain import chain
-from ragged_net.compiled.kernels import jit, linear
-from ragged_net.compiled.kernels.frame_attention import attend_frame, attend_frame_backward
-from ragged_net.compiled.kernels.room import room_of
-from ragged_net.compiled.kernels.tile import ADD, RELU, SET, WHERE, add_product, set_product
-from ragged_net.compiled.kernels.vector import (
-    LANES,
-    exp,
-    load,
-    maximum,
-    store,
-    total,
-    where_positive,
-)
-from ragged_net.compiled.layers import Norm, ReluLinear
-from ragged_net.model.frames import Frames
+from ragged_net.compiled.chain import Norm, ReluLinear, chain
+from ragged_net.frames import Frames
+from ragged_net.kernels import jit, linear
+from ragged_net.kernels.frame_attention import attend_frame, attend_frame_backward
+from ragged_net.kernels.room import room_of
+from ragged_net.kernels.tile import ADD, RELU, SET, WHERE, add_product, set_product
+from ragged_net.kernels.vector import LANES, exp, load, maximum, store, total, where_positive
 from ragged_net.model.transformer import TransformerBlock
 from ragged_net.ragged import offsets_of
 
@@ -382,7 +372,7 @@ def test_groups_hold_one_frame_for_each_lane():
 OTHER = """
 import sys
 import pytest
-import ragged_net.compiled.kernels.machine as machine
+import ragged_net.kernels.machine as machine
 machine.LANES, machine.TILE_ROWS, machine.TILE_COLUMNS = map(int, sys.argv[1:4])
 sys.exit(pytest.main(["-v", "-p", "no:cacheprovider", "-k", *sys.argv[4:]]))
 """
@@ -511,8 +501,8 @@ import torch
 from net_support import make_batch, make_net
 from ragged_net import NetConfig, ragged_attention
 from ragged_net.compiled import autograd as compiled
-from ragged_net.compiled import kernels
-from ragged_net.model.frames import Frames
+from ragged_net import kernels
+from ragged_net.frames import Frames
 from ragged_net.model.transformer import TransformerBlock
 assert not kernels.available()
 ragged_attention(torch.zeros(3, 3, 2, 8), torch.tensor([0, 3]))
@@ -542,8 +532,8 @@ def test_kernels_are_compiled_again_when_one_of_them_changes(tmp_path):
     shutil.copytree(Path(spaces.__file__).parent, tmp_path / "entity_env", ignore=_COMPILED)
     code = (
         "import numpy as np\n"
-        "from ragged_net.compiled import kernels\n"
-        "from ragged_net.compiled.kernels.layers import norm_forward\n"
+        "from ragged_net import kernels\n"
+        "from ragged_net.kernels.layers import norm_forward\n"
         "cold = not kernels.load('jit').is_cached(norm_forward)\n"
         "x, y, one = np.arange(16, dtype=np.float32), np.empty(16, np.float32), np.ones(16)\n"
         "norm_forward(x, one.astype(np.float32), 0 * x, y)\n"
@@ -570,8 +560,8 @@ def test_what_was_compiled_for_another_processor_does_not_count(monkeypatch, tmp
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))  # such as a home that computers share
     code = (
         "import numpy as np\n"
-        "from ragged_net.compiled import kernels\n"
-        "from ragged_net.compiled.kernels.indices import frame_ids\n"
+        "from ragged_net import kernels\n"
+        "from ragged_net.kernels.indices import frame_ids\n"
         "print(kernels.load('jit').is_cached(frame_ids))\n"
         "frame_ids(np.array([0, 2]), 2)\n"
     )

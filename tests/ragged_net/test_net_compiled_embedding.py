@@ -8,9 +8,8 @@ from net_support import GLOBAL_OBS, make_batch
 from torch.testing import assert_close
 
 from entity_env.spaces import Discrete, Entity, ObsSpace
-from ragged_net import EntityBatch, EntityEmbedding, Layout, RaggedTensor
+from ragged_net import EntityBatch, EntityEmbedding, Layout, RaggedTensor, kernels
 from ragged_net.compiled import embedding as compiled_embedding
-from ragged_net.compiled import kernels
 from ragged_net.model.embedding import TypeEmbedding
 
 pytestmark = pytest.mark.skipif(not kernels.available(), reason="needs Numba")

@@ -41,7 +41,7 @@ def test_sizes_that_are_none(name, value):
         ({"dropout": 0.1}, "NetConfig has no argument 'dropout'"),
         ({"activation": "rleu"}, "did you mean 'relu'?"),
         ({"attention": "groupd"}, "did you mean 'grouped'?"),
-        ({"attention": ["numba"]}, "received: list"),
+        ({"attention": ["numba"]}, "did you mean 'numba'?"),
         ({"activation": np.zeros(2)}, "does not exist"),
     ],
 )

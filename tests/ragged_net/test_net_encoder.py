@@ -13,8 +13,7 @@ pytest.importorskip("numba")
 
 from entity_env.errors import BatchError
 from ragged_net import Layout, NetConfig
-from ragged_net.compiled.chain import NO_ROWS, chain
-from ragged_net.compiled.layers import ReluLinear
+from ragged_net.compiled.chain import NO_ROWS, ReluLinear, chain
 from ragged_net.model.encoder import Encoder
 
 NAMES = tuple(GLOBAL_OBS.entities)

@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 from net_support import rows
 from torch.testing import assert_close
 
-from ragged_net import EntityBatch, Layout, RaggedTensor, SelectActors
-from ragged_net.compiled import kernels
-from ragged_net.heads.pairs import Pairs
+from ragged_net import EntityBatch, Layout, RaggedTensor, SelectActors, kernels
+from ragged_net.actors import Pairs
 from ragged_net.model.encoder import frame_means
 
 pytestmark = pytest.mark.skipif(not kernels.available(), reason="needs Numba")

@@ -148,7 +148,7 @@ def test_kernels_do_what_torch_does(settings):
 
 
 def test_tables_are_embedded_by_the_kernel_and_attributes_are_not():
-    from ragged_net.model.layout import Layout
+    from ragged_net.layout import Layout
 
     batch = units()
     layout = Layout.of(batch, with_global=True)

@@ -26,9 +26,9 @@ from ragged_net import (
     RaggedTensor,
     RaggedTransformer,
     SelectEntityHead,
+    kernels,
     ragged_attention,
 )
-from ragged_net.compiled import kernels
 
 FITS = NetConfig(dim=32, layers=1, heads=2)
 HERE = Path(__file__).parent

@@ -6,10 +6,9 @@ from net_support import LENGTHS, make_batch, make_net
 from torch.testing import assert_close
 
 from entity_env.errors import GradientError
-from ragged_net import NetConfig, plain_torch, ragged_attention
+from ragged_net import NetConfig, kernels, plain_torch, ragged_attention
+from ragged_net.actors import Pairs
 from ragged_net.compiled import heads as compiled_heads
-from ragged_net.compiled import kernels
-from ragged_net.heads.pairs import Pairs
 
 pytestmark = pytest.mark.skipif(not kernels.available(), reason="needs Numba")
 

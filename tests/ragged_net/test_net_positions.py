@@ -34,10 +34,9 @@ from ragged_net import (
     plain_torch,
     ragged_attention,
 )
-from ragged_net.model.geometry import into_frame
-from ragged_net.model.places import PlaceReader
-from ragged_net.model.relative_position import PositionWaves
+from ragged_net.model.geometry import PlaceReader, into_frame
 from ragged_net.model.transformer import TransformerBlock
+from ragged_net.model.turns import PositionWaves
 
 SPACE = ObsSpace(
     ["time"],

@@ -15,10 +15,10 @@ from torch.testing import assert_close
 pytest.importorskip("numba")
 
 from entity_env.errors import BatchError
-from ragged_net import Layout, NetConfig, RaggedTensor
-from ragged_net.compiled import kernels, threads
+from ragged_net import Layout, NetConfig, RaggedTensor, kernels
+from ragged_net.kernels import threads
+from ragged_net.layout import Reading
 from ragged_net.model.encoder import Encoder, frame_means
-from ragged_net.model.read_rows import Reading
 
 COUNTS = [5, 0, 0, 3, 40, 1] * 4
 
@@ -174,7 +174,7 @@ def test_a_reading_by_hand():
 
 @pytest.mark.parametrize("row", [-1, 6])
 def test_a_row_that_does_not_exist(row):
-    with pytest.raises(IndexError, match="an entity that the batch does not have"):
+    with pytest.raises(BatchError, match="an entity that the batch does not have"):
         Reading.of(3, 6, [torch.tensor([0, row])])
 
 

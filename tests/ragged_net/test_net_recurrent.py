@@ -30,9 +30,8 @@ from ragged_net import (
     SelectActors,
     plain_torch,
 )
-from ragged_net.model.frames import Frames
-from ragged_net.model.memory import Memory, join, shown_means
-from ragged_net.model.sequences import Steps
+from ragged_net.frames import Frames
+from ragged_net.model.memory import Memory, Steps, join, shown_means
 
 KINDS = pytest.mark.parametrize("kind", ["lstm", "gru"])
 FITS = NetConfig(dim=32, layers=2, heads=2)  # the compiled kernels

@@ -17,8 +17,8 @@ from ragged_net import (
     RaggedTensor,
     plain_torch,
 )
-from ragged_net.model.layout import Layout
-from ragged_net.model.relations import NUMBERS, RelationTurns
+from ragged_net.layout import Layout
+from ragged_net.model.turns import NUMBERS, RelationTurns
 
 SPACE = ObsSpace(
     entities={

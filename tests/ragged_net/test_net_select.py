@@ -10,11 +10,10 @@ from net_support import ragged
 from torch.testing import assert_close
 
 from entity_env.errors import BatchError
-from ragged_net import RaggedTensor, SelectActors, SelectEntityHead, plain_torch
+from ragged_net import RaggedTensor, SelectActors, SelectEntityHead, kernels, plain_torch
+from ragged_net.actors import Pairs
 from ragged_net.compiled import heads as compiled_heads
-from ragged_net.compiled import kernels
 from ragged_net.compiled.heads import can_select, select
-from ragged_net.heads.pairs import Pairs
 
 pytestmark = pytest.mark.skipif(not kernels.available(), reason="needs Numba")
 

@@ -11,7 +11,7 @@ import torch
 from entity_env import Entity, ObsSpace, SelectEntitiesActionSpace
 from entity_env.errors import ActionError, BatchError, DtypeError
 from ragged_net import EntityBatch, NetConfig, Pairs, RaggedNet, RaggedTensor, SelectActors
-from ragged_net.heads.draw import Draw
+from ragged_net.heads.kind import Draw
 from ragged_net.heads.select_entities import SelectEntitiesHead, SetDist
 
 WIDTH = 4

@@ -20,12 +20,12 @@ from ragged_net import (
     RaggedNet,
     RaggedTensor,
     RaggedTransformer,
+    kernels,
     plain_torch,
 )
-from ragged_net.compiled import kernels
+from ragged_net.actors import Pairs
 from ragged_net.compiled.heads import select
-from ragged_net.heads.pairs import Pairs
-from ragged_net.model.frames import Frames
+from ragged_net.frames import Frames
 from ragged_net.model.transformer import TransformerBlock
 
 CONFIG = NetConfig(dim=32, layers=2, heads=2)

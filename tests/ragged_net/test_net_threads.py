@@ -20,12 +20,12 @@ pytest.importorskip("numba")
 
 from entity_env.errors import SettingError
 from ragged_net import NetConfig, get_threads, set_threads
+from ragged_net import frames as frames_module
 from ragged_net.compiled import autograd as compiled
-from ragged_net.compiled import layers as compiled_layers
-from ragged_net.compiled import threads
-from ragged_net.compiled.threads import shares, together
-from ragged_net.model import frames as frames_module
-from ragged_net.model.frames import Frames
+from ragged_net.compiled import chain as compiled_layers
+from ragged_net.frames import Frames
+from ragged_net.kernels import threads
+from ragged_net.kernels.threads import shares, together
 from ragged_net.model.transformer import RaggedTransformer
 from ragged_net.ragged import offsets_of
 
@@ -167,7 +167,7 @@ def test_a_forked_process_has_threads_of_its_own():
 
 ENDING = """
 import threading
-from ragged_net.compiled.threads import together
+from ragged_net.kernels.threads import together
 
 done = []
 

@@ -6,9 +6,9 @@ from net_support import make_batch, ragged
 from torch.testing import assert_close
 
 from ragged_net import EntityBatch, RaggedTensor
-from ragged_net.model.frames import Frames
+from ragged_net.devices import send
+from ragged_net.frames import Frames
 from ragged_net.ragged import FrameNumbers, offsets_of
-from ragged_net.transfer import send
 
 
 class Recorded:

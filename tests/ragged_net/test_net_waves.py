@@ -9,8 +9,7 @@ from torch.testing import assert_close
 from entity_env.errors import AdoptionError, SettingError
 from entity_env.spaces import CategoricalActionSpace, Entity, ObsSpace
 from ragged_net import NetConfig, RaggedNet, adopt
-from ragged_net.model.embedding import EntityEmbedding, TypeEmbedding
-from ragged_net.model.waves import Waves
+from ragged_net.model.embedding import EntityEmbedding, TypeEmbedding, Waves
 
 
 def test_waves_by_hand():
