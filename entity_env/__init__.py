@@ -70,7 +70,6 @@ from entity_env.spaces import (
     SelectEntitiesActionSpace,
     SelectEntityActionSpace,
 )
-from entity_env.terminal.asker import HumanAgent
 from entity_env.workers.asked_rows import Ready
 from entity_env.workers.async_env import AsyncEnv
 from entity_env.workers.parallel_env import ParallelEnv
@@ -108,7 +107,6 @@ __all__ = [
     "GlobalContinuousActionMask",
     "GlobalContinuousActionSpace",
     "Grid",
-    "HumanAgent",
     "ListEnv",
     "MaskedEnvironment",
     "Metric",

@@ -40,7 +40,7 @@ def show(path: str, *, row: int | None = None, commands: bool = False, trust: bo
         )
     with replay.make_rows(trust=trust) as played:
         space = played.action_space()
-        for moment in replay.play_in(played):
+        for moment in replay.play(played):
             for acting, choices in moment.choices.items() if commands else ():
                 if row is None or acting == row:
                     print(f"step {moment.step}, row {acting}: {_words(choices, space)}")

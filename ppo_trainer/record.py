@@ -251,7 +251,7 @@ def record_replay(
     inner = known.make_rows(trust=trust)
     with inner, RecordEpisodes(inner, path, append=append, overwrite=overwrite) as recorder:
         running = np.zeros(len(recorder))
-        for moment in known.play_in(recorder):
+        for moment in known.play(recorder):
             frames += len(moment.choices)
             running += moment.obs.reward
             rewards = rewards.merge(Metric.of(running[moment.obs.done]))

@@ -17,7 +17,7 @@ import functools
 import json
 import warnings
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -94,13 +94,11 @@ class Moment:
     Args:
         step: The number of the step; -1 before the first one.
         choices: The choices of each row that acted.
-        actions: The same choices in the format of ``VecEnv.act``.
         obs: The observation of all rows after the step.
     """
 
     step: int
     choices: Mapping[int, RowChoices]
-    actions: Mapping[ActionName, ActionBuffer]
     obs: VecObs
 
 
@@ -170,18 +168,11 @@ class Replay:
             )
         return cls(**known, steps=tuple(steps))
 
-    @property
-    def num_decisions(self) -> int:
-        """The number of decisions of all rows."""
-        return sum(len(step.choices) for step in self.steps)
-
-    def play(
-        self, *, make: Callable[[], VecEnv] | None = None, trust: bool = False
-    ) -> Iterator[Moment]:
+    def play(self, rows: VecEnv | None = None, *, trust: bool = False) -> Iterator[Moment]:
         """Play the games again, and check after each step that they are the same.
 
         Args:
-            make: A function that makes the rows; None makes them from the settings of the replay.
+            rows: The rows, which are not closed; None makes them from the settings of the replay.
             trust: Consent to import an environment that is not registered.
 
         Raises:
@@ -191,11 +182,10 @@ class Replay:
                 import it.
             SettingError: A setting names code or files, and there is no consent.
         """
-        with make() if make is not None else self.make_rows(trust=trust) as rows:
-            yield from self.play_in(rows)
-
-    def play_in(self, rows: VecEnv) -> Iterator[Moment]:
-        """Play in given rows, which are not closed; see ``play``."""
+        if rows is None:
+            with self.make_rows(trust=trust) as made:
+                yield from self.play(made)
+            return
         inner = rows.env if isinstance(rows, VecWrapper) else rows
         forms = answer_forms(rows.action_space())
         try:
@@ -203,15 +193,13 @@ class Replay:
         except EntityEnvError as error:
             raise RecordingError(f"the replay cannot be started: {error}") from error
         _check_same(obs, self.start, "at the beginning")
-        yield Moment(-1, {}, {}, obs)
+        yield Moment(-1, {}, obs)
         for number, step in enumerate(self.steps):
-            actions: Mapping[ActionName, ActionBuffer] = {}
             try:
                 if isinstance(inner, TableRows) and inner.is_over:
                     obs = rows.reset()
                 else:
-                    actions = _actions_of(step.choices, obs, forms, number)
-                    obs = rows.act(actions)
+                    obs = rows.act(_actions_of(step.choices, obs, forms, number))
             except RecordingError:
                 raise
             except EntityEnvError as error:
@@ -219,7 +207,7 @@ class Replay:
                     f"a decision of the replay is not possible at step {number}: {error}"
                 ) from error
             _check_same(obs, step.checksum, f"from step {number} on")
-            yield Moment(number, step.choices, actions, obs)
+            yield Moment(number, step.choices, obs)
 
     def make_rows(self, *, trust: bool = False) -> VecEnv:
         """Make the rows with the settings of the replay."""
@@ -299,14 +287,14 @@ class RecordReplay(VecWrapper):
         shown: ObsSpace | None = None,
     ) -> None:
         super().__init__(rows)
-        own = dict(settings or {})
+        given = dict(settings or {})
         try:
-            json.dumps(own, allow_nan=False)
+            json.dumps(given, allow_nan=False)
         except (TypeError, ValueError) as error:
             raise SettingError(
-                f"the settings of a replay are not JSON values: {error}", received=shorten(own)
+                f"the settings of a replay are not JSON values: {error}", received=shorten(given)
             ) from error
-        facts = {"env": str(env), "settings": own, "seed": check_seed(seed), "rows": len(rows)}
+        facts = {"env": str(env), "settings": given, "seed": check_seed(seed), "rows": len(rows)}
         if shown is not None:
             facts["shown"] = spaces_to_json(shown, rows.action_space())
         if isinstance(rows, TableRows):
@@ -340,8 +328,8 @@ class RecordReplay(VecWrapper):
         obs = super()._act(chosen)
         answers = answers_of_frames(chosen, before.action_masks, self._forms)
         choices = {
-            row: {name: values.tolist() for name, values in own.items() if len(values)}
-            for row, own in zip(before.rows.tolist(), answers, strict=True)
+            row: {name: values.tolist() for name, values in chosen.items() if len(values)}
+            for row, chosen in zip(before.rows.tolist(), answers, strict=True)
         }
         return self._end_step(choices, obs)
 
@@ -377,8 +365,8 @@ def _checksum(obs: VecObs) -> int:
     total = 0
     parts: list[Any] = [obs.rows, obs.reward, obs.done]
     for name in sorted(obs.features):
-        own = obs.features[name]
-        parts += [own.size1(), own.as_array()]
+        features = obs.features[name]
+        parts += [features.size1(), features.as_array()]
     if obs.global_features is not None:
         parts.append(obs.global_features)
     for part in parts:
@@ -431,11 +419,11 @@ def _read_step(line: bytes, where: str, number: int) -> ReplayStep:
     choices, checksum = step.get("choices"), step.get("checksum")
     if step.get("step") != number or type(checksum) is not int or not isinstance(choices, dict):
         raise _damaged(where, at, f"step {number}, choices and a checksum", step)
-    for row, own in choices.items():
-        lists = own.values() if isinstance(own, dict) else [None]
+    for row, actions in choices.items():
+        lists = actions.values() if isinstance(actions, dict) else [None]
         if not (row.isascii() and row.isdecimal()) or not all(isinstance(a, list) for a in lists):
-            raise _damaged(where, at, "lists of choices by row and action", {row: own})
-    return ReplayStep({int(row): own for row, own in choices.items()}, checksum)
+            raise _damaged(where, at, "lists of choices by row and action", {row: actions})
+    return ReplayStep({int(row): actions for row, actions in choices.items()}, checksum)
 
 
 def _parse(line: bytes, where: str, number: int, most_values: int) -> dict[str, Any]:
@@ -475,15 +463,15 @@ def _actions_of(
     chosen = {}
     for name, form in forms.items():
         lengths = obs.action_masks[name].actors.size1()
-        parts = [own.get(name, []) for own in choices.values()]
+        parts = [actions.get(name, []) for actions in choices.values()]
         try:
-            values = np.array([v for own in parts for v in own], np.float64)
+            values = np.array([v for part in parts for v in part], np.float64)
             fits = form.is_real or bool((values == np.floor(values)).all())
             fits = fits and values.size == int(lengths.sum()) * form.width
-            fits = fits and [len(own) for own in parts] == lengths.tolist()
+            fits = fits and [len(part) for part in parts] == lengths.tolist()
         except (TypeError, ValueError, OverflowError):
             fits = False
-        if not fits or any(set(own) - set(forms) for own in choices.values()):
+        if not fits or any(set(actions) - set(forms) for actions in choices.values()):
             raise RecordingError(
                 f"the replay has a wrong number of choices at step {step}: action {name!r}",
                 expected=f"one for each of {shorten(lengths.tolist())} actors",

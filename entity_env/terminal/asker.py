@@ -9,20 +9,14 @@ from typing import Any
 
 import numpy.typing as npt
 
-from entity_env.actions import Action
-from entity_env.agent import Decision, ObservationAgent, RandomAgent
+from entity_env.agent import Decision
 from entity_env.batching.frame import Frame
-from entity_env.batching.frame_reader import FrameReader
-from entity_env.batching.vec_obs import batch_frames
-from entity_env.drawing import entity_table
 from entity_env.errors import EntityEnvError
 from entity_env.kinds.continuous import numbers_text, range_text
-from entity_env.kinds.table import typed_actions
-from entity_env.observation import Observation
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 from entity_env.terminal.questions import Question, questions, read_answer, write_choices
 
-__all__ = ["Asker", "HumanAgent", "QuitError", "ask"]
+__all__ = ["QuitError", "ask", "ask_choices"]
 
 _HELP = """
   a number or a name   that choice; the beginning of a name is enough if it is unique
@@ -54,70 +48,44 @@ def ask(prompt: str) -> str:
     return text
 
 
-class Asker:
-    """A person's decisions frame by frame, with the proposals of an agent.
+def ask_choices(
+    frame: Frame,
+    decision: Decision,
+    obs_space: ObsSpace,
+    action_space: Mapping[ActionName, ActionSpace],
+    *,
+    auto: bool,
+) -> dict[ActionName, npt.NDArray[Any]]:
+    """Ask a person for the choices of the actors of a frame.
 
     Args:
-        obs_space: The space of the frames.
+        frame: The frame.
+        decision: The choices that an agent proposes.
+        obs_space: The space of the frame.
         action_space: The actions to decide on.
         auto: True to take every proposal without asking.
+
+    Returns:
+        For each action the choices as in ``Decision``.
     """
-
-    def __init__(
-        self, obs_space: ObsSpace, action_space: Mapping[ActionName, ActionSpace], *, auto: bool
-    ) -> None:
-        self.obs_space = obs_space
-        self.action_space = action_space
-        self.auto = auto
-
-    def choose(self, frame: Frame, decision: Decision) -> dict[ActionName, npt.NDArray[Any]]:
-        """Return the choices of each actor, for each action as in ``Decision``."""
-        chosen = {name: indices.copy() for name, indices in decision.chosen.items()}
-        if decision.value is not None:
-            print(f"\nthe agent expects a return of {decision.value:.3g} from this step on")
-        to_decide = questions(frame, self.obs_space, self.action_space)
-        if not to_decide and not self.auto:
-            ask("\nnobody can act in this step [Enter to continue] ")
-        asks = not self.auto
-        for question in to_decide:
-            row = chosen[question.action][question.row : question.row + 1].ravel()
-            is_known = _introduce(question, decision, asks)
-            if asks:
-                proposal = _answer_text(question, row) if is_known else "random"
-                limits = "" if question.numbers is None else f"{range_text(question.numbers)} "
-                typed, asks = _typed(f"{limits}[{proposal}]", question)
-                if typed is not None:
-                    row[:] = typed + [-1] * (len(row) - len(typed))
-            print(f"  -> {_answer_text(question, row)}")
-        return chosen
-
-
-class HumanAgent(ObservationAgent):
-    """An agent that shows observations in the terminal and asks for actions.
-
-    Enter takes a random allowed choice, ``q`` raises ``QuitError``.
-
-    Args:
-        obs_space: The observation space.
-        action_space: The action space.
-        seed: Seed of the random choices.
-    """
-
-    def __init__(
-        self, obs_space: ObsSpace, action_space: Mapping[ActionName, ActionSpace], seed: int = 0
-    ) -> None:
-        super().__init__(obs_space, action_space)
-        self._frames = FrameReader(obs_space, action_space)
-        self._asker = Asker(obs_space, self._frames.action_space, auto=False)
-        self._random = RandomAgent(obs_space, action_space, seed)
-
-    def act(self, observation: Observation) -> Mapping[ActionName, Action]:
-        """Return the typed actions."""
-        frame = self._frames.read(observation)
-        print(f"\n{entity_table(frame, self.obs_space)}")
-        obs = batch_frames([frame], self.obs_space, self.action_space)
-        chosen = self._asker.choose(frame, self._random.decide(obs))
-        return typed_actions(frame, chosen, self.action_space)
+    chosen = {name: indices.copy() for name, indices in decision.chosen.items()}
+    if decision.value is not None:
+        print(f"\nthe agent expects a return of {decision.value:.3g} from this step on")
+    to_decide = questions(frame, obs_space, action_space)
+    if not to_decide and not auto:
+        ask("\nnobody can act in this step [Enter to continue] ")
+    asks = not auto
+    for question in to_decide:
+        row = chosen[question.action][question.row : question.row + 1].ravel()
+        is_known = _introduce(question, decision, asks)
+        if asks:
+            proposal = _answer_text(question, row) if is_known else "random"
+            limits = "" if question.numbers is None else f"{range_text(question.numbers)} "
+            typed, asks = _typed(f"{limits}[{proposal}]", question)
+            if typed is not None:
+                row[:] = typed + [-1] * (len(row) - len(typed))
+        print(f"  -> {_answer_text(question, row)}")
+    return chosen
 
 
 def _introduce(question: Question, decision: Decision, asks: bool) -> bool:

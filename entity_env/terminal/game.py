@@ -23,7 +23,7 @@ from entity_env.seats.masked import who_is_who
 from entity_env.seats.seat_player import call_if_there
 from entity_env.seats.table_rows import TableRows
 from entity_env.spaces import ActionName
-from entity_env.terminal.asker import Asker, ask
+from entity_env.terminal.asker import ask, ask_choices
 
 __all__ = ["TerminalGame"]
 
@@ -48,7 +48,7 @@ class TerminalGame:
         self.table, self._agents, self._people = table, agents, people
         self.rows: VecEnv = table
         self._spaces = table.obs_space(), table.action_space()
-        self._asker = Asker(*self._spaces, auto=auto)
+        self._auto = auto
         self._what = "episode" if table.is_alone else "game"
         self.returns: list[list[float]] = []
 
@@ -61,7 +61,7 @@ class TerminalGame:
             print(f"  {', '.join(seats)}")
         for name, space in self._spaces[1].items():
             print(f"  {name}: {kind_of(space).task(space)}")
-        if not self._asker.auto:
+        if not self._auto:
             print("? for help, q to quit")
 
     def play(self, episodes: int | None) -> None:
@@ -131,7 +131,7 @@ class TerminalGame:
                 # Choices of other seats stay hidden, because a player may have to guess them.
                 return decision.chosen
             print(f"\nseat {name} sees\n{self._entities(frame)}")
-        return self._asker.choose(frame, decision)
+        return ask_choices(frame, decision, *self._spaces, auto=self._auto)
 
     def _entities(self, frame: Frame) -> str:
         return entity_table(frame, self._spaces[0])

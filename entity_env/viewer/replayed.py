@@ -52,7 +52,7 @@ class _ReplayedTable(TableSource):
     def __init__(self, replay: Replay, table: TableRows, title: str) -> None:
         self._replay = replay
         about = {"kind": "replay", "title": title}
-        super().__init__(table, about, feed=replay.play_in(table))
+        super().__init__(table, about, feed=replay.play(table))
 
     def _add(self, item: Moment) -> None:
         if not self._episodes or self._episodes[-1].done:
@@ -79,7 +79,7 @@ class _ReplayedRows(Source):
             rows.obs_space(),
             rows.action_space(),
             hints_of(game),
-            replay.play_in(rows),
+            replay.play(rows),
         )
 
     def close(self) -> None:

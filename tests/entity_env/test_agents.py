@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import builtins
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from ragged_envs.fill_order import FillOrder
 from ragged_envs.tic_tac_toe import TicTacToe
@@ -31,7 +29,6 @@ from entity_env.agent import RandomAgent
 from entity_env.batching.frame_reader import FrameReader
 from entity_env.batching.unbatch import answers_in_frame, observations_of
 from entity_env.player.scripted_agent import ScriptedAgent
-from entity_env.terminal.asker import HumanAgent
 
 
 def first_cell(observation):
@@ -177,15 +174,3 @@ def test_any_agent_plays_the_other_seats_of_a_masked_environment():
             last = shown.actions["Mark"].actee_ids[-1]
             shown = env.act({"Mark": SelectEntityAction(ids, [last])})
         assert shown.metrics["win"] in (0.0, 0.5, 1.0)
-
-
-def test_somebody_at_the_terminal_is_an_agent_too(monkeypatch):
-    typed = iter(["4", "x", "5"])
-    monkeypatch.setattr(builtins, "input", lambda prompt: next(typed))
-    game = TicTacToe()
-    agent = HumanAgent(*spaces(game))
-    action = agent.act(game.reset()["X"])["Mark"]
-    assert action.actees == [("Cell", 3)]  # the player is entity 0
-    with SeatRows(TicTacToe, 2) as rows:
-        assert agent.act_rows(rows.reset())["Mark"].as_array().tolist() == [[5]]
-    assert np.array_equal(list(typed), [])

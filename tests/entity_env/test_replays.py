@@ -57,7 +57,8 @@ def test_the_same_games_are_played_again(tmp_path, name):
             assert np.array_equal(moment.obs.features[entity].as_array(), own.as_array())
     # A line for the settings, and one for each step.
     assert len(path.read_text().splitlines()) == 1 + 25
-    assert Replay.read(path).num_decisions == sum(obs.num_frames for obs in seen[:-1])
+    decisions = sum(len(step.choices) for step in Replay.read(path).steps)
+    assert decisions == sum(obs.num_frames for obs in seen[:-1])
 
 
 def test_a_kill_loses_the_step_in_hand_at_most(tmp_path):
@@ -257,7 +258,7 @@ def test_a_game_that_somebody_types_is_recorded(tmp_path, monkeypatch, capsys):
     assert sum(bool(moment.obs.done[0]) for moment in moments) == 3
     assert moments[-1].obs.done[0]
     # All steps but the beginnings of the second and the third episode are decisions.
-    assert replay.num_decisions == len(replay.steps) - 2
+    assert sum(len(step.choices) for step in replay.steps) == len(replay.steps) - 2
     assert player([*arguments, "--replay", str(path)]) == 1
     assert "already" in capsys.readouterr().err
 

@@ -264,10 +264,10 @@ def test_damage_is_said_before_the_training(recorded, tmp_path, capsys):
         warnings.simplefilter("error", DamageWarning)  # said once
         imitate([damaged], config, env=Foraging)
     words = capsys.readouterr()
-    assert "1 of 4 parts cannot be read, so that 32 episodes are lost or cut off" in words.err
+    assert "1 of 4 parts cannot be read; 480 frames can be read" in words.err
     for file in damaged.iterdir():
         file.write_bytes(b"")
-    with pytest.raises(RecordingError, match="4 of 4 parts cannot be read, so that 128 episodes"):
+    with pytest.raises(RecordingError, match="4 of 4 parts cannot be read"):
         imitate([damaged], config, env=Foraging)
 
 
