@@ -21,11 +21,11 @@ from ragged_envs.minesweeper_script import walk_and_defuse
 from benchmarks.arguments import parse_with_settings
 from benchmarks.measure import Row, print_rows
 from entity_env.player.episodes import play_scripted
-from ppo_trainer.command_line.overrides import recipe
+from ppo_trainer.command_line.configs import recipe
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import make_factory
 from ppo_trainer.evaluation.comparison import evaluate
-from ppo_trainer.train import train
+from ppo_trainer.loop import train
 from ragged_net import RaggedNet
 
 SEEN: dict[str, dict[str, int]] = {

@@ -38,9 +38,9 @@ from ppo_trainer.experience.acting_graph import ActingGraphs
 from ppo_trainer.experience.rollout import Rollout
 from ppo_trainer.learner.minibatches import Minibatch
 from ppo_trainer.learner.step_graph import StepGraphs
+from ppo_trainer.loop import resume, train, train_once
 from ppo_trainer.machine.graphs import Graphs
 from ppo_trainer.machine.stopwatch import Stopwatch
-from ppo_trainer.train import resume, train, train_once
 from ragged_net import EntityBatch, RaggedNet, RelativePosition, ragged_attention
 from ragged_net.gpu import attention as gpu
 from ragged_net.gpu.attention import Tiles

@@ -29,10 +29,10 @@ from ppo_trainer import recipe, train
 from ppo_trainer.evaluation.pictures import draw_steps
 from ppo_trainer.evaluation.steps import play_agent
 from ppo_trainer.players.network_agent import NetworkAgent
-from ppo_trainer.runs.curve import panels
 from ppo_trainer.runs.folder import RunFolder
 from ppo_trainer.runs.load_run import load_policy
-from ppo_trainer.runs.logger import read_metrics
+from ppo_trainer.runs.results import read_metrics
+from ppo_trainer.training.curve import panels
 
 FOLDER = Path(__file__).parents[1] / "docs" / "images" / "games"
 COLORS = 128

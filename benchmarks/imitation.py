@@ -23,7 +23,7 @@ from ppo_trainer.evaluation.comparison import evaluate
 from ppo_trainer.imitate import imitate
 from ppo_trainer.record import record_agent
 from ppo_trainer.runs.folder import RunFolder
-from ppo_trainer.runs.logger import read_metrics
+from ppo_trainer.runs.results import read_metrics
 from ppo_trainer.training.session import Session
 
 EPISODES = 1000

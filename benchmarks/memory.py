@@ -14,9 +14,9 @@ from benchmarks.measure import Row, print_rows
 from benchmarks.session import training
 from ppo_trainer.config import config_from_dict
 from ppo_trainer.experience.collect import collect
+from ppo_trainer.loop import train_once
 from ppo_trainer.machine.malloc import keep_freed_memory
 from ppo_trainer.machine.stopwatch import Stopwatch
-from ppo_trainer.train import train_once
 from ppo_trainer.training.session import Session
 
 ENVS, STEPS = 4096, 64

@@ -21,11 +21,11 @@ import torch
 
 from benchmarks.measure import Row, print_rows
 from benchmarks.session import training
-from ppo_trainer.command_line.overrides import recipe
+from ppo_trainer.command_line.configs import recipe
 from ppo_trainer.config import TrainConfig
+from ppo_trainer.loop import train_once
 from ppo_trainer.machine.malloc import keep_freed_memory
 from ppo_trainer.machine.stopwatch import Stopwatch
-from ppo_trainer.train import train_once
 
 GOALS = (0.95, 0.99)
 LAST = 1000

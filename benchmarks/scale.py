@@ -38,12 +38,12 @@ from ppo_trainer.config import ScaleConfig, TrainConfig
 from ppo_trainer.environments import make_factory, make_vec_env
 from ppo_trainer.experience.collect import Collected
 from ppo_trainer.experience.trajectories import Trajectories
+from ppo_trainer.loop import train_once
 from ppo_trainer.machine.device import cores
 from ppo_trainer.machine.stopwatch import Stopwatch
 from ppo_trainer.runs.folder import RunFolder
-from ppo_trainer.runs.logger import read_metrics
+from ppo_trainer.runs.results import read_metrics
 from ppo_trainer.scale.rollout_worker import Played, RolloutWorker
-from ppo_trainer.train import train_once
 from ppo_trainer.training.session import Session
 
 T = TypeVar("T")

@@ -27,7 +27,7 @@ from entity_env import VecObs
 from entity_env.agent import random_policy
 from entity_env.player.scripted_agent import ScriptedAgent
 from ppo_trainer.config import SearchConfig
-from ppo_trainer.experience.frames import answers_in_order, asked_frames
+from ppo_trainer.experience.frames import answers_in_order, take_frames
 from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.players.search import Search
 from ragged_net import NetConfig, RaggedNet
@@ -74,7 +74,7 @@ def score(policy: Callable[[ConnectFourRows], Policy], games: int, seed: int = 1
             np.flatnonzero(~plays),
         ]
         players = ours, opponent.act_rows, draws
-        parts = [asked_frames(obs, own) for own in places]
+        parts = [take_frames(obs, own) for own in places]
         answers = [
             player(part) if len(own) else {}
             for player, part, own in zip(players, parts, places, strict=True)

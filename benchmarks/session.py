@@ -12,7 +12,8 @@ import torch
 from entity_env import VecObs
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import make_factory, make_vec_env
-from ppo_trainer.training.session import Session, open_session
+from ppo_trainer.training.session import Session
+from ppo_trainer.training.start import open_session
 
 __all__ = ["training"]
 

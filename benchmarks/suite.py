@@ -21,7 +21,7 @@ import torch
 from ppo_trainer.evaluate import evaluate_run
 from ppo_trainer.reporting.evaluation import Evaluation
 from ppo_trainer.runs.folder import RunFolder
-from ppo_trainer.runs.logger import read_metrics
+from ppo_trainer.runs.results import read_metrics
 
 SEEDS = (1, 2, 3)
 EPISODES = 1000

@@ -13,10 +13,10 @@ import torch
 from benchmarks.measure import Row, Times, print_rows, speed_row
 from benchmarks.session import training
 from benchmarks.train import make_config
+from ppo_trainer.loop import train_once
 from ppo_trainer.machine.device import cores
 from ppo_trainer.machine.malloc import keep_freed_memory
 from ppo_trainer.machine.stopwatch import Stopwatch
-from ppo_trainer.train import train_once
 from ragged_net import set_threads
 
 WIDTHS = {32: 8, 64: 6, 128: 4}

@@ -20,10 +20,10 @@ import torch
 from benchmarks.measure import Row, print_rows
 from benchmarks.session import training
 from ppo_trainer.config import TrainConfig, config_from_dict
+from ppo_trainer.loop import train_once
 from ppo_trainer.machine.malloc import keep_freed_memory
 from ppo_trainer.machine.stopwatch import Stopwatch
 from ppo_trainer.runs.logger import RunLogger
-from ppo_trainer.train import train_once
 
 UPDATES = 20
 TARGETS = {32: 20_000, 128: 3_800}
@@ -80,7 +80,7 @@ def make_config(dim: int, ratio: int, seed: int, *, plain: bool) -> TrainConfig:
 
 
 def _run(config: TrainConfig, updates: int = UPDATES) -> Run:
-    """Run the training loop of ``ppo_trainer.train`` with a clock that counts CPU time."""
+    """Run the training loop of ``ppo_trainer.loop`` with a clock that counts CPU time."""
     with training(config) as (session, obs):
         clock, entities = Stopwatch(time.process_time), []
         with RunLogger(session.run, config, 0) as log:

@@ -33,7 +33,7 @@ import torch
 import uvicorn
 from fastapi import FastAPI, HTTPException, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from ragged_envs.industry.job_shop import JobShop, JobShopRows
 from ragged_envs.industry.job_shop_instances import HEAVIEST, MOST_MACHINES, Instance
 from ragged_envs.industry.job_shop_schedules import best_schedule
@@ -47,8 +47,16 @@ from ppo_trainer.agent import load_agent
 __all__ = ["Job", "Plan", "make_app"]
 
 MOST_OPERATIONS = 20_000
-Time = Annotated[int, Field(ge=0, le=100_000_000, strict=True)]
-Duration = Annotated[int, Field(ge=0, le=1_000_000, strict=True)]
+
+
+def _whole(value: object) -> object:
+    # JSON has one kind of number, and many programs write 3 as 3.0.
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Whole = Annotated[int, Field(strict=True), BeforeValidator(_whole)]
+Time = Annotated[Whole, Field(ge=0, le=100_000_000)]
+Duration = Annotated[Whole, Field(ge=0, le=1_000_000)]
 
 
 def _encodable(name: str) -> str:
@@ -68,11 +76,11 @@ class Job(BaseModel):
     model_config = ConfigDict(extra="forbid")
     name: Name
     operations: list[tuple[Name, Duration]] = Field(min_length=1)
-    done: Annotated[int, Field(ge=0, strict=True)] = 0
+    done: Annotated[Whole, Field(ge=0)] = 0
     ready_at: Time = 0
     release: Time = 0
     due: Time | None = None
-    weight: Annotated[int, Field(ge=0, le=HEAVIEST, strict=True)] = 1
+    weight: Annotated[Whole, Field(ge=0, le=HEAVIEST)] = 1
 
     @model_validator(mode="after")
     def _check(self) -> Job:

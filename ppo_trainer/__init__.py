@@ -1,7 +1,7 @@
 """PPO on lists of entities: ``python -m ppo_trainer env=minesweeper``, or ``train`` in Python."""
 
 from ppo_trainer.agent import load_agent
-from ppo_trainer.command_line.overrides import recipe
+from ppo_trainer.command_line.configs import recipe
 from ppo_trainer.config import (
     CheckpointConfig,
     EvalConfig,
@@ -14,7 +14,7 @@ from ppo_trainer.config import (
     VTraceConfig,
     WandbConfig,
 )
-from ppo_trainer.train import TrainResult, resume, train
+from ppo_trainer.loop import TrainResult, resume, train
 from ppo_trainer.training.callbacks import Callback
 from ragged_net import NetConfig
 

@@ -2,92 +2,68 @@
 
 from __future__ import annotations
 
-import re
 import sys
-from typing import Any
+from collections.abc import Sequence
 
-import hydra
 import torch
-from hydra.core.hydra_config import HydraConfig
-from hydra.types import RunMode
-from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 
-from entity_env import EntityEnvError
 from entity_env.command_line import version_text
-from entity_env.errors import SettingError
-from ppo_trainer.command_line.overrides import (
-    config_of_words,
-    hydra_arguments,
-    register_base,
-    resumed_config,
-)
-from ppo_trainer.command_line.settings_help import settings_help
-from ppo_trainer.command_line.sweep import SweptRun, settings_of, sweep_table
+from entity_env.errors import EntityEnvError, SettingError
+from ppo_trainer.command_line.configs import config_of_words
+from ppo_trainer.command_line.settings_help import general_help, settings_help
+from ppo_trainer.command_line.sweep import SweptRun, sweep_table
+from ppo_trainer.command_line.words import combinations
+from ppo_trainer.loop import train
 from ppo_trainer.machine.commands import INTERRUPTED, run_main
-from ppo_trainer.machine.screen import complain, say
+from ppo_trainer.machine.screen import log, warn
+from ppo_trainer.preparation import planned_settings
 from ppo_trainer.reporting.settings_text import settings_text
-from ppo_trainer.train import planned_settings, train
 
-
-@hydra.main(version_base="1.3", config_path="conf", config_name="config")
-def job(composed: DictConfig) -> None:
-    """Train with the composed settings, as plain dataclasses."""
-
-    def run() -> None:
-        try:
-            values = OmegaConf.to_container(composed, resolve=True)
-        except OmegaConfBaseException as error:
-            raise SettingError(
-                f"a setting refers to something unknown: {str(error).splitlines()[0]}",
-                expected="${name} with the name of another setting, such as ${seed}",
-            ) from error
-        if HydraConfig.get().mode == RunMode.MULTIRUN:
-            _run_of_sweep(values)
-        elif train(resumed_config(values)).interrupted:
-            sys.exit(INTERRUPTED)
-
-    run_main(run)
-
-
-_SWEEP: list[SweptRun] = []
-
-
-def _run_of_sweep(values: Any) -> None:
-    """Train one run of a sweep; if it fails, the others still run."""
-    settings = settings_of(HydraConfig.get().overrides.task)
-    try:
-        result = train(resumed_config(values))
-    except EntityEnvError as error:
-        _SWEEP.append(SweptRun(settings, failure=type(error).__name__))
-        complain(f"{type(error).__name__}: {error}")
-        return
-    _SWEEP.append(SweptRun(settings, result))
-    if result.interrupted:
-        sys.exit(INTERRUPTED)
+_FLAGS = {"-h": "--help", "-m": "--multirun"}
 
 
 def main() -> None:
-    """Run the command line with Hydra."""
-    if "--version" in sys.argv[1:]:  # Hydra would print its own version
-        say(f"{version_text()}, torch {torch.__version__}", is_read=True)
-        return
-    if sys.argv[1:2] == ["--help"] and len(sys.argv) == 3 and re.fullmatch(r"[\w.]+", sys.argv[2]):
-        say(settings_help(sys.argv[2]), is_read=True)
-        return
-    if "--show" in sys.argv[1:]:
-        words = [word for word in sys.argv[1:] if word != "--show"]
-        say(settings_text(planned_settings(config_of_words(words))), is_read=True)
-        return
-    sys.argv[1:] = hydra_arguments(sys.argv[1:])
-    register_base()
+    """Run the command line."""
+    words = [_FLAGS.get(word, word) for word in sys.argv[1:]]
+    flags = {word for word in words if word in ("--help", "--multirun", "--show", "--version")}
+    words = [word for word in words if word not in flags]
+    if "--version" in flags:
+        log(f"{version_text()}, torch {torch.__version__}", is_read=True)
+    elif "--help" in flags:
+        log(settings_help(words[0]) if len(words) == 1 else general_help(), is_read=True)
+    elif "--show" in flags:
+        if "--multirun" in flags:
+            raise SettingError("--show shows the settings of one run, without -m")
+        log(settings_text(planned_settings(config_of_words(words))), is_read=True)
+    elif "--multirun" in flags:
+        _sweep(combinations(words))
+    elif train(config_of_words(words)).interrupted:
+        sys.exit(INTERRUPTED)
+
+
+def _sweep(runs: Sequence[Sequence[str]]) -> None:
+    """Train one run after the other; if one fails, the others still run."""
+    swept: list[SweptRun] = []
     try:
-        job()
+        for words in runs:
+            swept.append(_run_of_sweep(words))
+            result = swept[-1].result
+            if result is not None and result.interrupted:
+                sys.exit(INTERRUPTED)
     finally:
-        if len(_SWEEP) > 1:
-            say(f"\n{sweep_table(_SWEEP)}", is_read=True)
-    if any(run.failure is not None for run in _SWEEP):
+        if len(swept) > 1:
+            log(f"\n{sweep_table(swept)}", is_read=True)
+    if any(run.failure is not None for run in swept):
         sys.exit(1)
+
+
+def _run_of_sweep(words: Sequence[str]) -> SweptRun:
+    settings = dict(word.lstrip("+").partition("=")[::2] for word in words)
+    try:
+        return SweptRun(settings, train(config_of_words(words)))
+    except EntityEnvError as error:
+        warn(f"{type(error).__name__}: {error}")
+        return SweptRun(settings, failure=type(error).__name__)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from entity_env.registry import Factory
 from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.machine.torch_state import default_torch_state
 from ppo_trainer.players.network_agent import NetworkAgent
-from ppo_trainer.runs.load_run import LoadedNet, find_net, load_net, load_policy
+from ppo_trainer.runs.load_run import LoadedNet, load_net, load_policy
 
 __all__ = ["NetworkAgent", "load", "load_agent"]
 
@@ -28,15 +28,13 @@ def load_agent(
     greedy: bool = False,
     seed: int | None = None,
     device: str = "auto",
-    trust: bool = False,
     temperature: float = 1.0,
     top_k: int = 0,
     policy: int = 0,
 ) -> NetworkAgent:
     """Load the network of a run's newest checkpoint as an agent; safe with runs of other people.
 
-    No environment is imported unless ``trust`` is set and the run comes from an old version that
-    did not save its spaces.
+    No environment is imported.
 
     Args:
         run: Run folder, or ``<run>/best`` for its best network.
@@ -48,24 +46,23 @@ def load_agent(
         seed: Seed of the draws; None derives it from the seed of the run, so that two agents of one
             run draw the same numbers.
         device: Device of the network: ``auto``, ``cpu`` or ``cuda``.
-        trust: Consent to import the environment that an old run names.
         temperature: See ``NetworkAgent``.
         top_k: See ``NetworkAgent``.
         policy: Number of a policy of a population, also written as ``<run>:1``.
 
     Raises:
         SettingError: ``temperature`` or ``top_k`` is out of range.
-        RunFolderError: The folder is not a run, or is an old one without saved spaces.
+        RunFolderError: The folder is not a run.
         CheckpointError: There is no checkpoint, or it does not fit the environment.
     """
     if policy:
         run = f"{run}:{policy}"
-    loaded: LoadedNet | None = None
+    loaded: LoadedNet
     shown: ObsSpace | None = None
     if env is None:
-        loaded = find_net(run, device) if trust else load_net(run, device)
-    if loaded is None:
-        loaded = with_env = load_policy(run, env, device, trust=trust)
+        loaded = load_net(run, device)
+    else:
+        loaded = with_env = load_policy(run, env, device)
         shown = with_env.whole
     return NetworkAgent(
         loaded.nets,
@@ -80,5 +77,8 @@ def load_agent(
 
 
 def load(path: str, seed: int, trust: bool = False) -> NetworkAgent:
-    """Return the agent of a run; this is the plug-in of ``entity_env.agent.load_agent``."""
-    return load_agent(path, seed=seed, trust=trust)
+    """Return the agent of a run; this is the plug-in of ``entity_env.agent.load_agent``.
+
+    Loading a network imports no code, so that it needs no ``trust``.
+    """
+    return load_agent(path, seed=seed)

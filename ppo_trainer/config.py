@@ -72,10 +72,6 @@ class RolloutConfig:
             (``StaggeredStart``). A few early episodes count as truncated; without it, such rollouts
             show only one phase of an episode. Has no effect on compiled games and games of several
             players.
-        slow_after: Seconds after which a warning names the environment, and its worker, that has
-            not returned from a step; 0 never warns. A smaller number reports a hang sooner, but
-            also steps that are only slow. Compiled code that keeps Python's global lock may delay
-            the warning.
     """
 
     num_envs: int = checked(at_least(1), 128)
@@ -85,7 +81,6 @@ class RolloutConfig:
     batch_size: int = checked(at_least(0), 0)
     replays: str | None = path_field(None)
     stagger: bool = True
-    slow_after: float = checked(at_least(0), 60.0)
 
 
 @dataclass(frozen=True)
@@ -100,15 +95,11 @@ class UpdateConfig:
             sequence of a row within one rollout and one episode stays whole.
         microbatch_size: Number of frames that go through the network at once; 0 for the whole
             minibatch. A smaller number takes less memory and more time, and gives the same results.
-        max_grad_norm: Maximum norm of a gradient. A longer gradient is scaled down to this norm. A
-            lower limit bounds the effect of rare large gradients; if most of them exceed it, their
-            sizes are lost.
     """
 
     epochs: int = checked(at_least(1), 3)
     minibatch_size: int = checked(at_least(1), 512)
     microbatch_size: int = checked(at_least(0), 0)
-    max_grad_norm: float = checked(_LIMIT, 0.5)
 
 
 @names_its_settings
@@ -133,8 +124,6 @@ class PPOConfig(UpdateConfig):
         ratio: ``per_actor`` clips the ratio of each actor, ``per_frame`` the product of the ratios
             of all actors of a frame. The product is the ratio of the joint choice, but the more
             actors a frame has, the more often it is clipped.
-        actor_weight: ``frame`` gives each frame the same weight, ``actor`` each actor. With
-            ``actor``, frames with many actors dominate the gradient.
         normalize_advantages: Scale the advantages of each minibatch to mean 0 and standard
             deviation 1. This makes learning independent of the size of rewards, but scales up the
             noise of minibatches with hardly any rewards.
@@ -160,6 +149,9 @@ class PPOConfig(UpdateConfig):
         clone_kl_fade: Fraction of the run over which the weight of the penalty falls linearly to 0;
             0 keeps the weight constant. A longer time protects the network until rewards are found,
             and slows learning from them.
+        max_grad_norm: Maximum norm of a gradient, in imitation, too. A longer gradient is scaled
+            down to this norm. A lower limit bounds the effect of rare large gradients; if most of
+            them exceed it, their sizes are lost.
     """
 
     gamma: float = checked(FRACTION, 0.95)
@@ -167,7 +159,6 @@ class PPOConfig(UpdateConfig):
     baseline: Literal["value", "group", "group_normalized"] = "value"
     clip_coef: float = checked(_LIMIT, 0.2)
     ratio: Literal["per_actor", "per_frame"] = "per_actor"
-    actor_weight: Literal["frame", "actor"] = "frame"
     normalize_advantages: bool = True
     least_deviation: float = checked(at_least(0), 0.0)
     entropy_coef: float = checked(at_least(0), 0.03)
@@ -178,6 +169,7 @@ class PPOConfig(UpdateConfig):
     target_kl: float = checked(at_least(0), 0.0)
     clone_kl: float = checked(at_least(0), 0.0)
     clone_kl_fade: float = checked(FRACTION, 0.5)
+    max_grad_norm: float = checked(_LIMIT, 0.5)
 
 
 @names_its_settings
@@ -237,7 +229,7 @@ class VTraceConfig:
 @names_its_settings
 @dataclass(frozen=True)
 class OptimConfig:
-    """AdamW (Loshchilov and Hutter 2019, arXiv:1711.05101).
+    """Adam (Kingma and Ba 2015, arXiv:1412.6980).
 
     Args:
         lr: Learning rate at the start. A higher one learns faster, until updates become unstable
@@ -246,15 +238,11 @@ class OptimConfig:
             ``lr``. A falling rate ends with fine steps; with a constant one a run can be continued
             as it was.
         eps: Adam's epsilon. A larger one takes smaller steps where gradients are tiny.
-        weight_decay: Decoupled weight decay: each step shrinks the weights by ``lr *
-            weight_decay``. It reduces overfitting, such as to few recorded games, but also what the
-            network can represent.
     """
 
     lr: float = checked(ABOVE_0, 1e-3)
     schedule: Schedule = "linear"
     eps: float = checked(ABOVE_0, 1e-5)
-    weight_decay: float = checked(at_least(0), 0.0)
 
 
 @names_its_settings
@@ -271,10 +259,9 @@ class EvalConfig:
         seconds: Maximum duration of the evaluation at the end, in seconds, for all players
             together. A shorter one leaves out more episodes; the report says how many. 0 sets no
             limit.
-        every: Number of updates between two greedy evaluations during the training; 0 for none.
-            Frequent evaluations follow the greedy policy closely, but take time from the training.
-        every_episodes: Number of episodes of each evaluation during the training. More episodes
-            give steadier means, and take longer.
+        every: Number of updates between two greedy evaluations during the training, of at most 100
+            episodes; 0 for none. Frequent evaluations follow the greedy policy closely, but take
+            time from the training.
         scripted: Dotted path of a function from Observation to actions. Evaluations compare the
             network with it.
         env: Settings of the environment that replace those of the training wherever a run is
@@ -286,7 +273,6 @@ class EvalConfig:
     max_steps: int = checked(at_least(0), 10_000)
     seconds: float = checked(at_least(0), 120.0)
     every: int = checked(at_least(0), 0)
-    every_episodes: int = checked(at_least(1), 100)
     scripted: str | None = None
     env: Mapping[str, Any] = field(default_factory=dict)
 
@@ -324,13 +310,11 @@ class WandbConfig:
             folder and needs no internet connection; ``disabled`` logs nothing there.
         project: Name of the project that the run belongs to.
         entity: User or team that owns the project; null for your default entity.
-        group: Name that several runs share, such as the runs of one experiment with other seeds.
     """
 
     mode: Literal["online", "offline", "disabled"] = "disabled"
     project: str = "ragged-rl"
     entity: str | None = None
-    group: str | None = None
 
 
 @names_its_settings

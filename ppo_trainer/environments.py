@@ -41,7 +41,7 @@ from entity_env.wrappers import FeatureFilter, VecFeatureFilter
 from entity_env.wrappers.staggered_start import staggered
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.machine.ranks import Share
-from ppo_trainer.machine.screen import complain, say
+from ppo_trainer.machine.screen import log, warn
 from ppo_trainer.machine.seeding import derived_seed
 
 __all__ = [
@@ -319,7 +319,7 @@ def with_whole_games(config: TrainConfig, game: Game) -> TrainConfig:
     what = f"games of {counted(seats, 'seat')}" + (
         f", {copies} copies of each" if copies > 1 else ""
     )
-    say(f"rollout.num_envs={rollout.num_envs} is rounded up to {rows}: {what}")
+    log(f"rollout.num_envs={rollout.num_envs} is rounded up to {rows}: {what}")
     return replace(config, rollout=replace(rollout, num_envs=rows))
 
 
@@ -344,11 +344,11 @@ def make_vec_env(config: TrainConfig, game: Game, seed: int, share: Share = ALL_
         seed = derived_seed(seed, "rows", share.number)
     if rollout.processes and game.is_native:
         # Rows in workers would have other random numbers, and be slower.
-        say(f"rollout.processes has no effect: {game.name} plays all rows in this process")
+        log(f"rollout.processes has no effect: {game.name} plays all rows in this process")
     if rollout.replays is not None:
         game = replace(game, replays=Path(rollout.replays).expanduser())
         if rollout.processes and not game.is_native:
-            say("rollout.replays has no effect: replays cannot be written by worker processes")
+            log("rollout.replays has no effect: replays cannot be written by worker processes")
     # Replays and group baselines need whole episodes.
     are_whole = rollout.replays is not None or config.ppo.baseline != "value"
     game = replace(game, staggered=rollout.stagger and not are_whole)
@@ -376,4 +376,4 @@ def open_vec_env(
         try:
             vec_env.close()
         except EntityEnvError as error:
-            complain(f"{type(error).__name__}: {error}")
+            warn(f"{type(error).__name__}: {error}")

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from entity_env.registry import Factory
+from ppo_trainer.command_line.words import env_changes
 from ppo_trainer.evaluation.comparison import (
     SCRIPTED,
     evaluate_against,
@@ -28,10 +29,9 @@ from ppo_trainer.machine.screen import deliver
 from ppo_trainer.machine.torch_state import default_torch_state
 from ppo_trainer.reporting.evaluation import Evaluation, left_out, table
 from ppo_trainer.runs.checkpoint import latest_checkpoint
-from ppo_trainer.runs.evaluation_file import describe
 from ppo_trainer.runs.folder import newest_run
 from ppo_trainer.runs.load_run import LoadedRun, load_policy
-from ppo_trainer.settings.changes import env_changes
+from ppo_trainer.runs.results import describe
 from ppo_trainer.training.rehearsal import rehearse_opponents, rehearse_script
 
 __all__ = ["evaluate_run", "main"]

@@ -22,7 +22,7 @@ from entity_env.errors import ExportError, MissingPackageError, RunFolderError
 from entity_env.spaces import CONTINUOUS_ACTIONS, GLOBAL_ACTIONS, SelectEntityActionSpace
 from entity_env.storage.files import new_file_by_path, write_file
 from ppo_trainer.machine.commands import command_parser, run_main
-from ppo_trainer.machine.screen import say
+from ppo_trainer.machine.screen import log
 from ppo_trainer.runs.load_run import network_of_run
 from ragged_net import (
     CategoricalActors,
@@ -315,15 +315,15 @@ def _onnx_runner(data: bytes, graph: ActingGraph) -> Run:
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """Silence torch's messages about packages that are not needed here."""
-    log = logging.getLogger("torch.onnx")
-    level = log.level
-    log.setLevel(logging.ERROR)
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        log.setLevel(level)
+        logger.setLevel(level)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -332,7 +332,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("run", help="run folder, or <run>/best")
     parser.add_argument("path", help="file to write: policy.onnx or policy.pt2")
     options: dict[str, Any] = vars(parser.parse_args(arguments))
-    say(str(export_run(**options)), is_read=True)
+    log(str(export_run(**options)), is_read=True)
 
 
 if __name__ == "__main__":

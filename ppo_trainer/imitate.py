@@ -27,18 +27,18 @@ from entity_env.registry import Factory
 from entity_env.storage.space_json import spaces_to_json
 from ppo_trainer.algorithms.advantage import explained_variance
 from ppo_trainer.algorithms.cloning import Cloning, right_choices
-from ppo_trainer.command_line.overrides import config_of
+from ppo_trainer.command_line.configs import config_of
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import Game, make_factory, with_env
 from ppo_trainer.experience.acting import MOST_FRAMES, autocast, evaluated
 from ppo_trainer.experience.recorded import Examples, episode_weight, examples_of
 from ppo_trainer.learner.update import update
+from ppo_trainer.loop import TrainResult, train
 from ppo_trainer.machine.commands import INTERRUPTED, command_parser, run_main
-from ppo_trainer.machine.screen import complain, say
+from ppo_trainer.machine.screen import log, warn
 from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.machine.stopwatch import Stopwatch
 from ppo_trainer.machine.torch_state import default_torch_state
-from ppo_trainer.train import TrainResult, train
 from ppo_trainer.training.callbacks import Callback, CallbackLike
 from ppo_trainer.training.session import Session
 from ragged_net import RaggedNet
@@ -80,7 +80,7 @@ def imitate(
         warnings.simplefilter("ignore", DamageWarning)  # said below
         dataset = EpisodeDataset(paths)
     for problem in dataset.problems:
-        complain(problem)
+        warn(problem)
     _check_spaces(dataset, make_factory(config, env))
     training, held_out = dataset.split(own.held_out, derived_seed(config.seed, "held out"))
     if not training.num_frames:
@@ -92,7 +92,7 @@ def imitate(
             if dataset.lost_parts
             else None,
         )
-    say(
+    log(
         f"{counted(len(dataset.index), 'episode')} of mean reward "
         f"{dataset.index.rewards.mean():.3f}, {counted(dataset.num_frames, 'frame')}; "
         f"held out: {counted(len(held_out.index), 'episode')}"
@@ -177,7 +177,7 @@ class _Cloner(Callback):
         is_over |= bool(patience and self._pass - best >= patience)
         if is_over:
             session.net.load_state_dict(weights)
-            say(f"the network after pass {best} of {self._pass} is kept: held-out loss {least:.4f}")
+            log(f"the network after pass {best} of {self._pass} is kept: held-out loss {least:.4f}")
         return not is_over
 
     @torch.no_grad()

@@ -37,7 +37,7 @@ from ppo_trainer.evaluation.matches import count_results, play_pair
 from ppo_trainer.evaluation.ratings import follow
 from ppo_trainer.machine.commands import command_parser, run_main
 from ppo_trainer.machine.device import use_threads
-from ppo_trainer.machine.screen import deliver, say
+from ppo_trainer.machine.screen import deliver, log
 from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.players.opponents import make_opponent, opponent_labels
 from ppo_trainer.players.paired_comparison import rate
@@ -141,7 +141,7 @@ def play_league(
         drawn[j, i] = drawn[i, j]
         payoff[i, j], payoff[j, i] = scores.mean(), 1 - scores.mean()
         played[i, j] = played[j, i] = len(scores)
-        say(f"{labels[i]} - {labels[j]}: {scores.mean():.3f} of {counted(len(scores), 'game')}")
+        log(f"{labels[i]} - {labels[j]}: {scores.mean():.3f} of {counted(len(scores), 'game')}")
     return League(tuple(labels), payoff, played, *rate(won, drawn), sides)
 
 

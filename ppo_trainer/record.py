@@ -35,13 +35,13 @@ from entity_env.recording import RecordEpisodes, Replay
 from entity_env.registry import Factory
 from entity_env.rows.vec_env import check_count
 from entity_env.wrappers.wrapper import Wrapper
-from ppo_trainer.command_line.overrides import config_of
+from ppo_trainer.command_line.configs import config_of
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import make_factory, with_env
 from ppo_trainer.evaluation.searched import search_of
 from ppo_trainer.machine.commands import command_parser, run_main
 from ppo_trainer.machine.device import use_threads
-from ppo_trainer.machine.screen import say
+from ppo_trainer.machine.screen import log
 from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.machine.torch_state import default_torch_state
 from ppo_trainer.players.network_agent import agent_of
@@ -371,7 +371,7 @@ def main(arguments: list[str] | None = None) -> None:
         made = record_replay(source[0], **options)
     else:
         made = record_run(source[0], **options)
-    say(str(made), is_read=True)
+    log(str(made), is_read=True)
 
 
 _HOW = ("append", "overwrite")

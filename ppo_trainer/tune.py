@@ -33,13 +33,14 @@ from typing import TYPE_CHECKING, Any
 
 from entity_env.errors import MissingPackageError, SettingError, counted
 from entity_env.storage.files import folder_lock
-from ppo_trainer.command_line.overrides import config_of, write_recipe
+from ppo_trainer.command_line.configs import config_of, write_recipe
 from ppo_trainer.command_line.spaces import Space, nearest_value, spaces_of, suggest
 from ppo_trainer.config import TrainConfig, value_of, with_changes
 from ppo_trainer.machine.commands import INTERRUPTED, command_parser, python_command, run_main
-from ppo_trainer.machine.screen import deliver, say
+from ppo_trainer.machine.screen import deliver, log
+from ppo_trainer.reporting.text_table import aligned
 from ppo_trainer.training.session import Session
-from ppo_trainer.tuning.report import aligned, difference
+from ppo_trainer.tuning.comparison import difference
 from ppo_trainer.tuning.trainings import FAILURES, score, steps_of_trials, train_quietly
 
 if TYPE_CHECKING:
@@ -162,9 +163,9 @@ def tune(
         MissingPackageError: Optuna is not installed.
     """
     single, space = spaces_of(settings)
-    base = config_of(single, "tune for")
-    if base.resume is not None:
+    if any(setting.startswith("resume=") for setting in single):
         raise SettingError("resume= cannot be used in a search", hint="--folder continues a search")
+    base = config_of(single, "tune for")
     if not base.eval.episodes:
         raise SettingError("a search compares evaluations", expected="eval.episodes=1 or more")
     given = {setting.lstrip("+").partition("=")[0] for setting in settings}
@@ -185,7 +186,7 @@ def tune(
             try:
                 search.study.optimize(
                     lambda trial: _train_trial(search, trial),
-                    callbacks=[lambda *_: _prepare_next(search)],
+                    callbacks=[lambda _, trial: _prepare_next(search, trial)],
                 )
                 _compare(search)
             finally:
@@ -233,7 +234,7 @@ def _open(
     if known is None:  # a new search, or one that ended before its first trial
         steps, is_better = steps_of_trials(begins, metric, seconds / _WHOLE_TRIALS)
         if not is_better:
-            say("half of a trial does not beat random play, so that luck decides: more --minutes?")
+            log("half of a trial does not beat random play, so that luck decides: more --minutes?")
         known = {**about, "steps": steps}
         study.set_user_attr("search", known)
     elif {name: known[name] for name in about} != about:
@@ -246,7 +247,7 @@ def _open(
     steps, whole = known["steps"], base.total_timesteps
     # What learns fastest at first need not be the best at the end of a long run.
     part = "" if steps == whole else f" ({steps / whole:.0%} of total_timesteps={whole:,})"
-    say(f"trials of {counted(steps, 'step')}{part}, in {folder}")
+    log(f"trials of {counted(steps, 'step')}{part}, in {folder}")
     config = with_changes(base, {"total_timesteps": steps})
     final, deadline = begun + seconds / 2, begun + seconds
     search = _Search(config, metric, space, first, study, seed, final, deadline)
@@ -306,13 +307,8 @@ def _train_trial(search: _Search, trial: optuna.Trial) -> float:
             trial.report(known[0], passed[-1])
             is_bad = trial.should_prune() and not is_first
 
-    def stop(_: int) -> bool:  # not called after Ctrl-C
-        if is_bad:
-            raise TrialPruned
-        return False
-
     def tell(what: str) -> None:
-        say(f"  trial {trial.number}: {what}; {_text(search.changes(params))}")
+        log(f"  trial {trial.number}: {what}; {_text(search.changes(params))}")
 
     try:
         config = with_changes(search.config, params)
@@ -321,11 +317,12 @@ def _train_trial(search: _Search, trial: optuna.Trial) -> float:
     if any(own.params == params for own in search.trials("COMPLETE", "PRUNED")):
         return math.nan
     try:
-        result = train_quietly(config, f"trial-{trial.number}", watches, stop)
+        result = train_quietly(config, f"trial-{trial.number}", watches, lambda _: is_bad)
+        if is_bad and result.interrupted:
+            tell("stopped early")
+            trial.set_user_attr("signalled", result.signalled)
+            raise TrialPruned
         own = score(result, search.metric)
-    except TrialPruned:
-        tell("stopped early")
-        raise
     except FAILURES as error:
         if is_first:
             raise
@@ -335,11 +332,17 @@ def _train_trial(search: _Search, trial: optuna.Trial) -> float:
     return own
 
 
-def _prepare_next(search: _Search) -> None:
-    """Let the next trial change a few settings of the best one, or end these trials."""
+def _prepare_next(search: _Search, trial: FrozenTrial) -> None:
+    """Let the next trial change a few settings of the best one, or end these trials.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C was pressed while a trial that was stopped early was saved.
+    """
+    if trial.user_attrs.get("signalled"):
+        raise KeyboardInterrupt
     last = search.study.trials[-_MOST_REFUSED:]
     if len(last) == _MOST_REFUSED and all(own.state.name == "FAIL" for own in last):
-        say("  no new combination of values was found")
+        log("  no new combination of values was found")
         search.study.stop()
     elif time.monotonic() >= search.final:
         search.study.stop()
@@ -371,7 +374,7 @@ def _compare(search: _Search) -> None:
             except FAILURES as error:
                 own, what = -math.inf, f"failed, {type(error).__name__}"
             search.add_final(trial, own)
-            say(f"  trial {trial.number} with seed {seed}: {what}")
+            log(f"  trial {trial.number} with seed {seed}: {what}")
 
 
 def _report(search: _Search, folder: Path, settings: Sequence[str]) -> dict[str, Any]:
@@ -398,7 +401,7 @@ def _report(search: _Search, folder: Path, settings: Sequence[str]) -> dict[str,
         shown = str(own) if is_other and own.seeds else ""
         rows.append([str(trial.number), f"{trial.value:.4g}", seeds, shown, changed])
     others = counted(len(search.trials("PRUNED")), "trial")
-    say(f"\n{aligned(rows)}\nand {others} that did not train all of their steps")
+    log(f"\n{aligned(rows)}\nand {others} that did not train all of their steps")
     path, changes = folder / "recipe.yaml", search.changes(best.params)
     write_recipe(path, changes)
     if most.is_better:
@@ -438,7 +441,7 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         tune(options.settings, options.minutes, options.folder, options.metric, options.seed)
     except KeyboardInterrupt:
-        say("stopped; the same command continues the search")
+        log("stopped; the same command continues the search")
         sys.exit(INTERRUPTED)
 
 

@@ -27,18 +27,18 @@ from entity_env.rows.vec_env import check_count
 from entity_env.storage.files import write_file
 from entity_env.wrappers.feature_filter import FeatureFilter
 from entity_env.wrappers.wrapper import Wrapper
+from ppo_trainer.command_line.words import env_changes
 from ppo_trainer.evaluation.pictures import draw_steps
 from ppo_trainer.evaluation.steps import play_run
 from ppo_trainer.evaluation.video import write_video
 from ppo_trainer.machine.commands import command_parser, run_main
-from ppo_trainer.machine.screen import Screen, say
+from ppo_trainer.machine.screen import Screen, log
 from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.machine.torch_state import default_torch_state
 from ppo_trainer.players.network_agent import agent_of
 from ppo_trainer.players.opponents import make_opponent
 from ppo_trainer.runs.folder import newest_run
 from ppo_trainer.runs.load_run import LoadedRun, load_policy
-from ppo_trainer.settings.changes import env_changes
 
 __all__ = ["film", "main", "watch"]
 
@@ -87,11 +87,11 @@ def watch(
         if live and step.step:
             time.sleep(1 / fps)
         end = f"   {step.end}" if step.done else ""
-        say(f"\nepisode {step.episode}, step {step.step}, reward {step.total:g}{end}")
+        log(f"\nepisode {step.episode}, step {step.step}, reward {step.total:g}{end}")
         if step.who and not step.step:
-            say(step.who)
+            log(step.who)
         rest = "".join(f"\n  {line}" for line in step.choices)
-        say(step.text + rest, is_read=True)
+        log(step.text + rest, is_read=True)
         if csv is not None and step.done:
             lines += [{"episode": step.episode, **line} for line in schedule()]
     if csv is not None:
@@ -107,7 +107,7 @@ def _write_table(path: Path, lines: Sequence[Mapping[str, Any]]) -> None:
         write_file(path, table.getvalue().encode())
     except OSError as error:
         raise SettingError(f"{str(path)!r} cannot be written: {error}") from error
-    say(str(path))
+    log(str(path))
 
 
 @default_torch_state()
@@ -232,7 +232,7 @@ def main(arguments: list[str] | None = None) -> None:
     elif options.pop("csv") is not None:
         parser.error("--csv and --video cannot be combined: run the command for each")
     else:
-        say(str(film(path=video, captions=not plain, steps=steps, **options)))
+        log(str(film(path=video, captions=not plain, steps=steps, **options)))
 
 
 if __name__ == "__main__":

@@ -119,7 +119,7 @@ def _check_same_sizes(net: RaggedNet, old: RaggedNet) -> None:
 
 
 _SIZES = (
-    "dim", "layers", "heads", "mlp_ratio", "activation", "value_norm", "memory", "memory_size",
+    "dim", "layers", "heads", "mlp_ratio", "value_norm", "memory", "memory_size",
     "action_order", "embedding", "waves",
 )  # fmt: skip
 

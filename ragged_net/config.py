@@ -20,7 +20,7 @@ from entity_env.spaces import ObsSpace, Position
 from ragged_net.position_config import RelativePosition, Translation, check_feature, positions_of
 from ragged_net.tensor_checks import check_kind
 
-__all__ = ["BACKENDS", "NetConfig", "_relations", "check_activation", "check_sharpness"]
+__all__ = ["BACKENDS", "NetConfig", "_relations", "check_sharpness"]
 
 KindT = TypeVar("KindT")
 
@@ -46,14 +46,6 @@ def check_sharpness(temperature: Any, top_k: Any) -> None:
             expected="a whole number of choices, or 0 for all of them",
             received=repr(top_k),
         )
-
-
-def check_activation(name: object) -> None:
-    """Raise SettingError unless ``name`` is an activation."""
-    _ACTIVATION("activation", name)
-
-
-_ACTIVATION = one_of("relu", "gelu")
 
 
 def _order(where: str, order: Any) -> tuple[str, ...]:
@@ -139,8 +131,6 @@ class NetConfig:
             each with a smaller width of ``dim / heads``.
         mlp_ratio: Width of the hidden layer of a block's MLP, in multiples of ``dim``. A wider
             layer represents more, and takes proportionally longer.
-        activation: ``relu`` or ``gelu`` (exact). ``gelu`` is smooth; ``relu`` is faster, because
-            only it runs in the compiled kernels of the CPU.
         attention: ``auto`` or the name of an attention backend. ``auto`` takes the fastest one that
             supports the device and the settings; the results agree up to rounding.
         action_order: Names of actions, each of which is conditioned on the choices of those before
@@ -187,7 +177,6 @@ class NetConfig:
     layers: int = checked(check_whole, 2)
     heads: int = checked(check_whole, 4)
     mlp_ratio: int = checked(check_whole, 2)
-    activation: str = checked(_ACTIVATION, "relu")
     attention: str = checked(one_of("auto", *BACKENDS), "auto")
     action_order: Sequence[str] | None = checked(or_none(_order), None)
     value_norm: str = checked(one_of("none", "popart"), "popart")
@@ -285,8 +274,8 @@ class NetConfig:
 
     @property
     def fused(self) -> bool:
-        """True if compiled blocks can be used: they have one activation and their own attention."""
-        return self.activation == "relu" and self.attention == "auto" and not self.position_bias
+        """True if compiled blocks can be used, which have their own attention."""
+        return self.attention == "auto" and not self.position_bias
 
 
 def _neighbours(dim: int, heads: int) -> str:

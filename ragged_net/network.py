@@ -170,7 +170,7 @@ class RaggedNet(nn.Module):
             else Encoder(seen, self.with_global, value_config, only_means=True)
         )
         sizes = value_config or self.config
-        self.value_head = ValueHead(sizes.dim, sizes.activation, sizes.value_norm)
+        self.value_head = ValueHead(sizes.dim, sizes.value_norm)
         self.memory, self.value_memory = None, None
         if value_config is not None and value_config.memory != "none":
             raise SettingError(

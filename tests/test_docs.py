@@ -24,7 +24,7 @@ from support.commands import run_here
 from support.glossary import undescribed
 
 import ppo_trainer
-from ppo_trainer.command_line.overrides import recipe
+from ppo_trainer.command_line.configs import recipe
 from ppo_trainer.command_line.settings_help import all_settings, settings_help
 from ppo_trainer.config import TrainConfig, config_to_dict
 
@@ -54,7 +54,7 @@ def blocks(page: str, language: str) -> list[str]:
 
 def shortened(command: str) -> list[str]:
     words = shlex.split(command)
-    trains = "ppo_trainer" in words and not {"--help", "--cfg"} & set(words)
+    trains = "ppo_trainer" in words and "--help" not in words
     words = [re.sub(r"(total_timesteps=\d+)0_000", r"\g<1>00", word) for word in words]
     if "--minutes" in words:
         words[words.index("--minutes") + 1] = "0.03"

@@ -54,8 +54,8 @@ LAYERS = {
     "packing observed batch layout gpu frames compiled model heads check network adopt export "
     "__init__",
     "ppo_trainer": "settings config machine environments experience algorithms learner "
-    "reporting runs players evaluation training scale train command_line agent evaluate export "
-    "league record imitate watch tuning tune stable_baselines __init__ __main__",
+    "reporting runs players evaluation training scale preparation loop command_line agent "
+    "evaluate export league record imitate watch tuning tune stable_baselines __init__ __main__",
 }
 # Those that still import from a later layer.
 STILL: dict[str, set[str]] = {
@@ -323,8 +323,8 @@ def test_classes_of_one_name_are_found():
         ("envs/game.py", "from entity_env import Entity\nimport numba", []),
         ("envs/game.py", "import torch\nimport ragged_net", ["torch", "ragged_net"]),
         ("envs/game.py", "from .rules import step", []),
-        ("ppo_trainer/train.py", "import torch, wandb, entity_env", []),
-        ("ppo_trainer/train.py", "import ragged_buffer", ["ragged_buffer"]),
+        ("ppo_trainer/loop.py", "import torch, wandb, entity_env", []),
+        ("ppo_trainer/loop.py", "import ragged_buffer", ["ragged_buffer"]),
     ],
 )
 def test_the_rules_find_what_they_forbid(file, source, found):

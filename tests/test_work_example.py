@@ -117,6 +117,13 @@ def test_the_service_names_a_job_that_can_start(client):
     assert sum(answer["probabilities"].values()) == pytest.approx(1, abs=1e-3)
 
 
+def test_whole_numbers_may_be_written_with_a_point(client):
+    job = {"name": "chair", "operations": [["saw", 30.0]], "ready_at": 7.0, "done": 0.0}
+    plan = {"now": 12.0, "machines": {"saw": 1e1}, "jobs": [job | {"due": 5e1, "weight": 2.0}]}
+    answer = client.post("/next", json=plan).json()
+    assert (answer["job"], answer["start"]) == ("chair", 12)
+
+
 def test_where_nothing_can_start_it_says_when(client):
     jobs = [{"name": "chair", "operations": [["saw", 3]], "ready_at": 30}]
     plan = {"now": 1, "machines": {"saw": 20}, "jobs": jobs}
@@ -211,6 +218,8 @@ SAW = {"name": "a", "operations": [["saw", 1]]}
         ({"jobs": [{"name": "a", "operations": []}]}, "at least 1 item"),
         ({"jobs": [{"name": "a", "operations": [["saw", -1]]}]}, "greater than or equal to 0"),
         ({"jobs": [{"name": "a", "operations": [["saw", 1.5]]}]}, "integer"),
+        ({"jobs": [{"name": "a", "operations": [["saw", "1"]]}]}, "integer"),
+        ({"jobs": [{"name": "a", "operations": [["saw", True]]}]}, "integer"),
         ({"jobs": [{"operations": [["saw", 1]]}]}, "required"),
         ({"jobs": [{**SAW, "deadline": 3}]}, "Extra inputs"),
         ({"jobs": [SAW], "machine": {"saw": 3}}, "Extra inputs"),

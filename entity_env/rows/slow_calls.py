@@ -13,7 +13,10 @@ from collections.abc import Callable, Hashable, Iterator
 
 from entity_env.rows.vec_env import LIVE, VecEnv
 
-__all__ = ["SlowCalls", "naming_slow_calls"]
+__all__ = ["SLOW_CALL", "SlowCalls", "naming_slow_calls"]
+
+SLOW_CALL = 60.0
+"""Seconds after which trainings and evaluations report a call that has not returned."""
 
 _OFTEN = 0.25
 """Part of the allowed time of a call between two checks, which is 5 seconds at most."""

@@ -28,8 +28,8 @@ class Scale:
     Args:
         frames: Number of frames B, the divisor of terms that every frame has, such as the value
             loss.
-        policy: Total weight of frames with actors, or of actors, at least 1: the divisor of terms
-            that only actors have. A tensor () within a CUDA graph.
+        policy: Number of frames with actors, at least 1: the divisor of terms that only actors
+            have. A tensor () within a CUDA graph.
     """
 
     frames: float

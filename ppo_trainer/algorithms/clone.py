@@ -87,7 +87,7 @@ def _follow(
     memory.cut(ended)
 
 
-def clone_divergence(output: NetOutput, part: Rollout, scale: Scale, config: PPOConfig) -> Tensor:
+def clone_divergence(output: NetOutput, part: Rollout, scale: Scale) -> Tensor:
     """Return half the mean squared difference of log-probabilities from those of the clone, ().
 
     Over choices that the policy itself drew, its gradient is that of the KL divergence of the
@@ -99,7 +99,5 @@ def clone_divergence(output: NetOutput, part: Rollout, scale: Scale, config: PPO
     total = output.value.new_zeros(())
     for name, cloned in part.clone_log_probs.items():
         squares = 0.5 * (output.actions[name].log_prob - cloned.values).square()
-        if config.actor_weight == "frame":
-            squares = squares / counts[cloned.frame_ids()]
-        total = total + squares.sum()
+        total = total + (squares / counts[cloned.frame_ids()]).sum()
     return total / scale.policy

@@ -30,11 +30,10 @@ class Facts(NamedTuple):
         values: Value of each frame when it was played. Shape: (B,).
         returns: Shape: (B,).
         frames: Divisor of sums over frames.
-        weight: Divisor of sums over the weights of actors.
+        weight: Divisor of sums over frames with actors.
         clip: Clipping range of ratios, and with ``clip_value`` of values.
         clip_value: True to clip values, too.
         per_frame: True if ratios are products over the actors of a frame.
-        by_actor: True if each actor has the same weight, False if each frame has.
     """
 
     log_prob: Floats
@@ -48,7 +47,6 @@ class Facts(NamedTuple):
     clip: np.float32
     clip_value: bool
     per_frame: bool
-    by_actor: bool
 
 
 def compiled_losses(
@@ -125,7 +123,7 @@ def measure(
     products = np.zeros(value.shape[0], np.float32)  # log of the product of each frame's ratios
     for a in range(log_prob.shape[0]):
         b = facts.frame_of[a]
-        weight = (1 if facts.by_actor else 1 / facts.actors[b]) / facts.weight
+        weight = 1 / facts.actors[b] / facts.weight
         sums[1] += weight * entropy[a]
         d_entropy[a] = weight
         log_ratio = log_prob[a] - facts.log_prob[a]
@@ -136,9 +134,8 @@ def measure(
     if facts.per_frame:
         for b in range(value.shape[0]):
             if facts.actors[b]:
-                weight = (facts.actors[b] if facts.by_actor else 1) / facts.weight
                 advantage = facts.advantages[b]
-                products[b] = _add_ratio(products[b], advantage, weight, facts.clip, sums)
+                products[b] = _add_ratio(products[b], advantage, 1 / facts.weight, facts.clip, sums)
         for a in range(log_prob.shape[0]):
             d_log_prob[a] = products[facts.frame_of[a]]
     for i in range(sums.shape[0]):  # compiles in a third of the time of numbers[:] = sums

@@ -38,11 +38,10 @@ def ppo_coefficients(entropy_coef: float, value_coef: float) -> dict[str, float]
 NAMES = tuple(ppo_coefficients(0.0, 0.0))
 
 
-def minibatch_scale(minibatch: Rollout, config: PPOConfig) -> Scale:
+def minibatch_scale(minibatch: Rollout) -> Scale:
     """Return the divisors of the sums over a minibatch, before it is split."""
-    actors = minibatch.actors_per_frame.numpy()
-    weight = actors.sum() if config.actor_weight == "actor" else np.count_nonzero(actors)
-    return Scale(frames=len(minibatch), policy=max(1.0, float(weight)))
+    acting = np.count_nonzero(minibatch.actors_per_frame.numpy())
+    return Scale(frames=len(minibatch), policy=max(1.0, float(acting)))
 
 
 def normalized(minibatch: Rollout, least_deviation: float = 0.0) -> Tensor:
@@ -131,7 +130,6 @@ def _in_kernel(
         clip=np.float32(config.clip_coef),
         clip_value=config.clip_value,
         per_frame=config.ratio == "per_frame",
-        by_actor=config.actor_weight == "actor",
     )
     return compiled_losses(actors.log_prob, actors.entropy, value, facts, len(NAMES)).unbind()
 
@@ -143,11 +141,7 @@ def _in_torch(
     advantages = part.advantages
     # Computed on the device that the numbers are on.
     counts = torch.stack([ragged.lengths for ragged in part.log_probs.values()]).sum(0)
-    actor_weight = (
-        torch.ones_like(log_ratio)
-        if config.actor_weight == "actor"
-        else 1.0 / counts[frame_of].to(log_ratio.dtype)
-    ) / scale.policy
+    actor_weight = 1.0 / counts[frame_of].to(log_ratio.dtype) / scale.policy
     if config.ratio == "per_frame":  # frames without actors have weight 0
         weight = torch.zeros_like(advantages).index_add(0, frame_of, actor_weight)
         log_ratio = torch.zeros_like(advantages).index_add(0, frame_of, log_ratio)

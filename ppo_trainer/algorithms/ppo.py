@@ -51,8 +51,8 @@ class PPO:
         return {"policy/entropy_coef": self._entropy_coef(progress)}
 
     def scale(self, minibatch: Rollout) -> Scale:
-        """Return the number of frames, and the total weight of actors."""
-        return minibatch_scale(minibatch, self.config)
+        """Return the number of frames, and of those with actors."""
+        return minibatch_scale(minibatch)
 
     def prepare(self, minibatch: Rollout) -> Rollout:
         """Return the minibatch with normalised advantages, if the settings ask for it."""
@@ -69,7 +69,7 @@ class PPO:
         """
         losses = ppo_losses(output, part, scale, self.config, value_std)
         if part.clone_log_probs is not None:
-            losses |= {"loss/clone_kl": clone_divergence(output, part, scale, self.config)}
+            losses |= {"loss/clone_kl": clone_divergence(output, part, scale)}
         return losses
 
     def stops(self, numbers: Mapping[str, Tensor]) -> bool:

@@ -6,7 +6,8 @@ changed, so that programs with Hydra configurations of their own, and threads, c
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,8 @@ __all__ = [
     "CONF",
     "GROUPS",
     "RECIPES",
+    "Setting",
     "composed",
-    "grammar_value",
-    "leaves",
     "put",
     "read_recipe",
     "read_settings",
@@ -42,29 +42,31 @@ GROUPS = {
 _TAGS = {f"tag:yaml.org,2002:{n}" for n in ("str", "int", "float", "bool", "null", "timestamp")}
 
 
-def composed(overrides: Sequence[str]) -> dict[str, Any]:
-    """Return all settings of a command line without several values.
-
-    The environment comes first, then its recipe, then other groups, then single settings.
+@dataclass(frozen=True)
+class Setting:
+    """A word of a command line.
 
     Args:
-        overrides: Words in Hydra's grammar, as ``hydra_arguments`` returns them.
+        name: Dotted name of a setting, or name of a group of files.
+        value: Its value, or the name of a file.
+        removed: True for a word such as ``~experiment``, which removes the setting.
+    """
+
+    name: str
+    value: Any = None
+    removed: bool = False
+
+
+def composed(settings: Sequence[Setting]) -> dict[str, Any]:
+    """Return all settings of a command line.
+
+    The environment comes first, then its recipe, then other groups, then single settings. A recipe
+    with the name of the environment is taken unless ``~experiment`` leaves it out.
 
     Raises:
-        SettingError: A setting has several values, or refers to something unknown.
+        SettingError: A setting refers to something unknown, or cannot be removed.
     """
-    parsed = [OverridesParser.create().parse_override(word) for word in overrides]
-    for own in parsed:
-        if own.is_sweep_override():
-            raise SettingError(
-                f"{own.key_or_group} names several values",
-                expected="one value; a list is written as [4,10]",
-            )
-    chosen: dict[str, Any] = {
-        own.key_or_group: None if own.is_delete() else own.value()
-        for own in parsed
-        if own.key_or_group in GROUPS
-    }
+    chosen = {own.name: own.value for own in settings if own.name in GROUPS}
     env = chosen.pop("env", "minesweeper")
     recipe = chosen.pop("experiment", env if env in GROUPS["experiment"] else None)
     values = {**config_to_dict(TrainConfig()), "env": read_recipe(CONF / "env" / f"{env}.yaml")}
@@ -72,13 +74,14 @@ def composed(overrides: Sequence[str]) -> dict[str, Any]:
         values = _merged(values, read_recipe(RECIPES / f"{recipe}.yaml"))
     for group, option in chosen.items():
         if option is not None:
-            own_values = read_recipe(CONF / group / f"{option}.yaml")
-            values = _merged(values, {group: own_values})
-    for own in parsed:
-        if own.is_delete() and own.key_or_group not in GROUPS:
-            _remove(values, own.key_or_group)
-        elif own.key_or_group not in GROUPS:
-            put(values, own.key_or_group.split("."), own.value())
+            values = _merged(values, {group: read_recipe(CONF / group / f"{option}.yaml")})
+    for own in settings:
+        if own.name in GROUPS:
+            continue
+        if own.removed:
+            _remove(values, own.name)
+        else:
+            put(values, own.name.split("."), own.value)
     try:
         resolved: Any = OmegaConf.to_container(OmegaConf.create(values), resolve=True)
     except OmegaConfBaseException as error:
@@ -118,24 +121,6 @@ def read_recipe(path: Path) -> dict[str, Any]:
     return _merged(found, own)
 
 
-def grammar_value(text: str) -> Any:
-    """Return the value of a text in Hydra's grammar, or the text itself."""
-    try:
-        override = OverridesParser.create().parse_override(f"x={text}")
-    except HydraException:
-        return text
-    return text if override.is_sweep_override() else override.value()
-
-
-def leaves(settings: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield single settings with their dotted names."""
-    for name, value in settings.items():
-        if isinstance(value, Mapping) and value:
-            yield from leaves(value, f"{above}{name}.")
-        else:
-            yield f"{above}{name}", value
-
-
 def put(values: dict[str, Any], path: Sequence[str], value: Any) -> None:
     """Set one value within nested dicts; a dict is merged with the present one."""
     name, *rest = path
@@ -158,7 +143,16 @@ def _value(node: yaml.Node | None) -> Any:
     text = _text(node)
     if node.style is not None:  # in quotes
         return text
-    return None if text in ("", "~") else grammar_value(text)
+    return None if text in ("", "~") else _grammar_value(text)
+
+
+def _grammar_value(text: str) -> Any:
+    """Return the value of a text in Hydra's grammar, or the text itself."""
+    try:
+        override = OverridesParser.create().parse_override(f"x={text}")
+    except HydraException:
+        return text
+    return text if override.is_sweep_override() else override.value()
 
 
 def _text(node: yaml.Node) -> str:

@@ -5,18 +5,41 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
+import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from entity_env.errors import EntityEnvError, SettingError, nearest
-from ppo_trainer.command_line.composition import RECIPES, read_recipe
+from ppo_trainer.command_line.composition import GROUPS, RECIPES, read_recipe
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.reporting.settings_text import written
 from ppo_trainer.settings.build import KINDS
 
-__all__ = ["RECIPES", "SettingHelp", "all_settings", "settings_help"]
+__all__ = ["RECIPES", "SettingHelp", "all_settings", "general_help", "settings_help"]
+
+_HELP = """\
+Train a network on lists of entities with PPO.
+
+  python -m ppo_trainer env=minesweeper                train
+  python -m ppo_trainer env.width=8 env.nmines=10      with other settings
+  python -m ppo_trainer env._target_=my_pkg.MyEnv      on your own environment
+  python -m ppo_trainer resume=runs/<run>              go on with a run
+  python -m ppo_trainer -m seed=1,2,3                  one run for each seed
+  python -m ppo_trainer.watch runs/<run>               watch it play
+  python -m ppo_trainer.evaluate runs/<run>            measure it
+
+A setting is name=value. A recipe is a file of settings for a game (experiment=option); a game with
+a recipe of its name takes it, and your own environment takes the defaults.
+
+--show       prints all settings that a command would train with, and starts nothing:
+             python -m ppo_trainer env._target_=my_pkg.MyEnv --show
+--help ppo   explains the settings of a group, --help ppo.gamma one of them.
+-m           trains one run for each combination of values.
+
+Environments, recipes and other files of settings (group=option):
+"""
 
 
 @dataclass(frozen=True)
@@ -46,6 +69,15 @@ class SettingHelp:
         if recipes:
             lines += [f"    {value} in {', '.join(own)}" for value, own in self.recipes.items()]
         return "\n".join(lines)
+
+
+def general_help() -> str:
+    """Return how to start, and the names of all environments and recipes."""
+    groups = (
+        textwrap.fill(f"{name}: {', '.join(files)}", 100, subsequent_indent="    ")
+        for name, files in GROUPS.items()
+    )
+    return "\n".join([_HELP, *groups])
 
 
 def settings_help(name: str) -> str:

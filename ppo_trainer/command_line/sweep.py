@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from entity_env.errors import counted, shorten
+from ppo_trainer.loop import TrainResult
 from ppo_trainer.reporting.evaluation import Evaluation
-from ppo_trainer.train import TrainResult
+from ppo_trainer.reporting.text_table import aligned
 
-__all__ = ["SweptRun", "settings_of", "sweep_table"]
+__all__ = ["SweptRun", "sweep_table"]
 
 _COLUMNS = (("win", "win", 3), ("episodic_reward", "reward", 3), ("episodic_length", "length", 2))
 _LONGEST = 30
@@ -31,12 +32,6 @@ class SweptRun:
     failure: str | None = None
 
 
-def settings_of(overrides: Sequence[str]) -> dict[str, str]:
-    """Return the values of Hydra's overrides, such as ``++seed=1``, by name."""
-    pairs = (override.lstrip("+").partition("=") for override in overrides)
-    return {name: value for name, _, value in pairs}
-
-
 def sweep_table(runs: Sequence[SweptRun]) -> str:
     """Return a line for each run: the settings that differ, its results, and its folder.
 
@@ -52,18 +47,11 @@ def sweep_table(runs: Sequence[SweptRun]) -> str:
         settings = [_short(run.settings.get(name, "-")) for name in names]
         numbers = [f"{own[n]:.{digits}f}" if n in own else "-" for n, _, digits in columns]
         rows.append([*settings, *numbers, *_end(run)])
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [
-        "  ".join(
-            cell.rjust(width) if len(names) <= index < len(row) - 1 else cell.ljust(width)
-            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
     whose = (
         "agent, greedy, in fresh episodes" if evaluated else "over the last episodes of training"
     )
-    return "\n".join([f"The {counted(len(runs), 'run')} of this sweep ({whose}):", *lines])
+    title = f"The {counted(len(runs), 'run')} of this sweep ({whose}):"
+    return f"{title}\n{aligned(rows, right=range(len(names), len(rows[0]) - 1))}"
 
 
 def _names(runs: Sequence[SweptRun]) -> list[str]:

@@ -14,12 +14,12 @@ from entity_env.errors import FAILURES, SettingError
 from entity_env.player.episodes import Policy, play_episodes, play_lives, play_rows, play_scripted
 from entity_env.player.play_budget import PlayBudget
 from entity_env.player.scripted_agent import ScriptedAgent, load_script
-from entity_env.rows.slow_calls import naming_slow_calls
+from entity_env.rows.slow_calls import SLOW_CALL, naming_slow_calls
 from entity_env.rows.vec_env import check_count
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import Game
 from ppo_trainer.evaluation.matches import play_sides
-from ppo_trainer.machine.screen import complain
+from ppo_trainer.machine.screen import warn
 from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.players.network_agent import NetworkAgent, agent_of
 from ppo_trainer.players.opponents import make_opponent, opponent_labels
@@ -98,7 +98,7 @@ def evaluate_all(
         players[RANDOM] = partial(_evaluate, RANDOM, chance, game, config, episodes, seed)
     results, start = [], time.monotonic()
     with (
-        naming_slow_calls(config.rollout.slow_after, complain),
+        naming_slow_calls(SLOW_CALL, warn),
         EvaluationProgress(list(players), episodes, config.eval.seconds) as progress,
     ):
         for number, (name, play) in enumerate(players.items()):
@@ -184,8 +184,8 @@ def _evaluate_script(
         else:
             metrics = play_scripted(whole, scripted, episodes, seed, max_steps=limit, budget=budget)
     except FAILURES as error:
-        complain("".join(traceback.format_exception(error, limit=-3)).rstrip())
-        complain(f"left out: the scripted player eval.scripted={config.eval.scripted} failed")
+        warn("".join(traceback.format_exception(error, limit=-3)).rstrip())
+        warn(f"left out: the scripted player eval.scripted={config.eval.scripted} failed")
         return None
     return Evaluation(SCRIPTED, metrics, episodes, budget.cut_off)
 

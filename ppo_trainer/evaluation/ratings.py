@@ -22,7 +22,7 @@ from entity_env.storage.files import folder_lock, remove, remove_leftovers
 from ppo_trainer.evaluation.matches import count_results, play_pair
 from ppo_trainer.machine.commands import run_main
 from ppo_trainer.machine.helper_process import read_task
-from ppo_trainer.machine.screen import say
+from ppo_trainer.machine.screen import log
 from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.players.opponents import make_opponent
@@ -30,7 +30,7 @@ from ppo_trainer.players.paired_comparison import rate
 from ppo_trainer.runs.checkpoint import load_network, network_of, own_checkpoints, save_network
 from ppo_trainer.runs.folder import RunFolder, named_policy, refuse_link, writing
 from ppo_trainer.runs.load_run import LoadedRun, load_policy
-from ppo_trainer.runs.ratings_file import RatedPlayer, read_ratings, write_ratings
+from ppo_trainer.runs.results import RatedPlayer, read_ratings, write_ratings
 from ragged_net import RaggedNet
 
 __all__ = ["Ratings", "follow", "main", "steps_of_version"]
@@ -74,7 +74,7 @@ def follow(
                 time.sleep(_PAUSE)
             else:
                 rating, deviation = ratings.ratings[name]
-                say(f"{name}: {rating:.0f} +- {1.96 * deviation:.0f}")
+                log(f"{name}: {rating:.0f} +- {1.96 * deviation:.0f}")
 
 
 class Ratings:

@@ -19,7 +19,7 @@ from entity_env.wrappers.staggered_start import STAGGERED
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.experience.acting import act, autocast, check_output, value
 from ppo_trainer.experience.acting_graph import ActingGraphs
-from ppo_trainer.experience.frames import answers_in_order, asked_frames
+from ppo_trainer.experience.frames import answers_in_order, take_frames
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer
 from ppo_trainer.experience.row_memory import RowMemory
 from ppo_trainer.experience.trajectories import Decisions, Trajectories
@@ -183,7 +183,7 @@ def _places(obs: VecObs, env: VecEnv, count: int) -> list[Ints]:
 
 
 def _part(obs: VecObs, places: Ints) -> VecObs:
-    return obs if len(places) == obs.num_frames else asked_frames(obs, places)
+    return obs if len(places) == obs.num_frames else take_frames(obs, places)
 
 
 def _is_full(buffer: RolloutBuffer, asked: Ints, wanted: int) -> bool:

@@ -14,7 +14,7 @@ from entity_env.batching.ragged import ActionBuffer, cat
 from entity_env.batching.vec_obs import all_rows
 from entity_env.recording.records import select_frames
 
-__all__ = ["answers_in_order", "asked_frames", "frames_of"]
+__all__ = ["answers_in_order", "frames_of", "take_frames"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -35,7 +35,7 @@ def frames_of(obs: VecObs, places: Ints) -> VecObs:
     return select_frames(bare, places)
 
 
-def asked_frames(obs: VecObs, places: Ints) -> VecObs:
+def take_frames(obs: VecObs, places: Ints) -> VecObs:
     """Return an observation of the same rows that contains only the frames at these places (K,)."""
     shown = frames_of(obs, places)
     return replace(

@@ -8,14 +8,14 @@ import torch
 
 from ragged_net import RaggedNet
 
-__all__ = ["average_of", "follow"]
+__all__ = ["follow", "frozen_copy"]
 
 _POWER = 7
 """Exponent p: update k has the weight k^p, so that most of it is in the last fifth of updates."""
 
 
-def average_of(net: RaggedNet) -> RaggedNet:
-    """Return a copy of a network for ``follow``, without gradients."""
+def frozen_copy(net: RaggedNet) -> RaggedNet:
+    """Return a copy of a network without gradients."""
     return copy.deepcopy(net).requires_grad_(False)
 
 

@@ -41,8 +41,8 @@ def make_optimizers(net: RaggedNet, config: TrainConfig) -> Optimizers:
     """Return fresh optimizers for a network."""
     value_parameters = list(net.value_parameters())
     return Optimizers(
-        main=_adamw(list(net.policy_parameters()), config.optim),
-        value=_adamw(value_parameters, config.optim) if value_parameters else None,
+        main=_adam(list(net.policy_parameters()), config.optim),
+        value=_adam(value_parameters, config.optim) if value_parameters else None,
     )
 
 
@@ -133,7 +133,5 @@ def _not_finite(net: RaggedNet) -> list[str]:
     ]
 
 
-def _adamw(parameters: list[nn.Parameter], config: OptimConfig) -> torch.optim.Optimizer:
-    return torch.optim.AdamW(
-        parameters, lr=config.lr, eps=config.eps, weight_decay=config.weight_decay, fused=True
-    )
+def _adam(parameters: list[nn.Parameter], config: OptimConfig) -> torch.optim.Optimizer:
+    return torch.optim.Adam(parameters, lr=config.lr, eps=config.eps, fused=True)

@@ -13,10 +13,10 @@ from torch import Tensor
 
 from entity_env.errors import NonFiniteError
 
-__all__ = ["StepMetrics", "joined", "looks_are_free", "means", "of_policies"]
+__all__ = ["StepMetrics", "joined", "means", "of_policies", "reads_are_free"]
 
 
-def looks_are_free(device: torch.device) -> bool:
+def reads_are_free(device: torch.device) -> bool:
     """Return True if reading a number is free; a GPU must finish its work first."""
     return device.type == "cpu"
 
@@ -36,7 +36,7 @@ class StepMetrics:
     """
 
     def __init__(self, device: torch.device) -> None:
-        self.at_once = looks_are_free(device)
+        self.at_once = reads_are_free(device)
         self.bad = torch.zeros((), device=device)
         self._steps: list[dict[str, float]] = []
         self._unread: list[list[tuple[list[str], Tensor]]] = []

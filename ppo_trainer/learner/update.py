@@ -92,7 +92,7 @@ def update(
             stopped = True
             break
         with clock("optimizer"):
-            step(net, optimizers, algorithm.config.max_grad_norm, metrics)
+            step(net, optimizers, config.ppo.max_grad_norm, metrics)
     steps = metrics.read()
     return (
         means(steps)

@@ -14,7 +14,7 @@ from entity_env.errors import DeviceError
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.machine.compile_ahead import compiling_ahead
 from ppo_trainer.machine.ranks import local_rank
-from ppo_trainer.machine.screen import say
+from ppo_trainer.machine.screen import log
 from ppo_trainer.settings.device_names import check_device_name, devices_here
 from ragged_net import kernels, set_threads
 from ragged_net.compiled import autograd as compiled
@@ -59,7 +59,7 @@ def has_bfloat16(device: torch.device) -> bool:
         return True
     found = torch.cuda.get_device_capability(device) >= (8, 0)
     if not found:
-        say(f"{torch.cuda.get_device_name(device)} has no bfloat16: float32 is used")
+        log(f"{torch.cuda.get_device_name(device)} has no bfloat16: float32 is used")
     return found
 
 

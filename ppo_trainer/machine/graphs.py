@@ -14,7 +14,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import torch
 from torch import nn
 
-from ppo_trainer.machine.screen import say
+from ppo_trainer.machine.screen import log
 from ragged_net import RaggedNet
 from ragged_net.compiled.autograd import all_are_watched
 from ragged_net.gpu.attention import WIDEST, available
@@ -196,7 +196,7 @@ class Graphs:
     def refuse(self, reason: str) -> None:
         """Use no graphs from now on, and print the reason."""
         self.refused = reason
-        say(f"running without CUDA graphs, which is slower: {reason}")
+        log(f"running without CUDA graphs, which is slower: {reason}")
 
 
 def _has_graphs(device: torch.device) -> bool:

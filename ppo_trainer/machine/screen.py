@@ -9,7 +9,7 @@ import contextlib
 import sys
 from typing import Any
 
-__all__ = ["Screen", "complain", "deliver", "say"]
+__all__ = ["Screen", "deliver", "log", "warn"]
 
 
 class Screen:
@@ -68,7 +68,7 @@ class Screen:
         return True
 
 
-def say(text: str = "", *, is_read: bool = False) -> None:
+def log(text: str = "", *, is_read: bool = False) -> None:
     """Print a line and flush.
 
     Raises:
@@ -85,11 +85,11 @@ def deliver(text: str) -> None:
         SystemExit: The results went to stderr instead.
     """
     if not _print(Screen(sys.stdout, is_read=True), text):
-        complain(text)
+        warn(text)
         sys.exit(1)
 
 
-def complain(text: str) -> None:
+def warn(text: str) -> None:
     """Print a line on stderr and flush."""
     _print(Screen(sys.stderr), text)
 

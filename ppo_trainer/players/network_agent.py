@@ -32,7 +32,7 @@ from entity_env.wrappers.selection import Selection
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import Game
 from ppo_trainer.experience.acting import autocast, check_output
-from ppo_trainer.experience.frames import asked_frames
+from ppo_trainer.experience.frames import take_frames
 from ppo_trainer.experience.row_memory import RowMemory
 from ppo_trainer.players.population_rows import owners_of_seats
 from ppo_trainer.runs.checkpoint import latest_checkpoint
@@ -247,7 +247,7 @@ class NetworkAgent(SpacedAgent):
         for number in range(len(self.nets)):
             mine = np.flatnonzero(owner[obs.rows] == number)
             if len(mine) or not obs.num_frames:
-                shown = replace(asked_frames(obs, mine), done=self._ended)
+                shown = replace(take_frames(obs, mine), done=self._ended)
                 outputs.append(self._output(number, shown))
                 places.append(mine)
                 self._ended = self._ended & (owner != number)

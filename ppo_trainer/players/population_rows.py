@@ -15,7 +15,7 @@ from entity_env.errors import SettingError, counted
 from entity_env.wrappers.vec_wrapper import act_unchecked
 from ppo_trainer.players.game_rows import GameRows
 
-__all__ = ["PopulationRows", "SeatPopulationRows", "owners_of_seats"]
+__all__ = ["PopulationRows", "owners_of_seats"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -26,26 +26,37 @@ class PopulationRows(GameRows):
     """Rows that belong to one policy each, from the beginning of a game to its end.
 
     When a game begins, the policy of each side is drawn uniformly and independently, so that a
-    policy plays against all others and itself. Episodes that end have the additional metrics
+    policy plays against all others and itself; or each seat always belongs to one policy, through
+    all games and lives (``owners_of_seats``). Episodes that end have the additional metrics
     ``policy_<i>/win`` and ``policy_<i>/episodic_reward`` for the rows of policy i.
 
     Args:
         env: Rows of games; the seats of a game are consecutive rows.
         sides: Seats of each side: a team, or a single seat.
         size: Number of policies.
-        seed: Seed of the draws.
+        seed: Seed of the draws; None if each seat always belongs to one policy.
+
+    Raises:
+        SettingError: There are fewer seats than policies, each of which has its own.
     """
 
     saved_as = "population"
 
-    def __init__(self, env: VecEnv, sides: Sequence[Sequence[int]], size: int, seed: int) -> None:
+    def __init__(
+        self, env: VecEnv, sides: Sequence[Sequence[int]], size: int, seed: int | None
+    ) -> None:
         super().__init__(env, sides)
-        self._size, self._sides = size, len(sides)
+        if seed is None and self._games.seats < size:
+            raise SettingError(
+                f"there are {size} populations, but only {counted(self._games.seats, 'seat')}",
+                expected="at least one seat for each population",
+            )
+        self._size, self._sides, self._is_drawn = size, len(sides), seed is not None
         self._side_of = np.empty(self._games.seats, np.int64)
         for number, side in enumerate(sides):
             self._side_of[list(side)] = number
-        self._rng = np.random.default_rng(seed)
-        self._owner = np.zeros(len(env), np.int64)
+        self._rng = np.random.default_rng(seed or 0)
+        self._owner = owners_of_seats(len(env), self._games.seats, size)
 
     @property
     def owner(self) -> Ints:
@@ -79,6 +90,8 @@ class PopulationRows(GameRows):
 
     def _draw(self, games: Ints) -> None:
         """Draw the policy of each side of the games that begin."""
+        if not self._is_drawn:
+            return
         dealt = self._rng.integers(self._size, size=(len(games), self._sides))
         # A new array, because callers may keep the old one.
         owner = self._owner.copy()
@@ -97,40 +110,11 @@ class PopulationRows(GameRows):
         owner = np.array(state["owner"], np.int64)
         if owner.shape != self._owner.shape or not ((owner >= 0) & (owner < self._size)).all():
             raise ValueError("the rows have policies that do not exist")
+        if not self._is_drawn and not np.array_equal(owner, self._owner):
+            raise ValueError("the seats belong to other policies")
         self._games.set_state(state["games"])
         self._rng.bit_generator.state = state["rng"]
         self._owner = owner
-
-
-class SeatPopulationRows(PopulationRows):
-    """Rows whose seats each belong to one policy, through all games and lives.
-
-    Args:
-        env: Rows of games; the seats of a game are consecutive rows.
-        sides: Seats of each side: a team, or a single seat.
-        size: Number of policies; see ``owners_of_seats``.
-
-    Raises:
-        SettingError: There are fewer seats than policies.
-    """
-
-    def __init__(self, env: VecEnv, sides: Sequence[Sequence[int]], size: int) -> None:
-        super().__init__(env, sides, size, seed=0)
-        if self._games.seats < size:
-            raise SettingError(
-                f"there are {size} populations, but only {counted(self._games.seats, 'seat')}",
-                expected="at least one seat for each population",
-            )
-        self._owner = owners_of_seats(len(env), self._games.seats, size)
-
-    def _draw(self, games: Ints) -> None:
-        """Leave each seat to its policy."""
-
-    def _set_own_state(self, state: Any) -> None:
-        own = self._owner
-        super()._set_own_state(state)
-        if not np.array_equal(self._owner, own):
-            raise ValueError("rows of other policies")
 
 
 def owners_of_seats(rows: int, seats: int, size: int) -> Ints:

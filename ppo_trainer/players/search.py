@@ -27,7 +27,7 @@ from entity_env.spaces import ActionName
 from entity_env.wrappers.vec_wrapper import VecWrapper
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.experience.acting import act, autocast
-from ppo_trainer.experience.frames import asked_frames
+from ppo_trainer.experience.frames import take_frames
 from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.players.opponents import make_opponent
 from ppo_trainer.players.search_choices import ActorTable, Candidates, check_searchable
@@ -263,7 +263,7 @@ class Search:
         mine = np.flatnonzero(games[game])
         game, seat = game[mine], seat[mine]
         table, probs, values = self._look(
-            shown if len(mine) == shown.num_frames else asked_frames(shown, mine)
+            shown if len(mine) == shown.num_frames else take_frames(shown, mine)
         )
         of_frames = keys[game] + seat.astype(np.uint64) + np.uint64(1)
         found = table.candidates(probs, self._config.candidates, of_frames)

@@ -16,14 +16,14 @@ from entity_env.agent import Agent
 from entity_env.errors import DAMAGES, CheckpointError, SettingError, shorten
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import Game
+from ppo_trainer.learner.average import frozen_copy
 from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.players.opponent_rows import Lineup, OpponentRows
 from ppo_trainer.players.opponents import make_opponent, opponent_labels
-from ppo_trainer.players.population_rows import PopulationRows, SeatPopulationRows
+from ppo_trainer.players.population_rows import PopulationRows
 from ppo_trainer.players.reward_rows import RewardRows
 from ppo_trainer.players.snapshots import (
-    frozen_copy,
     read_snapshot,
     remove_others,
     versions_named_in,
@@ -37,6 +37,8 @@ __all__ = ["SelfPlay", "after_win", "probabilities"]
 
 F64 = npt.NDArray[np.float64]
 
+_QUALITY_STEP = 0.01
+"""Step by which a win lowers the quality score of an opponent."""
 _MOST_GAMES = 200
 """Number of last games from which a win rate is computed."""
 
@@ -80,7 +82,7 @@ class SelfPlay:
         self._at_once: list[tuple[str, float]] = []
         self._versions: list[str] = []
         self._named_in: dict[str, set[str]] = {}  # the versions that each checkpoint needs
-        self._stage, self._stage_begun, self._stage_games = 0, 0, 0
+        self._stage, self._stage_begun = 0, 0
         self._scores: deque[float] = deque(maxlen=_MOST_GAMES)
         self._opponent_rows: OpponentRows | None = None
         self._reward_rows: RewardRows | None = None
@@ -109,10 +111,9 @@ class SelfPlay:
         if self._settings.shapes_rewards:
             rows = self._reward_rows = RewardRows(rows, self._sides, self._settings)
         if self._settings.mode == "population":
-            if self._settings.populations:
-                return SeatPopulationRows(rows, self._sides, self._settings.size)
             seed = derived_seed(self._config.seed, "population")
-            return PopulationRows(rows, self._sides, self._settings.size, seed)
+            drawn = None if self._settings.populations else seed
+            return PopulationRows(rows, self._sides, self._settings.size, drawn)
         if self._settings.mode != "mirror":
             rows = self._opponent_rows = OpponentRows(rows, self._sides, self)
         return rows
@@ -158,10 +159,8 @@ class SelfPlay:
         if self._settings.mode == "stages":
             if name == self._stage_opponent():
                 self._scores.append(score)
-                self._stage_games += 1
         elif name in self._quality and score > 0.5:
-            step = self._settings.quality_step
-            self._quality[name] = after_win(self._quality[name], step, lineup.ratio)
+            self._quality[name] = after_win(self._quality[name], _QUALITY_STEP, lineup.ratio)
 
     # The methods that the training loop calls.
 
@@ -187,7 +186,7 @@ class SelfPlay:
         if own.mode != "stages":
             return {}
         if self._is_stage_over(steps):
-            self._stage, self._stage_begun, self._stage_games = self._stage + 1, steps, 0
+            self._stage, self._stage_begun = self._stage + 1, steps
             self._scores.clear()
             if self._stage >= len(self._named):
                 self._keep(run, self._stage_opponent(), update, steps)
@@ -220,7 +219,7 @@ class SelfPlay:
             "playing": self._playing(),
             "quality": self._quality,
             "at_once": self._at_once,
-            "stage": [self._stage, self._stage_begun, self._stage_games],
+            "stage": [self._stage, self._stage_begun],
             "scores": list(self._scores),
         }
 
@@ -240,7 +239,7 @@ class SelfPlay:
             self._versions = [str(name) for name in state["versions"]]
             playing = [str(name) for name in state["playing"]]
             quality = {str(name): float(own) for name, own in state["quality"].items()}
-            self._stage, self._stage_begun, self._stage_games = map(int, state["stage"])
+            self._stage, self._stage_begun = map(int, state["stage"])
             self._scores = deque(map(float, state["scores"]), _MOST_GAMES)
             agents = dict(state["agents"])
             self._at_once = [(str(name), float(ratio)) for name, ratio in state["at_once"]]
@@ -250,7 +249,7 @@ class SelfPlay:
                 received=shorten(state),
             ) from error
         for name in (*self._versions, *playing):
-            self._add_agent(name, read_snapshot(run, name, self._net, self._config))
+            self._add_agent(name, read_snapshot(run, name, self._net))
         kept = {name: own for name, own in quality.items() if name in self._agents}
         self._quality = {**self._quality, **kept} if self._settings.mode == "pool" else {}
         if not draws_on:
@@ -273,11 +272,7 @@ class SelfPlay:
             and len(self._scores) == _MOST_GAMES
             and float(np.mean(self._scores)) >= own.until_win
         )
-        return (
-            is_beaten
-            or 0 < own.until_steps <= steps - self._stage_begun
-            or 0 < own.until_episodes <= self._stage_games
-        )
+        return is_beaten or 0 < own.until_steps <= steps - self._stage_begun
 
     def _add_version(self, run: RunFolder, update: int, steps: int) -> None:
         name, versions = f"step_{steps:012d}", [self._quality[own] for own in self._versions]
@@ -289,7 +284,7 @@ class SelfPlay:
     def _keep(self, run: RunFolder, name: str, update: int, steps: int) -> None:
         if self._settings.mode == "stages":
             self._versions.clear()
-        net = frozen_copy(self._net, self._config)
+        net = frozen_copy(self._net)
         write_snapshot(run, name, net, update, steps)
         self._versions.append(name)
         self._add_agent(name, net)

@@ -6,24 +6,15 @@ import os
 from collections.abc import Collection
 from pathlib import Path
 
-import torch
-
 from entity_env.errors import DAMAGES, CheckpointError
 from entity_env.storage.files import remove
-from ppo_trainer.config import TrainConfig
+from ppo_trainer.learner.average import frozen_copy
 from ppo_trainer.runs.checkpoint import load_network, save_network
-from ppo_trainer.runs.checkpoint_files import SavedFiles
 from ppo_trainer.runs.folder import RunFolder
+from ppo_trainer.runs.saved_files import SavedFiles
 from ragged_net import RaggedNet
 
-__all__ = ["frozen_copy", "read_snapshot", "remove_others", "versions_named_in", "write_snapshot"]
-
-
-def frozen_copy(net: RaggedNet, config: TrainConfig) -> RaggedNet:
-    """Return a copy of the network without gradients."""
-    copied = _like(net, config)
-    copied.load_state_dict(net.state_dict())
-    return copied
+__all__ = ["read_snapshot", "remove_others", "versions_named_in", "write_snapshot"]
 
 
 def write_snapshot(run: RunFolder, name: str, net: RaggedNet, update: int, steps: int) -> None:
@@ -39,7 +30,7 @@ def write_snapshot(run: RunFolder, name: str, net: RaggedNet, update: int, steps
     save_network(run.snapshots / name, net.state_dict(), {"update": update, "steps": steps})
 
 
-def read_snapshot(run: RunFolder, name: str, net: RaggedNet, config: TrainConfig) -> RaggedNet:
+def read_snapshot(run: RunFolder, name: str, net: RaggedNet) -> RaggedNet:
     """Load a saved version of a run whose network is ``net``.
 
     Raises:
@@ -53,7 +44,7 @@ def read_snapshot(run: RunFolder, name: str, net: RaggedNet, config: TrainConfig
             hint="restore it from a backup, or resume from an older checkpoint, or with "
             "selfplay.mode=mirror",
         )
-    copied = _like(net, config)
+    copied = frozen_copy(net)
     load_network(folder, copied)
     return copied
 
@@ -78,10 +69,3 @@ def remove_others(run: RunFolder, kept: Collection[str]) -> None:
     for entry in list(os.scandir(run.snapshots)):
         if entry.name not in kept:
             remove(run.snapshots / entry.name)
-
-
-def _like(net: RaggedNet, config: TrainConfig) -> RaggedNet:
-    """Return another network with the same structure, on the same device, without gradients."""
-    with torch.random.fork_rng(devices=[]):
-        made = RaggedNet(net.obs_space, net.action_space, config.net, config.value_config)
-    return made.to(next(net.parameters()).device).requires_grad_(False)

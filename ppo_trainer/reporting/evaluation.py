@@ -12,13 +12,9 @@ import numpy.typing as npt
 
 from entity_env.batching.frame import RESERVED_METRICS
 from entity_env.errors import counted
-from ppo_trainer.reporting.recent_episodes import PER_EPISODE
-from ppo_trainer.reporting.shown_metrics import shown_metrics, unknown_metrics
+from ppo_trainer.reporting.shown_metrics import own_metrics, shown_metrics, unknown_metrics
 
-__all__ = ["Evaluation", "Summary", "left_out", "table"]
-
-Summary = Mapping[str, Any]
-"""The result of ``Evaluation.summary``, which ``evaluation.json`` contains for each player."""
+__all__ = ["Evaluation", "left_out", "table"]
 
 _COLUMNS = (
     ("win", "win rate", 3),
@@ -38,14 +34,14 @@ class Evaluation:
     Args:
         player: Name of the player.
         metrics: Metrics by name, NaN in episodes without one. Shape of each: (episodes,).
-        asked: Number of episodes that were asked for, of which the time limit may have left out
-            some; None for the number of episodes played.
+        wanted: Number of episodes that were wanted, of which the time limit may have left out some;
+            None for the number of episodes played.
         cut_off: Number of episodes that the time limit cut off.
     """
 
     player: str
     metrics: Mapping[str, npt.NDArray[np.float64]] = field(repr=False)
-    asked: int | None = None
+    wanted: int | None = None
     cut_off: int = 0
 
     def mean(self, name: str) -> float:
@@ -78,11 +74,14 @@ class Evaluation:
         return int((~np.isnan(self.metrics[name])).sum()) if name in self.metrics else 0
 
     def summary(self) -> dict[str, Any]:
-        """Return means and intervals as JSON values; the interval of a single episode is null."""
+        """Return means and intervals as JSON values, for ``evaluation.json``.
+
+        The interval of a single episode is null.
+        """
         facts = {
             "player": self.player,
             "episodes": self.episodes,
-            "asked": self.episodes if self.asked is None else self.asked,
+            "wanted": self.episodes if self.wanted is None else self.wanted,
             "cut_off": self.cut_off,
         }
         return facts | {
@@ -97,7 +96,7 @@ class Evaluation:
         }
 
 
-def table(results: Sequence[Evaluation | Summary], shown: Sequence[str] | None = None) -> str:
+def table(results: Sequence[Evaluation], shown: Sequence[str] | None = None) -> str:
     """Return a table of win rate, if there is one, reward and length of each player.
 
     The environment's own metrics follow below.
@@ -107,65 +106,52 @@ def table(results: Sequence[Evaluation | Summary], shown: Sequence[str] | None =
         shown: The environment's own metrics to show; None for all except those with a suffix such
             as ``.max``. The table names those that no player has.
     """
-    players = _summaries(results)
-    own = list(dict.fromkeys(name for player in players for name in _own_metrics(player)))
+    own = own_metrics(dict.fromkeys(name for one in results for name in one.metrics))
+    own = [name for name in own if any(one.count(name) for one in results)]
     names = shown_metrics(own, shown)
-    parts = [[column for column in _COLUMNS if any(column[0] in player for player in players)]]
+    parts = [[column for column in _COLUMNS if any(one.count(column[0]) for one in results)]]
     for first in range(0, len(names), _OWN_COLUMNS):
         part = names[first : first + _OWN_COLUMNS]
-        parts.append([(name, name, _digits(players, name)) for name in part])
-    blocks = [_block(players, part) for part in parts]
+        parts.append([(name, name, _digits(results, name)) for name in part])
+    blocks = [_block(results, part) for part in parts]
     return "\n\n".join(blocks + [text for text in [unknown_metrics(own, shown)] if text])
 
 
-def _own_metrics(player: Summary) -> list[str]:
-    return [
-        name
-        for name, value in player.items()
-        if isinstance(value, Mapping) and name not in PER_EPISODE
-    ]
+def left_out(results: Sequence[Evaluation]) -> str:
+    """Return a line on players with missing episodes, or episodes that were cut off."""
+    lines = []
+    for one in results:
+        played, wanted = one.episodes, one.wanted or one.episodes
+        parts = [f"{played:,} of {counted(wanted, 'episode')}"] if played < wanted else []
+        if one.cut_off:
+            whom = "all" if one.cut_off == played else f"{one.cut_off:,} of them"
+            parts.append(f"{whom} cut off before their end")
+        if parts:
+            lines.append(f"{one.player:<17}{', '.join(parts)}")
+    return "\n".join(lines)
 
 
-def _digits(players: Sequence[Summary], name: str) -> int:
+def _digits(results: Sequence[Evaluation], name: str) -> int:
     """Return the number of decimals, fewer for large numbers."""
-    largest = max(abs(player[name]["mean"]) for player in players if name in player)
+    largest = max(abs(one.mean(name)) for one in results if one.count(name))
     return 3 if largest < 100 else 2 if largest < 1000 else 0
 
 
-def _block(players: Sequence[Summary], columns: Sequence[tuple[str, str, int]]) -> str:
+def _block(results: Sequence[Evaluation], columns: Sequence[tuple[str, str, int]]) -> str:
     rows = [["95% intervals", *(label for _, label, _ in columns)]]
-    for player in players:
-        cells = [_cell(player, name, digits) for name, _, digits in columns]
-        rows.append([player["player"], *cells])
+    for one in results:
+        rows.append([one.player, *(_cell(one, name, digits) for name, _, digits in columns)])
     widths = [max(24, 2 + max(map(len, column))) for column in zip(*rows, strict=True)][1:]
     return "\n".join(f"{row[0]:<17}" + "".join(map(str.rjust, row[1:], widths)) for row in rows)
 
 
-def left_out(results: Sequence[Evaluation | Summary]) -> str:
-    """Return a line on players with missing episodes, or episodes that were cut off."""
-    lines = []
-    for player in _summaries(results):
-        played, asked, cut_off = (player[name] for name in ("episodes", "asked", "cut_off"))
-        parts = [f"{played:,} of {counted(asked, 'episode')}"] if played < asked else []
-        if cut_off:
-            whom = "all" if cut_off == played else f"{cut_off:,} of them"
-            parts.append(f"{whom} cut off before their end")
-        if parts:
-            lines.append(f"{player['player']:<17}{', '.join(parts)}")
-    return "\n".join(lines)
-
-
-def _summaries(results: Sequence[Evaluation | Summary]) -> list[Summary]:
-    return [own.summary() if isinstance(own, Evaluation) else own for own in results]
-
-
-def _cell(player: Summary, name: str, digits: int) -> str:
+def _cell(one: Evaluation, name: str, digits: int) -> str:
     """Return a metric and its interval as text, with its number of episodes if some lack it."""
-    if name not in player:
+    count = one.count(name)
+    if not count:
         return "-"
-    mean, interval, count = (player[name][key] for key in ("mean", "interval95", "count"))
-    if interval is None:
-        return f"{mean:.{digits}f}"
-    low, high = interval
-    text = f"{mean:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
-    return f"{text} of {count:,}" if count < player["episodes"] else text
+    if count == 1:
+        return f"{one.mean(name):.{digits}f}"
+    low, high = one.interval(name)
+    text = f"{one.mean(name):.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
+    return f"{text} of {count:,}" if count < one.episodes else text

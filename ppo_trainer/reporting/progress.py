@@ -15,7 +15,7 @@ from typing import IO, Any, Self, cast
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from ppo_trainer.machine.screen import Screen, complain, say
+from ppo_trainer.machine.screen import Screen, log, warn
 from ppo_trainer.reporting.recent_episodes import RecentEpisodes
 from ppo_trainer.reporting.shown_metrics import own_metrics, shown_metrics
 
@@ -109,7 +109,7 @@ class RunProgress(_Bar):
             self._bar.update(self._task, completed=steps, text=text)
         elif steps >= self._next_line or steps >= self._total:
             self._next_line = steps + max(1, (self._total - self._first) // _LINES)
-            say("  ".join([self._text(), *self._own()]), is_read=True)
+            log("  ".join([self._text(), *self._own()]), is_read=True)
 
     def _text(self) -> str:
         (before, first), (now, done) = self._updates[0], self._updates[-1]
@@ -166,7 +166,7 @@ class EvaluationProgress(_Bar):
                 self._bar.update(self._task, completed=done, text=self._text(player, played, done))
             elif self._now() >= self._next_line:
                 self._next_line = self._now() + _NEXT_LINE
-                complain(self._text(player, played, done))
+                warn(self._text(player, played, done))
 
         return hear
 

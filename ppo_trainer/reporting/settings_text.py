@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ppo_trainer.config import TrainConfig
+from ppo_trainer.settings.build import leaves
 
 __all__ = ["settings_summary", "settings_text", "written"]
 
@@ -21,9 +21,9 @@ _SUMMARY = {
 
 def settings_text(config: TrainConfig) -> str:
     """Return a line for each setting, as on the command line; a star marks changed defaults."""
-    usual = dict(_leaves(dataclasses.asdict(TrainConfig())))
+    usual = dict(leaves(dataclasses.asdict(TrainConfig())))
     lines = []
-    for name, value in _leaves(dataclasses.asdict(config)):
+    for name, value in leaves(dataclasses.asdict(config)):
         is_changed = name not in usual or usual[name] != value
         lines.append(f"{'*' if is_changed else ' '} {name}={written(value)}")
     return "\n".join(["Settings (* differs from the default):", *lines])
@@ -31,9 +31,9 @@ def settings_text(config: TrainConfig) -> str:
 
 def settings_summary(config: TrainConfig) -> str:
     """Return the most important settings, and all whose defaults are changed, in few lines."""
-    usual = dict(_leaves(dataclasses.asdict(TrainConfig())))
+    usual = dict(leaves(dataclasses.asdict(TrainConfig())))
     lines = {"env": [config.env["_target_"]], "": [f"total_timesteps={config.total_timesteps}"]}
-    for name, value in _leaves(dataclasses.asdict(config)):
+    for name, value in leaves(dataclasses.asdict(config)):
         group, _, last = name.rpartition(".")
         group, last = (group.partition(".")[0], name.partition(".")[2]) if group else ("", name)
         is_changed = name not in usual or usual[name] != value
@@ -47,11 +47,3 @@ def settings_summary(config: TrainConfig) -> str:
 def written(value: Any) -> str:
     """Return a value as it is written on the command line."""
     return json.dumps(value, default=str, ensure_ascii=False).replace('"', "")
-
-
-def _leaves(settings: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in settings.items():
-        if isinstance(value, Mapping) and value and f"{above}{name}" != "net.relative_position":
-            yield from _leaves(value, f"{above}{name}.")
-        else:
-            yield f"{above}{name}", value

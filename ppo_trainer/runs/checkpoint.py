@@ -1,7 +1,8 @@
-"""Checkpoints of a run: tensors as safetensors, everything else as JSON; reading them runs no code.
+"""Checkpoints of a run, as files of ``saved_files``; reading them runs no code.
 
 A checkpoint is a folder that is written under a temporary name and renamed when it is complete, so
-that a kill at any moment leaves the previous checkpoint.
+that a kill at any moment leaves the previous checkpoint. Of several processes the first one writes
+the rows of all.
 """
 
 from __future__ import annotations
@@ -16,13 +17,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import safetensors.torch
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
+from torch.overrides import TorchFunctionMode
 
-from entity_env import ActionSpace, ObsSpace
-from entity_env.errors import CheckpointError, NonFiniteError, shorten
-from entity_env.storage.files import fresh_name, is_leftover, remove, sync_folder
+from entity_env import ActionSpace, ObsSpace, VecEnv
+from entity_env.errors import CheckpointError, EntityEnvError, NonFiniteError, shorten
+from entity_env.storage.files import is_leftover, remove
 from ppo_trainer.algorithms.clone import Clone
 from ppo_trainer.algorithms.group_baseline import GroupReturns
 from ppo_trainer.config import TrainConfig
@@ -33,12 +37,11 @@ from ppo_trainer.experience.trajectories import Decisions
 from ppo_trainer.learner.optimizers import Optimizers
 from ppo_trainer.learner.step_graph import StepGraphs
 from ppo_trainer.machine.graphs import Graphs
+from ppo_trainer.machine.ranks import Ranks
 from ppo_trainer.machine.seeding import Generators
 from ppo_trainer.reporting.evaluation import Evaluation
-from ppo_trainer.runs.checkpoint_files import SavedFiles, write_checkpoint
 from ppo_trainer.runs.folder import RunFolder, named_policy
-from ppo_trainer.runs.saved_network import MODEL, check_forms, network_for
-from ppo_trainer.runs.tensor_file import TensorForm
+from ppo_trainer.runs.saved_files import SavedFiles, TensorForm, write_files
 from ragged_net import RaggedNet
 
 __all__ = [
@@ -56,13 +59,18 @@ __all__ = [
     "save_state",
     "saved_at",
     "steps_of",
+    "with_all_rows",
 ]
 
+MODEL = "model.safetensors"
 _OPTIMIZERS = "optimizers.safetensors"
 _PENDING = "pending.safetensors"  # only if decisions have an open outcome
 _AVERAGE = "average.safetensors"  # only if the run's agent is an average
 _MEMORY = "memory.safetensors"  # only for a network with a memory, if the rows can continue
 _CLONE_MEMORY = "clone_memory.safetensors"
+_OTHER_TENSORS = 100
+"""Number of tensors that a network may make besides those that are saved."""
+_OTHER_NETWORK = "net, value_net and the environment's spaces must be those of the run"
 _OURS = re.compile(r"step_(\d{12}|[1-9]\d{12,17})")
 
 
@@ -229,10 +237,57 @@ def save_state(
         facts["baseline"] = content.baseline
         if content.pending is not None:
             files[_PENDING] = pending_to_tensors(content.pending)
-    with _replaced(folder) as temporary:
-        write_checkpoint(temporary, files, facts)
+    write_files(folder, files, facts)
     remove_old_checkpoints(run, keep)
     return folder
+
+
+def with_all_rows(
+    ranks: Ranks, state: TrainState, vec_env: VecEnv
+) -> tuple[TrainState, list[Any] | None]:
+    """Return the state that a single process with all rows would save, and that of its rows.
+
+    All processes must call this at the same time; the result is complete in the first one only.
+    """
+    own = {f"generator/{n}": g.get_state() for n, g in state.generators.all().items()}
+    if state.pending is not None:
+        pending = pending_to_tensors(state.pending)
+        own |= {f"pending/{name}": tensor for name, tensor in pending.items()}
+    for name, memory in state.memories.items():
+        if memory.states is not None:
+            own[f"memory/{name}"] = memory.states.cpu()
+    packed = torch.from_numpy(np.frombuffer(safetensors.torch.save(own), np.uint8).copy())
+    every = [safetensors.torch.load(part.numpy().tobytes()) for part in ranks.gathered(packed)]
+    saved = ranks.gathered_json(vec_env.get_state() if vec_env.has_state() else None)
+    counts = [part[0] for part in ranks.gathered_json([len(vec_env)])]
+    if not ranks.is_first:
+        return state, None
+    waiting = []
+    for first, count, tensors in zip(np.cumsum([0, *counts]), counts, every, strict=False):
+        named = {
+            k.removeprefix("pending/"): t for k, t in tensors.items() if k.startswith("pending/")
+        }
+        if named:
+            pending_there = pending_from_tensors(named, state.net, count)
+            waiting.append(replace(pending_there, rows=pending_there.rows + int(first)))
+    joined = {
+        name: memory.with_states(torch.cat([tensors[f"memory/{name}"] for tensors in every]))
+        for name, memory in state.memories.items()
+        if memory.states is not None
+    }
+    others = {
+        f"{name}/{rank}": tensor
+        for rank, tensors in enumerate(every[1:], start=1)
+        for name, tensor in tensors.items()
+        if name.startswith("generator/")
+    }
+    whole = replace(
+        state.with_memories(joined),
+        pending=Decisions.cat(waiting) if waiting else None,
+        other_generators=others,
+    )
+    envs = None if None in saved else [row for part in saved for row in part]
+    return whole, envs
 
 
 def saved_at(run: RunFolder, steps: int) -> Path | None:
@@ -247,28 +302,7 @@ def save_network(folder: Path, tensors: Mapping[str, Tensor], facts: Mapping[str
     Raises:
         CheckpointError: The disk is full, or the folder is not writable.
     """
-    with _replaced(folder) as temporary:
-        write_checkpoint(temporary, {MODEL: tensors}, facts)
-
-
-@contextmanager
-def _replaced(folder: Path) -> Iterator[Path]:
-    """Give an empty folder that replaces ``folder`` at the end of the block."""
-    temporary = fresh_name(folder)
-    try:
-        if folder.parent.is_symlink():
-            raise OSError(f"{folder.parent} is a link: link the run's folder itself instead")
-        # Never create the run folder: if it does not exist any more, its settings are lost, too.
-        folder.parent.mkdir(exist_ok=True)
-        temporary.mkdir()
-        yield temporary
-        remove(folder)
-        temporary.rename(folder)
-        sync_folder(folder.parent)
-    except OSError as error:
-        raise CheckpointError(f"checkpoint {folder} cannot be written: {error}") from error
-    finally:
-        remove(temporary)  # free its space on a full disk
+    write_files(folder, {MODEL: tensors}, facts)
 
 
 def _check_finite(content: Content) -> None:
@@ -353,11 +387,46 @@ def network_of(
 ) -> RaggedNet:
     """Return a new network with these spaces and settings, for ``load_network``.
 
+    The settings and spaces in a run folder are not trusted: a single number in them could take all
+    memory. The network is therefore built without numbers first, and compared with the file.
+
     Raises:
-        CheckpointError: The checkpoint contains a much smaller network, or is damaged.
+        CheckpointError: The checkpoint contains another network, or is damaged.
     """
-    with _way_back(folder):
-        return network_for(folder, obs_space, action_space, config)
+    with _explained(folder):
+        forms = SavedFiles.open(folder).forms(MODEL)
+        with torch.device("meta"), _WithoutNumbers(len(forms)):
+            try:
+                sized = RaggedNet(obs_space, action_space, config.net, config.value_config)
+            except (ArithmeticError, RuntimeError, TypeError) as error:
+                raise CheckpointError(
+                    f"{folder / MODEL} belongs to another network: {error}", hint=_OTHER_NETWORK
+                ) from error
+        _check_forms(folder / MODEL, forms, _forms_of(sized.state_dict()))
+    return RaggedNet(obs_space, action_space, config.net, config.value_config)
+
+
+class _WithoutNumbers(TorchFunctionMode):
+    """Leaves out the initial numbers of a network, and stops one with too many tensors.
+
+    Args:
+        saved: Number of tensors in the file.
+    """
+
+    def __init__(self, saved: int) -> None:
+        super().__init__()
+        self._left = saved + _OTHER_TENSORS
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        draws = getattr(func, "__name__", "") in ("normal_", "uniform_")
+        if draws or getattr(func, "__module__", "") == "torch.nn.init":
+            return args[0] if args else kwargs["tensor"]
+        self._left -= func is torch.empty
+        if self._left < 0:
+            raise RuntimeError("it has fewer tensors")
+        return func(*args, **(kwargs or {}))
 
 
 def load_network(folder: Path, net: RaggedNet) -> None:
@@ -368,16 +437,40 @@ def load_network(folder: Path, net: RaggedNet) -> None:
     Raises:
         CheckpointError: The checkpoint is damaged, or contains another network.
     """
-    with _way_back(folder):
+    with _explained(folder):
         saved = SavedFiles.open(folder)
         name = _AVERAGE if saved.has(_AVERAGE) else MODEL
         net.load_state_dict(_network_tensors(saved, net, name))
 
 
 def _network_tensors(saved: SavedFiles, net: RaggedNet, file: str = MODEL) -> dict[str, Tensor]:
-    expected = {name: TensorForm.of(tensor) for name, tensor in net.state_dict().items()}
-    check_forms(saved.folder / file, saved.forms(file), expected)
+    _check_forms(saved.folder / file, saved.forms(file), _forms_of(net.state_dict()))
     return saved.tensors(file)
+
+
+def _forms_of(tensors: Mapping[str, Tensor]) -> dict[str, TensorForm]:
+    return {name: TensorForm.of(tensor) for name, tensor in tensors.items()}
+
+
+def _check_forms(
+    path: Path, found: Mapping[str, TensorForm], expected: Mapping[str, TensorForm]
+) -> None:
+    """Raise CheckpointError unless a file contains exactly the expected tensors."""
+    for name in sorted(expected.keys() | found.keys()):
+        if name not in found or name not in expected:
+            raise CheckpointError(
+                f"{path} belongs to another network",
+                expected=f"{name!r} {'not ' if name in found else ''}to be there",
+                hint=_OTHER_NETWORK,
+            )
+        if found[name] != expected[name]:
+            what = "shape" if found[name].shape != expected[name].shape else "dtype"
+            raise CheckpointError(
+                f"{path} belongs to another network: {name!r} differs in {what}",
+                expected=expected[name],
+                received=found[name],
+                hint=_OTHER_NETWORK,
+            )
 
 
 @dataclass(frozen=True)
@@ -408,17 +501,14 @@ def load_state(folder: Path, state: TrainState, rank: int = 0) -> Restored:
     Raises:
         CheckpointError: The checkpoint is damaged, or belongs to other settings.
     """
-    with _way_back(folder):
+    with _explained(folder):
         saved = SavedFiles.open(folder)
         network = _network_tensors(saved, state.net)
         average = network
         if state.average is not None and saved.has(_AVERAGE):
             average = _network_tensors(saved, state.average, _AVERAGE)
-        with _damage_named(folder):
-            _check_optimizers(saved, state.optimizers)
-        tensors = saved.tensors(_OPTIMIZERS)
-        with _damage_named(folder):
-            restored = _restore(saved, state, tensors, rank)
+        _check_optimizers(saved, state.optimizers)
+        restored = _restore(saved, state, saved.tensors(_OPTIMIZERS), rank)
         state.net.load_state_dict(network)
         if state.average is not None:
             state.average.load_state_dict(average)
@@ -441,7 +531,7 @@ def load_rows(
     Raises:
         CheckpointError: A file is missing or damaged, or belongs to other rows.
     """
-    with _way_back(folder):
+    with _explained(folder):
         saved = SavedFiles.open(folder)
         state.pending = None
         if saved.has(_PENDING):
@@ -455,13 +545,12 @@ def load_rows(
                 continue
             form = TensorForm.of(own.states)
             expected = {"states": replace(form, shape=(num_rows, *form.shape[1:]))}
-            check_forms(folder / name, saved.forms(name), expected)
+            _check_forms(folder / name, saved.forms(name), expected)
             states = saved.tensors(name)["states"]
             own.states = states[first : first + count].to(own.states.device)
         baseline = saved.facts.get("baseline")
         if state.groups is not None and baseline is not None:
-            with _damage_named(folder):
-                state.groups.set_state(baseline)
+            state.groups.set_state(baseline)
 
 
 def _restore(
@@ -510,7 +599,7 @@ def _check_optimizers(saved: SavedFiles, optimizers: Optimizers) -> None:
         if number.isdecimal() and int(number) < len(known.get(owner, ())):
             own = {k: v for k, v in known[owner][int(number)].items() if isinstance(v, Tensor)}
             expected |= {f"{owner}/{number}/{k}": TensorForm.of(v) for k, v in own.items()}
-    check_forms(saved.folder / _OPTIMIZERS, forms, expected)
+    _check_forms(saved.folder / _OPTIMIZERS, forms, expected)
     for owner, parameters in saved.facts["optimizer_values"].items():
         for number, values in parameters.items():
             own = known[owner][int(number)]
@@ -532,47 +621,36 @@ def _stepped(optimizer: Optimizer) -> list[dict[str, Any]]:
 
 
 @contextmanager
-def _damage_named(folder: Path) -> Iterator[None]:
-    try:
-        yield
-    except (ArithmeticError, LookupError, TypeError, ValueError, RuntimeError) as error:
-        raise CheckpointError(
-            f"checkpoint {folder} is damaged or belongs to other settings: "
-            f"{type(error).__name__}: {error}"
-        ) from error
-
-
-@contextmanager
-def _way_back(folder: Path) -> Iterator[None]:
-    """Add a hint to errors of a checkpoint without one: an older checkpoint that is complete."""
+def _explained(folder: Path) -> Iterator[None]:
+    """Turn errors in a checkpoint into CheckpointError, which names an older one to resume from."""
     try:
         yield
     except CheckpointError as error:
-        if error.hint is None:
-            error.hint = _older_whole(folder)
+        error.hint = error.hint or _older(folder)
         raise
+    except EntityEnvError:
+        raise
+    except (ArithmeticError, LookupError, TypeError, ValueError, RuntimeError) as error:
+        raise CheckpointError(
+            f"checkpoint {folder} is damaged or belongs to other settings: "
+            f"{type(error).__name__}: {error}",
+            hint=_older(folder),
+        ) from error
 
 
-def _older_whole(folder: Path) -> str:
-    steps, run = steps_of(folder), RunFolder(folder.parent.parent)
+def _older(folder: Path) -> str:
+    """Return a hint on the checkpoint before one that cannot be read."""
+    steps = steps_of(folder)
     if steps is None:
         return "nothing resumes from it; the run has other checkpoints"
-    for older in reversed(own_checkpoints(run)):
-        if steps_of(older) < steps and _is_whole(older):  # type: ignore[operator]
-            return (
-                f"{older} is complete: to resume from it, move {folder.name} away, such as by "
-                "adding _damaged to its name, and try again"
-            )
-    return "no older checkpoint is complete: begin the run again, or restore this one from a backup"
-
-
-def _is_whole(folder: Path) -> bool:
-    try:
-        saved = SavedFiles.open(folder)
-        saved.check()
-        return all(saved.forms(name) for name in (MODEL, _OPTIMIZERS))
-    except CheckpointError:
-        return False
+    found = own_checkpoints(RunFolder(folder.parent.parent))
+    before = [own for own in found if (steps_of(own) or 0) < steps]
+    if not before:
+        return "there is no older checkpoint: begin the run again, or restore this one"
+    return (
+        f"to resume from {before[-1]}, move {folder.name} away, such as by adding _damaged to its "
+        "name, and try again"
+    )
 
 
 def _name_of(steps: int) -> str:

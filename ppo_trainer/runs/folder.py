@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -20,18 +21,27 @@ import yaml
 from entity_env import ActionSpace, ObsSpace
 from entity_env.errors import RunFolderError, SettingError, SpaceError, shorten
 from entity_env.storage.bounded_json import count_values, parse_json
-from entity_env.storage.files import folder_lock, read_file, remove_leftovers, write_file
+from entity_env.storage.files import (
+    folder_lock,
+    fresh_name,
+    is_leftover,
+    read_file,
+    remove,
+    remove_leftovers,
+    write_file,
+)
 from entity_env.storage.space_json import spaces_from_json, spaces_to_json
 from ppo_trainer.config import TrainConfig, config_from_dict, config_to_dict
-from ppo_trainer.machine.screen import say
+from ppo_trainer.machine.screen import log
 from ppo_trainer.runs.bounded_yaml import check_size, parse_yaml
-from ppo_trainer.runs.drafts import draft_name, remove_drafts
-from ppo_trainer.runs.signature import SIGNATURE_LENGTH, KeyUnavailableError, sign
+from ppo_trainer.runs.trust import KeyUnavailableError, sign
 
 __all__ = ["RunFolder", "named_policy", "newest_run", "reading", "refuse_link", "writing"]
 
 _MOST_CONFIG, _MOST_SPACES = 1 << 20, 1 << 22  # bytes
+_SIGNATURE_LENGTH = 64  # hexadecimal digits
 _MOST_PARTS = 100_000  # values in the JSON of spaces
+_DAY = 86_400.0  # seconds
 
 
 class _Within:
@@ -56,7 +66,7 @@ class RunFolder:
     signature_file = _Within("config.signature")
     """The signature of the settings, if this user made them on this machine."""
     spaces_file = _Within("spaces.json")
-    """The spaces of the network, as JSON; old runs may lack the file."""
+    """The spaces of the network, as JSON."""
     metrics_file = _Within("metrics.jsonl")
     """One JSON object for each update."""
     evaluation_file = _Within("evaluation.json")
@@ -77,13 +87,13 @@ class RunFolder:
     """The best network by ``checkpoint.best``."""
 
     @classmethod
-    def draft(cls, config: TrainConfig) -> RunFolder:
+    def new(cls, config: TrainConfig) -> RunFolder:
         """Make a hidden folder with the settings; ``publish`` renames it to its final name.
 
         A folder with its final name therefore always contains a checkpoint.
         """
-        path = Path(config.run_dir) / draft_name()
-        remove_drafts(path.parent)
+        path = fresh_name(Path(config.run_dir) / "run")
+        _remove_unpublished(path.parent)
         try:
             path.mkdir(parents=True)
         except OSError as error:
@@ -99,7 +109,7 @@ class RunFolder:
         return run
 
     def publish(self, config: TrainConfig) -> RunFolder:
-        """Rename a draft; if the name is taken, append the next free number."""
+        """Rename a new folder; if the name is taken, append the next free number."""
         target = re.sub(
             r"[^a-z0-9_]+", "-", config.env["_target_"].rpartition(".")[2].lower()
         ).strip("-")
@@ -113,7 +123,7 @@ class RunFolder:
                 path = self.path.with_name(f"{name}-{number}")
                 continue
             if config.run_name and number > 1:
-                say(f"{self.path.with_name(name)} exists; the folder of this run is {path}")
+                log(f"{self.path.with_name(name)} exists; the folder of this run is {path}")
             try:
                 return RunFolder(self.path.rename(path))
             except OSError as error:
@@ -180,16 +190,13 @@ class RunFolder:
     def read_signature(self) -> str | None:
         """Return the signature of the settings, or None."""
         try:
-            return read_file(self.signature_file, SIGNATURE_LENGTH + 1).decode("ascii").strip()
+            return read_file(self.signature_file, _SIGNATURE_LENGTH + 1).decode("ascii").strip()
         except (OSError, UnicodeDecodeError):
             return None
 
-    def read_spaces(self) -> tuple[ObsSpace, dict[str, ActionSpace]] | None:
-        """Return the spaces of the run's network, or None if the run has not saved them."""
-        hint = "without this file, the network is built for the spaces of the environment"
-        with reading(self.spaces_file, hint):
-            if not _exists(self.spaces_file):
-                return None
+    def read_spaces(self) -> tuple[ObsSpace, dict[str, ActionSpace]]:
+        """Return the spaces of the run's network."""
+        with reading(self.spaces_file):
             text = read_file(self.spaces_file, _MOST_SPACES)
             return spaces_from_json(parse_json(text, _MOST_PARTS))
 
@@ -219,6 +226,19 @@ class RunFolder:
             write_file(self.signature_file, f"{sign(config)}\n".encode())
 
 
+def _remove_unpublished(folder: Path) -> None:
+    """Remove the hidden folders of starts that were killed a day ago or more.
+
+    A process locks its folder soon after it has made it, but other computers may not see its lock.
+    """
+    with suppress(OSError):
+        for entry in list(os.scandir(folder)):
+            age = time.time() - entry.stat(follow_symlinks=False).st_mtime
+            if age > _DAY and is_leftover(entry.name) and entry.is_dir(follow_symlinks=False):
+                with suppress(BlockingIOError), folder_lock(entry.path):
+                    remove(Path(entry.path))
+
+
 def refuse_link(folder: Path) -> None:
     """Raise RunFolderError for a link in a run folder, which may lead to files of others."""
     if folder.is_symlink():
@@ -241,7 +261,7 @@ def newest_run(folder: Path = Path("runs")) -> Path:
             expected="a run folder, or a folder 'runs' in this folder with runs in it",
         )
     newest = max(begun, key=lambda run: begun[run])
-    say(f"run folder: {newest}")
+    log(f"run folder: {newest}")
     return newest
 
 

@@ -10,21 +10,22 @@ from typing import Any
 import torch
 
 from entity_env import ObsSpace
-from entity_env.errors import RunFolderError
+from entity_env.errors import CheckpointError, SpaceError
 from entity_env.registry import Factory
+from entity_env.wrappers.selection import Selection, check_same_actions
 from ppo_trainer.config import TrainConfig, with_changes
 from ppo_trainer.environments import Game, evaluated, make_factory
 from ppo_trainer.machine.device import choose_device
+from ppo_trainer.machine.screen import log
 from ppo_trainer.runs.checkpoint import load_network, locate_checkpoint, network_of
 from ppo_trainer.runs.folder import RunFolder, is_one_policy
-from ppo_trainer.runs.saved_spaces import fit_game
 from ppo_trainer.runs.trust import require_trust
 from ragged_net import RaggedNet
 
 __all__ = [
     "LoadedNet",
     "LoadedRun",
-    "find_net",
+    "fit_game",
     "game_of",
     "load_net",
     "load_policy",
@@ -103,22 +104,10 @@ def load_policy(
     named |= {f"eval.{name}": value for name, value in named.items() if name.startswith("env.")}
     require_trust(run, config, trust=trust, env=env, named=named, scripted=scripted)
     config = with_changes(evaluated(config), changes or {})
-    fitted = fit_game(run, make_factory(config, env))
-    net = network_of(folder, fitted.obs_space, fitted.action_space, config)
+    game, whole = fit_game(run, make_factory(config, env))
+    net = network_of(folder, *run.read_spaces(), config)
     ready, others = _ready(folder, net, device), _others(path, run, folder, config, device)
-    return LoadedRun(run, config, *ready, fitted.game, fitted.whole, others=others)
-
-
-def find_net(path: str | Path, device: str = "auto") -> LoadedNet | None:
-    """Load the network without any environment; return None for a run without saved spaces."""
-    run, folder = locate_checkpoint(path)
-    config = run.read_config()
-    saved = run.read_spaces()
-    if saved is None:
-        return None
-    net = network_of(folder, *saved, config)
-    others = _others(path, run, folder, config, device)
-    return LoadedNet(run, config, *_ready(folder, net, device), others=others)
+    return LoadedRun(run, config, *ready, game, whole, others=others)
 
 
 def load_net(path: str | Path, device: str = "auto") -> LoadedNet:
@@ -129,19 +118,14 @@ def load_net(path: str | Path, device: str = "auto") -> LoadedNet:
         device: ``auto``, or the name of a device, which need not be that of the training.
 
     Raises:
-        RunFolderError: The folder is not a run, or is an old one without saved spaces.
+        RunFolderError: The folder is not a run.
         CheckpointError: There is no checkpoint, or it is damaged.
     """
-    loaded = find_net(path, device)
-    if loaded is None:
-        raise RunFolderError(
-            f"the run {str(path)!r} has no spaces.json, so that only its environment "
-            "determines the spaces of its network",
-            expected="load_agent(run, env=MyEnv); a resume of the run writes the file",
-            hint="to import the environment that the run names, if you trust its author: "
-            "load_agent(run, trust=True), or --trust",
-        )
-    return loaded
+    run, folder = locate_checkpoint(path)
+    config = run.read_config()
+    net = network_of(folder, *run.read_spaces(), config)
+    others = _others(path, run, folder, config, device)
+    return LoadedNet(run, config, *_ready(folder, net, device), others=others)
 
 
 def with_network_settings(config: TrainConfig) -> TrainConfig:
@@ -168,7 +152,7 @@ def game_of(loaded: LoadedNet, *, trust: bool = False) -> Game:
         UntrustedRunError: The run names code, and was made by somebody else.
     """
     require_trust(loaded.run, loaded.config, trust=trust)
-    return fit_game(loaded.run, make_factory(evaluated(loaded.config))).game
+    return fit_game(loaded.run, make_factory(evaluated(loaded.config)))[0]
 
 
 def _ready(folder: Path, net: RaggedNet, device: str) -> tuple[RaggedNet, torch.device, Path]:
@@ -185,3 +169,30 @@ def _others(
         return ()
     numbers = range(1, config.selfplay.policies)
     return tuple(load_net(f"{run.path}:{number}", device).net for number in numbers)
+
+
+def fit_game(run: RunFolder, game: Game) -> tuple[Game, ObsSpace]:
+    """Reduce a game to the spaces of the network of ``run``, and print what is left out.
+
+    Returns:
+        Game that shows what the network was trained on, and the observation space of the game
+        itself.
+
+    Raises:
+        CheckpointError: The game lacks a part of the network's spaces, has it with another type, or
+            has an action that the network lacks.
+    """
+    obs_space, action_space = run.read_spaces()
+    with game.rows(game.whole(1), seed=0) as example:
+        whole, actions = example.obs_space(), example.action_space()
+    try:
+        check_same_actions(action_space, actions)
+        selection = Selection.of(whole, obs_space)
+    except SpaceError as error:
+        what = f"the network of run {str(run.path)!r} does not fit the environment: {error.what}"
+        raise CheckpointError.from_fields({**error.fields(), "what": what}) from error
+    if selection.is_whole:
+        return game, whole
+    if left_out := selection.left_out():
+        log(f"not seen, as the network does not know it: {', '.join(left_out)}")
+    return replace(game, shown=obs_space), whole

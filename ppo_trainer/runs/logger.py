@@ -16,9 +16,9 @@ from entity_env.storage.files import open_to_append, read_file, write_file
 from ppo_trainer.config import TrainConfig, config_to_dict
 from ppo_trainer.reporting.recent_episodes import RecentEpisodes
 from ppo_trainer.runs.folder import RunFolder, reading, refuse_link, writing
-from ppo_trainer.runs.metrics_file import keep_records, read_metrics
+from ppo_trainer.runs.results import keep_records
 
-__all__ = ["RunLogger", "check_wandb", "read_metrics"]
+__all__ = ["RunLogger", "check_wandb"]
 
 
 class RunLogger:
@@ -151,7 +151,6 @@ def _start_wandb(run: RunFolder, config: TrainConfig) -> Any:
             mode=config.wandb.mode,
             project=config.wandb.project,
             entity=config.wandb.entity,
-            group=config.wandb.group,
             dir=str(run.path),
             name=run.path.name,
             id=_wandb_id(run),

@@ -17,7 +17,7 @@ from entity_env.errors import EntityEnvError
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import Game, open_vec_env
 from ppo_trainer.machine.ranks import Ranks
-from ppo_trainer.machine.screen import say
+from ppo_trainer.machine.screen import log
 from ppo_trainer.scale.ray_cluster import open_ray, why_lost
 from ppo_trainer.scale.worlds import (
     RowMaker,
@@ -63,7 +63,7 @@ def open_rows(config: TrainConfig, game: Game, ranks: Ranks) -> Iterator[VecEnv]
         run = uuid.uuid4().hex
         worlds = _start_worlds(config, game, ray, run, parts)
         _get(ray, [world.spaces.remote() for world in worlds])
-        say(f"{ranks.size} processes learn; processes of Ray that step their worlds: {len(worlds)}")
+        log(f"{ranks.size} processes learn; processes of Ray that step their worlds: {len(worlds)}")
         address = ray.get_runtime_context().gcs_address
         ranks.of_first([run, address, os.environ.get(_AUTH_MODE)])
         yield _served(ray, run, parts[0])

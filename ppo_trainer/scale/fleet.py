@@ -20,7 +20,7 @@ from entity_env.errors import EntityEnvError, counted
 from ppo_trainer.experience.collect import Collected, collect
 from ppo_trainer.experience.pending import tensors_of
 from ppo_trainer.experience.trajectories import Trajectories
-from ppo_trainer.machine.screen import complain, say
+from ppo_trainer.machine.screen import log, warn
 from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.machine.stopwatch import Stopwatch
 from ppo_trainer.scale.ray_cluster import open_ray, why_lost
@@ -50,7 +50,7 @@ def open_gather(session: Session) -> Iterator[Gather]:
         return
     with open_ray(own, num_workers(own)) as ray:
         fleet = Fleet(session, ray)
-        say(
+        log(
             f"{counted(num_workers(own), 'process')} of Ray play: {counted(own.worlds, 'world')}, "
             f"{counted(own.networks, 'network')}"
         )
@@ -215,7 +215,7 @@ class Fleet:
             raise EntityEnvError(
                 f"{_MOST_LOSSES} processes were lost one after the other", received=why
             )
-        complain(f"a process that plays for the run is lost, and started again: {why}")
+        warn(f"a process that plays for the run is lost, and started again: {why}")
         self._end(cell)
         self._cells[self._cells.index(cell)] = new = self._make(cell.number, self._next_seed())
         self._begin_rollouts(new)

@@ -22,7 +22,7 @@ from entity_env.workers.obs_format import ObsFormat
 from entity_env.workers.row_share import cut_rows
 from ppo_trainer.config import ScaleConfig, TrainConfig
 from ppo_trainer.environments import Game, make_vec_env
-from ppo_trainer.experience.frames import answers_in_order, asked_frames, frames_of
+from ppo_trainer.experience.frames import answers_in_order, frames_of, take_frames
 from ppo_trainer.machine.ranks import Share
 from ppo_trainer.machine.seeding import derived_seed
 
@@ -110,7 +110,7 @@ def part_of(obs: VecObs, first: int, count: int) -> VecObs:
         cut_off = np.flatnonzero(obs.truncated)
         within = np.flatnonzero((cut_off >= first) & (cut_off < first + count))
         final = frames_of(final, within) if len(within) else None
-    shown = asked_frames(obs, _places(obs, first, count))
+    shown = take_frames(obs, _places(obs, first, count))
     return replace(
         shown,
         rows=shown.rows - first,

@@ -17,6 +17,7 @@ __all__ = [
     "KINDS",
     "build",
     "fitted",
+    "leaves",
     "meant_setting",
     "names_its_settings",
     "path_field",
@@ -58,7 +59,6 @@ _HABITS = {
     "optim.lr": "learning_rate lrate step_size",
     "optim.schedule": "anneal anneal_lr annealing lr_schedule lr_scheduler lr_decay "
     "learning_rate_schedule scheduler",
-    "optim.weight_decay": "wd l2 l2_reg",
     "ppo.clip_coef": "clip clip_eps clip_epsilon clip_param clip_range clip_ratio ppo_clip",
     "ppo.clip_value": "clip_vloss clip_range_vf vf_clip_param",
     "ppo.entropy_coef": "ent_coef entropy_coeff entropy_beta entropy_weight entropy_cost",
@@ -89,12 +89,13 @@ _HABITS = {
 }
 """The names that settings have in other libraries."""
 _NOT_HERE = {
-    "activation activation_fn nonlinearity": "networks have GELU activations",
-    "dropout p_dropout attn_dropout": "there is no dropout; optim.weight_decay=0.01 regularises",
+    "activation activation_fn nonlinearity": "networks have ReLU activations",
+    "dropout p_dropout attn_dropout": "there is no dropout",
+    "weight_decay wd l2 l2_reg": "there is no weight decay",
     "net_arch policy_kwargs model model_config": "the network is net.dim wide and has net.layers "
     "layers",
     "norm_obs normalize_obs normalize_observations": "observations are always normalised",
-    "optimizer optimizer_class": "the optimizer is AdamW; optim has its settings",
+    "optimizer optimizer_class": "the optimizer is Adam; optim has its settings",
     "policy policy_type policy_class": "one network fits all spaces; net has its settings",
     "progress_bar quiet verbose verbosity": "the screen shows a line for each update; "
     "redirect the output, as in > log.txt, for none",
@@ -134,6 +135,15 @@ def build(kind: type[ConfigT], values: Any) -> ConfigT:
             that has the key, or the nearest key.
     """
     return _build(kind, values, "", list(setting_names(kind, values, "")))
+
+
+def leaves(settings: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield single settings with their dotted names; positions of a network are one setting."""
+    for name, value in settings.items():
+        if isinstance(value, Mapping) and value and f"{above}{name}" != "net.relative_position":
+            yield from leaves(value, f"{above}{name}.")
+        else:
+            yield f"{above}{name}", value
 
 
 def names_its_settings(kind: type[ConfigT]) -> type[ConfigT]:

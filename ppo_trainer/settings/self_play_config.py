@@ -45,15 +45,10 @@ class SelfPlayConfig:
         at_once: Number of opponents of ``pool`` that begin games in one update, each drawn as
             ``choose`` says. More of them vary the games of an update, but each takes one pass of a
             network in every step, even for few rows.
-        quality_step: Step by which a win lowers the quality score of the opponent, for
-            ``choose=quality``. A larger step adapts faster to the current policy, but gives single
-            games more weight.
         until_win: Win rate over the last games at which a stage of ``stages`` ends; 0 for no such
             end. A higher rate masters each opponent more surely, and meets fewer of them.
         until_steps: Number of frames trained on at which a stage ends; 0 for no such end. Fewer
             frames meet more opponents, which differ less.
-        until_episodes: Number of games against the opponent at which a stage ends; 0 for no such
-            end. It trades like ``until_steps``.
         size: Number of policies of ``population``. More of them play more differently, but each
             learns from a smaller part of the rows.
         populations: Number of policies that learn as with ``population``, where seat i is always
@@ -90,10 +85,8 @@ class SelfPlayConfig:
     every: int = checked(at_least(1), 20)
     keep: int = checked(at_least(1), 8)
     at_once: int = checked(at_least(1), 1)
-    quality_step: float = checked(at_least(0), 0.01)
     until_win: float = checked(FRACTION, 0.8)
     until_steps: int = checked(at_least(0), 0)
-    until_episodes: int = checked(at_least(0), 0)
     size: int = checked(at_least(2), 2)
     populations: int = checked(at_least(0), 0)
     shared_embeddings: bool = False
@@ -117,12 +110,10 @@ class SelfPlayConfig:
                 hint="if a recipe sets the opponents, pass "
                 f"selfplay={self.mode} or selfplay.opponents=[]",
             )
-        if self.mode == "stages" and not (
-            self.until_win or self.until_steps or self.until_episodes
-        ):
+        if self.mode == "stages" and not (self.until_win or self.until_steps):
             raise SettingError(
                 "no condition ends a stage of selfplay=stages",
-                expected="selfplay.until_win, selfplay.until_steps or selfplay.until_episodes",
+                expected="selfplay.until_win or selfplay.until_steps",
             )
 
     def _become_populations(self) -> None:

@@ -13,7 +13,7 @@ from entity_env.viewer.server import Viewer
 from entity_env.viewer.sources import run_source
 from entity_env.workers.pickles import pickled
 from ppo_trainer.machine.helper_process import read_task, start_helper
-from ppo_trainer.machine.screen import complain
+from ppo_trainer.machine.screen import warn
 from ppo_trainer.training.session import Session
 
 __all__ = ["main", "open_viewer"]
@@ -32,7 +32,7 @@ def open_viewer(session: Session) -> Iterator[None]:
         sent = pickled("the game to be shown", task)
         process = start_helper(_START, sent, errors=None, output=None)
     except Exception as error:  # the game cannot be sent, or the process cannot be started
-        complain(f"the viewer cannot be started: {error}")
+        warn(f"the viewer cannot be started: {error}")
         yield
         return
     try:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TypeAlias
 
 from ppo_trainer.machine.interrupt import Interrupt
-from ppo_trainer.machine.screen import complain
+from ppo_trainer.machine.screen import warn
 from ppo_trainer.machine.stopwatch import Stopwatch
 from ppo_trainer.reporting.progress import RunProgress
 from ppo_trainer.reporting.shown_metrics import own_metrics, unknown_metrics
@@ -75,7 +75,7 @@ def open_output(
                 was_full = True
                 own = own_metrics(session.recent.means)
                 if missing := unknown_metrics(own, config.shown_metrics):
-                    complain(f"shown_metrics: {missing}")
+                    warn(f"shown_metrics: {missing}")
             if plays:
                 warn_halfway(session, before)
             if evaluates:

@@ -18,7 +18,7 @@ from ppo_trainer.config import TrainConfig
 from ppo_trainer.experience.collect import Collector, Searcher
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer
 from ppo_trainer.experience.row_memory import RowMemory
-from ppo_trainer.learner.average import average_of
+from ppo_trainer.learner.average import frozen_copy
 from ppo_trainer.learner.optimizers import make_optimizers
 from ppo_trainer.machine.seeding import derived_seed, make_generators
 from ppo_trainer.runs.checkpoint import (
@@ -105,7 +105,7 @@ def make_others(
         net = net.to(device)
         generators = make_generators(derived_seed(config.seed, "policy", number), device)
         state = TrainState(net, make_optimizers(net, config), generators)
-        state.average = average_of(net) if config.selfplay.average else None
+        state.average = frozen_copy(net) if config.selfplay.average else None
         state.memory = RowMemory(net, num_rows)
         if config.cuda_graphs:
             state.use_graphs(num_rows, config.precision)

@@ -12,7 +12,7 @@ from entity_env import ObsSpace, VecEnv, VecObs
 from entity_env.spaces import Discrete, Grid, feature_name
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.machine.ranks import Ranks
-from ppo_trainer.machine.screen import say
+from ppo_trainer.machine.screen import log
 from ppo_trainer.runs.folder import RunFolder
 from ragged_net import NetConfig
 from ragged_net.position_config import RelativePosition
@@ -61,7 +61,7 @@ def with_positions(
     unit, extent = ranks.of_first(_sizes(_coordinates(space, obs, names)))
     if not declared:
         axes = ", ".join(next(iter(names.values())))
-        say(f"positions: {axes} of {', '.join(names)} (find_positions=false ignores them)")
+        log(f"positions: {axes} of {', '.join(names)} (find_positions=false ignores them)")
     found = RelativePosition(names, unit=unit, extent=extent, absolute=not declared)
     return _with(config, found), obs
 

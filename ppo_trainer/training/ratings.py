@@ -13,8 +13,8 @@ from entity_env.workers.pickles import pickled
 from ppo_trainer.evaluation.ratings import steps_of_version
 from ppo_trainer.machine.commands import python_command
 from ppo_trainer.machine.helper_process import start_helper
-from ppo_trainer.machine.screen import complain, say
-from ppo_trainer.runs.ratings_file import RatedPlayer, read_ratings
+from ppo_trainer.machine.screen import log, warn
+from ppo_trainer.runs.results import RatedPlayer, read_ratings
 from ppo_trainer.training.session import Session
 
 __all__ = ["RunRatings", "open_ratings"]
@@ -67,7 +67,7 @@ class RunRatings:
         end = time.monotonic() + _LAST_WAIT
         try:
             if finished and self._is_waiting():
-                say(f"The last version is being rated, for {_LAST_WAIT:g} s at most.")
+                log(f"The last version is being rated, for {_LAST_WAIT:g} s at most.")
                 while self._is_running() and self._is_waiting() and time.monotonic() < end:
                     time.sleep(0.1)
         finally:
@@ -75,7 +75,7 @@ class RunRatings:
                 self._process.kill()
                 self._process.communicate()
         if self._process is not None and self._is_waiting():
-            complain(
+            warn(
                 "the last version has no rating yet; to rate it: "
                 f"{python_command()} -m ppo_trainer.league {self._run.path} --follow"
             )
@@ -84,7 +84,7 @@ class RunRatings:
         """Return True if the process runs; print once that it has ended."""
         if self._process is not None and (status := self._process.poll()) is not None:
             self._process = None
-            complain(
+            warn(
                 f"the rating process has ended (exit status {status}); the training continues "
                 "without it"
             )

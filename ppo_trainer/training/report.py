@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
 from pathlib import Path
 
 from entity_env.command_line import game_words
@@ -12,19 +11,20 @@ from ppo_trainer.environments import UNIMPORTABLE, evaluated, name_in_script
 from ppo_trainer.evaluation.comparison import evaluate, evaluate_all
 from ppo_trainer.machine.commands import python_command
 from ppo_trainer.machine.interrupt import Interrupt
-from ppo_trainer.machine.screen import complain, say
+from ppo_trainer.machine.screen import log, warn
 from ppo_trainer.reporting.diagnosis import compare_greedy, diagnose, is_zero_sum, warnings
-from ppo_trainer.reporting.evaluation import Evaluation, Summary, left_out, table
-from ppo_trainer.runs.best_network import read_best
+from ppo_trainer.reporting.evaluation import Evaluation, left_out, table
 from ppo_trainer.runs.checkpoint import latest_checkpoint
-from ppo_trainer.runs.curve import draw_curve
-from ppo_trainer.runs.evaluation_file import describe, read_same, write_evaluation
-from ppo_trainer.runs.logger import read_metrics
+from ppo_trainer.runs.results import describe, read_metrics, write_evaluation
+from ppo_trainer.training.best_network import read_best
 from ppo_trainer.training.callbacks import Callbacks
+from ppo_trainer.training.curve import draw_curve
 from ppo_trainer.training.session import Session
 
 __all__ = ["conclude", "evaluate_now", "finish", "warn_halfway"]
 
+_MOST_EPISODES = 100
+"""Number of episodes of an evaluation during the training."""
 _ENVIRONMENTS = Path(__file__).parents[1] / "conf" / "env"
 
 
@@ -35,7 +35,7 @@ def evaluate_now(session: Session) -> dict[str, float]:
         state.acting,
         session.game.evaluated(config),
         config,
-        config.eval.every_episodes,
+        min(config.eval.episodes or _MOST_EPISODES, _MOST_EPISODES),
         greedy=True,
         number=state.update,
         others=session.others_at_seats,
@@ -55,60 +55,55 @@ def warn_halfway(session: Session, before: int) -> None:
     config = session.config
     if before < config.total_timesteps / 2 <= session.steps and not session.game.has_seats:
         for line in warnings(read_metrics(session.run), config.rollout.num_envs):
-            complain(f"half of the run is over, and {line}")
+            warn(f"half of the run is over, and {line}")
 
 
-def conclude(
-    session: Session, hooks: Callbacks, interrupted: bool, *, trained: bool, played: bool
-) -> bool:
-    """End a run with its report and the last callbacks; return True if it was interrupted.
+def conclude(session: Session, hooks: Callbacks, interrupted: bool, *, played: bool) -> bool:
+    """End a run with its report and the last callbacks; return True if a signal cut it short.
 
     Args:
         session: The run, saved.
         hooks: Called with the evaluations, and at the end.
         interrupted: True if the training was stopped before its end.
-        trained: False if the run was over before.
         played: False if the network has learned from recordings.
     """
     with Interrupt() as interrupt:
-        results = interrupt.attempt(finish, session, interrupted, trained, played)
-    if results is None and not interrupted:
-        interrupted, results = True, finish(session, interrupted=True)
+        results = interrupt.attempt(finish, session, interrupted, played)
+    signalled = results is None
+    if signalled and not interrupted:
+        results = finish(session, interrupted=True)
     session.state.evaluations = results or []
     if session.state.evaluations:
         hooks.call("on_evaluation", session)
     hooks.call("on_end", session)
-    return interrupted
+    return signalled
 
 
-def finish(
-    session: Session, interrupted: bool, trained: bool = True, played: bool = True
-) -> list[Evaluation]:
+def finish(session: Session, interrupted: bool, played: bool = True) -> list[Evaluation]:
     """Draw the curves, evaluate a run that is over, and print the commands to continue with.
 
-    If nothing was ``trained``, an existing evaluation is shown again. If nothing was ``played``,
-    the network was trained on recordings.
+    If nothing was ``played``, the network was trained on recordings.
     """
     run, state, config = session.run, session.state, session.config
     if interrupted:  # printed first, because drawing may be interrupted, too
-        say(f"stopped at step {state.steps:,}, saved; to resume:")
-        say(f"  {session.resume_command()}")
+        log(f"stopped at step {state.steps:,}, saved; to resume:")
+        log(f"  {session.resume_command()}")
     try:
         curve = draw_curve(run)
     except RunFolderError as error:  # a missing picture does not stop the evaluation
         curve = None
-        complain(f"\nno learning curve: {error}")
+        warn(f"\nno learning curve: {error}")
     if interrupted:
         return []
     if (reached := session.goals_reached()) is not None:
-        say(f"\nthe training has reached its goals at step {state.steps:,}: {reached}")
-    say(f"\ncheckpoint      {latest_checkpoint(run)}")
+        log(f"\nthe training has reached its goals at step {state.steps:,}: {reached}")
+    log(f"\ncheckpoint      {latest_checkpoint(run)}")
     if config.checkpoint.best is not None and (best := read_best(run)) is not None:
-        say(f"best            {run.best}: {best.metric} {best.value:.3f} at step {best.steps:,}")
+        log(f"best            {run.best}: {best.metric} {best.value:.3f} at step {best.steps:,}")
     if curve is not None:
-        say(f"learning curve  {curve}")
-    results = _evaluate(session, trained, played) if config.eval.episodes else []
-    if trained and played and reached is None:
+        log(f"learning curve  {curve}")
+    results = _evaluate(session, played) if config.eval.episodes else []
+    if played and reached is None:
         records = read_metrics(run)
         equals = session.game.has_seats and config.selfplay.meets_equals
         # Against earlier versions the mean return is not 0, so that it does not show a zero-sum
@@ -116,31 +111,25 @@ def finish(
         equals = equals and (not config.selfplay.plays_itself or is_zero_sum(records))
         lines = diagnose(records, results, config.rollout.num_envs, meets_equals=equals)
         if lines:
-            say("\n".join(["\nWhat the numbers suggest:", *(f"  {line}" for line in lines)]))
+            log("\n".join(["\nWhat the numbers suggest:", *(f"  {line}" for line in lines)]))
             if len(lines) > 1 and (command := _tune_command(session)):
-                say(f"  or search for better settings: {command}")
-    say("\nWhat next:")
+                log(f"  or search for better settings: {command}")
+    log("\nWhat next:")
     for what, command in ([] if played else _improve(session)) + _next_steps(session):
-        say(f"  {what:<18}  {command}")
+        log(f"  {what:<18}  {command}")
     return results
 
 
-def _evaluate(session: Session, trained: bool, played: bool) -> list[Evaluation]:
+def _evaluate(session: Session, played: bool) -> list[Evaluation]:
     run, state, config = session.run, session.state, evaluated(session.config)
     episodes, seconds = config.eval.episodes, config.eval.seconds
-    facts = describe(run.path, state.steps, config, episodes, [])
-    known = None if trained else read_same(run, facts)
-    if known is not None:
-        say(f"\nnothing was trained; the saved evaluation, after {state.steps:,} steps:")
-        _say_results(session, known)
-        return []
     if played and not any(record.get("episodes") for record in read_metrics(run)):
         limit = f" or {seconds:g} seconds" if seconds else ""
-        say(
+        log(
             "\nno episode has ended so far; if the game never ends, this evaluation plays "
             f"eval.max_steps={config.eval.max_steps} steps of each{limit} (Ctrl-C skips it)"
         )
-    say(f"\nplaying {episodes:,} fresh episodes with each player ...")
+    log(f"\nplaying {episodes:,} fresh episodes with each player ...")
     results = evaluate_all(
         state.acting,
         session.game.evaluated(config),
@@ -148,20 +137,16 @@ def _evaluate(session: Session, trained: bool, played: bool) -> list[Evaluation]
         episodes,
         others=session.others_at_seats,
     )
-    say(f"after {state.steps:,} steps:")
-    _say_results(session, results)
+    log(f"after {state.steps:,} steps:")
+    log(table(results, session.config.shown_metrics))
+    if missing := left_out(results):
+        log(f"left out, as eval.seconds={seconds:g} were over:\n{missing}")
     if (line := compare_greedy(results)) is not None:
-        say(line)
+        log(line)
     if session.others:
-        say(f"that was policy 0; the next: {python_command()} -m ppo_trainer.evaluate {run.path}:1")
+        log(f"that was policy 0; the next: {python_command()} -m ppo_trainer.evaluate {run.path}:1")
     write_evaluation(run, describe(run.path, state.steps, config, episodes, results))
     return results
-
-
-def _say_results(session: Session, results: Sequence[Evaluation | Summary]) -> None:
-    say(table(results, session.config.shown_metrics))
-    if missing := left_out(results):
-        say(f"left out, as eval.seconds={session.config.eval.seconds:g} were over:\n{missing}")
 
 
 def _tune_command(session: Session) -> str | None:
@@ -212,11 +197,6 @@ def _next_steps(session: Session) -> list[tuple[str, str]]:
                 f"from ppo_trainer.evaluate import evaluate_run; evaluate_run({path!r}, {env})",
             ),
             (
-                "record its games",
-                "from ppo_trainer.record import record_run; "
-                f"record_run({path!r}, 'games.episodes', {env})",
-            ),
-            (
                 "export its network",
                 f"from ppo_trainer.export import export_run; export_run({path!r}, 'policy.pt2')",
             ),
@@ -236,7 +216,7 @@ def _next_steps(session: Session) -> list[tuple[str, str]]:
         ("in the browser", f"{python} -m entity_env.viewer {quoted}"),
         ("play it yourself", f"{python} -m {play}"),
         ("evaluate it again", f"{python} -m ppo_trainer.evaluate {quoted}"),
-        ("record its games", f"{python} -m ppo_trainer.record {quoted} games.episodes"),
+        ("film it", f"{python} -m ppo_trainer.watch {quoted} --video game.gif"),
         ("export its network", f"{python} -m ppo_trainer.export {quoted} policy.pt2"),
         (
             "train it further",

@@ -14,7 +14,7 @@ import torch
 from entity_env.errors import EntityEnvError, SettingError
 from ppo_trainer.config import TrainConfig, with_changes
 from ppo_trainer.evaluation.comparison import RANDOM
-from ppo_trainer.train import TrainResult, train
+from ppo_trainer.loop import TrainResult, train
 from ppo_trainer.training.session import Session
 
 __all__ = ["FAILURES", "score", "steps_of_trials", "train_quietly"]

@@ -8,7 +8,6 @@ from torch import Tensor, nn
 from entity_env.arguments import check_whole
 from ragged_net.devices import full_precision
 from ragged_net.heads.kind import orthogonal
-from ragged_net.model.transformer import make_activation
 from ragged_net.tensor_checks import check_kind, check_rows
 
 __all__ = ["PopArt", "ValueHead"]
@@ -19,16 +18,13 @@ class ValueHead(nn.Module):
 
     Args:
         dim: D, the width of an entity's vector.
-        activation: ``relu`` or ``gelu``.
         norm: ``none``, or ``popart`` for values of any size.
     """
 
-    def __init__(self, dim: int, activation: str = "relu", norm: str = "none") -> None:
+    def __init__(self, dim: int, norm: str = "none") -> None:
         super().__init__()
         dim = check_whole("width of a head", dim)
-        self.mlp = nn.Sequential(
-            orthogonal(dim, dim, 2**0.5), make_activation(activation), orthogonal(dim, 1, 1.0)
-        )
+        self.mlp = nn.Sequential(orthogonal(dim, dim, 2**0.5), nn.ReLU(), orthogonal(dim, 1, 1.0))
         self.norm = PopArt() if norm == "popart" else None
 
     def update_norm(self, returns: Tensor) -> None:

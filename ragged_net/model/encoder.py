@@ -18,7 +18,7 @@ from ragged_net.frames import Frames
 from ragged_net.layout import Encoded, Layout, Reading
 from ragged_net.model.embedding import EntityEmbedding
 from ragged_net.model.geometry import PlaceReader
-from ragged_net.model.transformer import RaggedTransformer, make_activation
+from ragged_net.model.transformer import RaggedTransformer
 from ragged_net.model.turns import PositionWaves, RelationTurns
 from ragged_net.ragged import RaggedTensor
 from ragged_net.tensor_checks import check_kind, check_rows
@@ -35,7 +35,7 @@ class Mix(nn.Module):
 
     def __init__(self, config: NetConfig) -> None:
         super().__init__()
-        self.activation = make_activation(config.activation)
+        self.activation = nn.ReLU()
         self.linear = nn.Linear(config.dim, config.dim)
         self.fused = config.fused
 

@@ -6,20 +6,14 @@ from torch import Tensor, nn
 
 from ragged_net.compiled import autograd as compiled
 from ragged_net.compiled.chain import Block, chain, is_plain, weights_of
-from ragged_net.config import NetConfig, check_activation
+from ragged_net.config import NetConfig
 from ragged_net.frames import Frames
 from ragged_net.layout import Layout, Reading
 from ragged_net.model.attention import attend
 from ragged_net.model.position_bias import PositionBias
 from ragged_net.tensor_checks import check_kind, check_rows
 
-__all__ = ["RaggedTransformer", "TransformerBlock", "make_activation"]
-
-
-def make_activation(name: str) -> nn.Module:
-    """Return the module of a NetConfig's activation."""
-    check_activation(name)
-    return nn.GELU() if name == "gelu" else nn.ReLU()
+__all__ = ["RaggedTransformer", "TransformerBlock"]
 
 
 def _linear(fan_in: int, fan_out: int, gain: float = 1.0) -> nn.Linear:
@@ -34,7 +28,7 @@ class TransformerBlock(nn.Module):
     """Attention and an MLP, each after a LayerNorm and with a residual connection.
 
     Args:
-        config: Width, heads, MLP, activation and attention backend.
+        config: Width, heads, MLP and attention backend.
         axes: Number of coordinates of positions that add a bias to the scores; 0 for no bias.
     """
 
@@ -51,9 +45,7 @@ class TransformerBlock(nn.Module):
         self.qkv = _linear(dim, 3 * dim)
         self.out = _linear(dim, dim, gain)
         self.norm_mlp = nn.LayerNorm(dim)
-        self.mlp = nn.Sequential(
-            _linear(dim, hidden), make_activation(config.activation), _linear(hidden, dim, gain)
-        )
+        self.mlp = nn.Sequential(_linear(dim, hidden), nn.ReLU(), _linear(hidden, dim, gain))
 
     def forward(self, x: Tensor, frames: Frames | Layout) -> Tensor:
         """Return rows (N, D) from rows (N, D); see ``RaggedTransformer``."""
@@ -100,7 +92,7 @@ class RaggedTransformer(nn.Module):
     """A sequence of blocks, without a LayerNorm after the last one.
 
     Args:
-        config: Width, layers, heads, MLP, activation and attention backend.
+        config: Width, layers, heads, MLP and attention backend.
         axes: See ``TransformerBlock``.
     """
 

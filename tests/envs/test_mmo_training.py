@@ -29,9 +29,9 @@ from ppo_trainer import resume, train
 from ppo_trainer.agent import load_agent
 from ppo_trainer.config import EvalConfig, PPOConfig, RolloutConfig, SelfPlayConfig
 from ppo_trainer.evaluate import evaluate_run
-from ppo_trainer.experience.frames import asked_frames
+from ppo_trainer.experience.frames import take_frames
 from ppo_trainer.players.network_agent import NetworkAgent
-from ppo_trainer.players.population_rows import SeatPopulationRows
+from ppo_trainer.players.population_rows import PopulationRows
 from ppo_trainer.record import record_run
 from ppo_trainer.runs.load_run import load_policy
 from ppo_trainer.watch import film, watch
@@ -99,7 +99,7 @@ def test_a_run_goes_on_in_the_middle_of_lives_bit_for_bit(tmp_path, populations)
 
 
 def test_each_population_keeps_its_seats_through_all_lives():
-    rows = SeatPopulationRows(MmoRows(12, 0, **SMALL_WORLD), [[i] for i in range(6)], size=2)
+    rows = PopulationRows(MmoRows(12, 0, **SMALL_WORLD), [[i] for i in range(6)], size=2, seed=None)
     obs, policy, ended = rows.reset(), random_policy(0), 0
     for _ in range(60):
         assert rows.owner.tolist() == [0, 1] * 6
@@ -155,7 +155,7 @@ def test_each_policy_is_recorded_at_its_own_seats(tmp_path):
     for episode in EpisodeDataset(tmp_path / "a.episodes").episodes():
         row, step = episode.row, episode.steps
         for place in range(len(step)):
-            seen = EntityBatch.from_obs(asked_frames(step.obs, np.array([place])), cpu)
+            seen = EntityBatch.from_obs(take_frames(step.obs, np.array([place])), cpu)
             chosen = {
                 name: torch.from_numpy(frame(own, place)[:, 0])
                 for name, own in step.actions.items()

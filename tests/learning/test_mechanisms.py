@@ -14,7 +14,7 @@ from support.input_envs import CoinOnAMap, Locks, PickTheCoin, SameTerrain
 
 from ppo_trainer import RolloutConfig
 from ppo_trainer.runs.folder import RunFolder
-from ppo_trainer.runs.logger import read_metrics
+from ppo_trainer.runs.results import read_metrics
 
 pytestmark = pytest.mark.learning
 
@@ -129,9 +129,7 @@ def test_the_value_knows_the_hidden_coin_and_the_policy_does_not(tmp_path, value
 
 
 @pytest.mark.parametrize(
-    "ppo",
-    [{"ratio": "per_frame"}, {"actor_weight": "actor"}, {"microbatch_size": 48}],
-    ids=["per_frame", "by_actor", "microbatches"],
+    "ppo", [{"ratio": "per_frame"}, {"microbatch_size": 48}], ids=["per_frame", "microbatches"]
 )
 def test_several_actors_are_learned_with(tmp_path, ppo):
     config = small_config(tmp_path, steps=12_000, ppo=ppo)

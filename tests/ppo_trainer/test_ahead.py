@@ -44,7 +44,7 @@ def test_a_step_goes_without_all_kernels_but_those_of_indices():
         "from ragged_net import NetConfig, RaggedNet\n"
         "from ragged_net import kernels\n"
         "spaces = pickle.load(sys.stdin.buffer)\n"
-        "ways = NetConfig(dim=32), NetConfig(dim=24, activation='gelu')\n"
+        "ways = NetConfig(dim=32), NetConfig(dim=24)\n"
         "nets = [RaggedNet(*spaces, way) for way in ways]\n"
         "calls = ahead._postponed(lambda: [ahead._step(net) for net in nets])\n"
         "left_out = {inspect.unwrap(call.func).__self__ for call in calls}\n"

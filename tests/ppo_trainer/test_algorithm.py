@@ -15,7 +15,7 @@ from ppo_trainer.algorithms.table import ALGORITHMS, make_algorithm
 from ppo_trainer.experience.acting import values_of
 from ppo_trainer.learner.step_metrics import joined, means, of_policies
 from ppo_trainer.runs.folder import RunFolder
-from ppo_trainer.runs.logger import read_metrics
+from ppo_trainer.runs.results import read_metrics
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from support.trainer_runs import resuming, small_config
 
 from ppo_trainer import train
 from ppo_trainer.config import EvalConfig, RolloutConfig
-from ppo_trainer.learner.average import average_of, follow
+from ppo_trainer.learner.average import follow, frozen_copy
 from ppo_trainer.runs.load_run import network_of_run
 from ppo_trainer.settings.self_play_config import SelfPlayConfig
 from ragged_net import NetConfig, RaggedNet
@@ -20,7 +20,7 @@ from ragged_net import NetConfig, RaggedNet
 def test_late_networks_count_most():
     env = TicTacToe()
     net = RaggedNet(env.obs_space(), env.action_space(), NetConfig(dim=32, layers=1, heads=1))
-    average = average_of(net)
+    average = frozen_copy(net)
     (ours, *_), (theirs, *_) = average.parameters(), net.parameters()
     for update, expected in ((1, 1.0), (2, 1 + 8 / 9), (3, (1 + 8 / 9) * 0.2 + 3 * 0.8)):
         with torch.no_grad():

@@ -120,10 +120,7 @@ def test_a_run_of_few_episodes_keeps_its_last_network(tmp_path):
 
 @pytest.mark.parametrize("best", ["eval/episodic_reward", "eval/reward"])
 def test_evaluations_may_say_which_is_the_best(tmp_path, best):
-    values = {
-        **vars(config_for(tmp_path)),
-        "eval": EvalConfig(episodes=0, every=4, every_episodes=20),
-    }
+    values = {**vars(config_for(tmp_path)), "eval": EvalConfig(episodes=0, every=4)}
     values["checkpoint"] = CheckpointConfig(every=4, best=best)
     config = TrainConfig(**values)
     run = train(config, env=SavedForaging).run
@@ -137,7 +134,7 @@ def test_evaluations_may_say_which_is_the_best(tmp_path, best):
 def test_an_evaluation_is_sure_before_many_games_were_trained_on(tmp_path):
     """100 games are over after 11 updates; here are 10."""
     values = {**vars(config_for(tmp_path, steps=480))}
-    values["eval"] = EvalConfig(episodes=0, every=1, every_episodes=20)
+    values["eval"] = EvalConfig(episodes=0, every=1)
     values["checkpoint"] = CheckpointConfig(every=4, best="eval/episodic_reward")
     run = train(TrainConfig(**values), env=SavedForaging).run
     evaluated = [record["eval/episodic_reward"] for record in metrics(run)]

@@ -36,9 +36,7 @@ def test_each_moment_is_called_once_and_in_order(tmp_path):
     # Checkpoints every 2 updates and at the end, evaluations every 3 and at the end; 5 updates.
     diary = Diary()
     config = small_config(
-        total_timesteps=120,
-        run_dir=str(tmp_path),
-        eval=EvalConfig(episodes=4, every=3, every_episodes=4),
+        total_timesteps=120, run_dir=str(tmp_path), eval=EvalConfig(episodes=4, every=3)
     )
     train(config, env=Foraging, callbacks=[diary])
     assert diary.called == [
@@ -71,9 +69,7 @@ def test_the_session_says_where_the_training_stands(tmp_path):
             seen.append([evaluation.player for evaluation in session.evaluations])
 
     config = small_config(
-        total_timesteps=48,
-        run_dir=str(tmp_path),
-        eval=EvalConfig(episodes=4, every=2, every_episodes=4),
+        total_timesteps=48, run_dir=str(tmp_path), eval=EvalConfig(episodes=4, every=2)
     )
     result = train(config, env=Foraging, callbacks=Look())
     # An episode has 5 steps, so that the first ends within the first rollout of 6 steps.

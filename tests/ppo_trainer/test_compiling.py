@@ -23,7 +23,7 @@ TRAINED_AFTER_A_STEP = """
 from ppo_trainer.machine import compile_ahead as ahead
 from ppo_trainer.config import config_from_dict
 from ppo_trainer.environments import make_factory
-from ppo_trainer.train import train
+from ppo_trainer.loop import train
 from ragged_net import RaggedNet
 
 config = config_from_dict({
@@ -95,7 +95,8 @@ def test_where_nothing_is_kept_each_run_compiles_alone(helped, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "other", [{"net": NetConfig(activation="gelu")}, {"net": NetConfig(dim=24)}, {"where": "cuda"}]
+    "other",
+    [{"net": NetConfig(attention="grouped")}, {"net": NetConfig(dim=24)}, {"where": "cuda"}],
 )
 def test_nobody_helps_where_blocks_are_not_compiled(helped, other):
     enter(**other)

@@ -18,7 +18,7 @@ from ppo_trainer.evaluation.comparison import evaluate
 from ragged_net.actors import Pairs
 from ragged_net.heads.select_entity import SelectDist
 
-TRAIN = importlib.import_module("ppo_trainer.train")  # the package has a function of that name
+TRAIN = importlib.import_module("ppo_trainer.loop")
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ def test_an_evaluation_of_a_diverged_network_says_so(config, part, greedy):
 def test_divergence_that_an_evaluation_notices_first_ends_the_run_in_the_same_way(
     config, monkeypatch
 ):
-    config = replace(config, eval=EvalConfig(episodes=0, every=1, every_episodes=3))
+    config = replace(config, eval=EvalConfig(episodes=0, every=1))
     config, run = run_named(config, "diverged")
     monkeypatch.setattr(TRAIN, "update", poison(math.nan))
     with pytest.raises(NonFiniteError, match="output is not finite") as caught:

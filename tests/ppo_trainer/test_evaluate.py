@@ -305,7 +305,7 @@ def test_a_run_whose_environment_reports_a_win_only_when_won(tmp_path, capsys):
     config = small_config(
         run_dir=str(tmp_path),
         total_timesteps=24,
-        eval=EvalConfig(episodes=20, every=1, every_episodes=2, scripted=f"{__name__}.spy"),
+        eval=EvalConfig(episodes=20, every=1, scripted=f"{__name__}.spy"),
     )
     done = train(config, env=Vault)
     players = strict((done.run / "evaluation.json").read_text())["players"]
@@ -326,7 +326,7 @@ def test_eval_env_changes_the_environment_wherever_a_run_is_measured(tmp_path):
     settings = small_config(
         run_dir=str(tmp_path),
         env={"_target_": "cherry_pick", "num_cherries": 8, "num_picks": 3},
-        eval=EvalConfig(episodes=4, every=1, every_episodes=4, env={"num_picks": 7}),
+        eval=EvalConfig(episodes=4, every=1, env={"num_picks": 7}),
     )
     result = train(settings)
     trained = json.loads((result.run / "metrics.jsonl").read_text().splitlines()[-1])

@@ -11,11 +11,11 @@ from support.trainer_runs import small_config
 from entity_env import CategoricalAction, Observation
 from entity_env.errors import EntityEnvError, SettingError
 from ppo_trainer import EvalConfig, resume, train
+from ppo_trainer.command_line.words import env_changes
 from ppo_trainer.config import with_changes
 from ppo_trainer.evaluate import evaluate_run, main
 from ppo_trainer.reporting.evaluation import Evaluation, left_out
 from ppo_trainer.reporting.progress import EvaluationProgress
-from ppo_trainer.settings.changes import env_changes
 
 
 class Talking(Truncated):
@@ -82,7 +82,7 @@ def test_json_is_all_that_stdout_holds_and_says_what_was_played(run, capsys):
         "random play",
     ]
     for player in facts["players"]:
-        assert (player["episodes"], player["asked"], player["cut_off"]) == (3, 3, 0)
+        assert (player["episodes"], player["wanted"], player["cut_off"]) == (3, 3, 0)
         assert player["episodic_length"] == {"mean": 5.0, "interval95": [5.0, 5.0], "count": 3}
 
 
@@ -199,37 +199,14 @@ def test_settings_are_read_as_in_a_training():
 # ------------------------------------------------------------------------- at the end of a training
 
 
-def test_a_run_that_is_over_is_not_evaluated_again(tmp_path, capsys, monkeypatch):
-    config = small_config(run_dir=str(tmp_path), eval=EvalConfig(episodes=3))
-    done = train(config, env=Truncated)
-    table = capsys.readouterr().out.partition("after 144 steps:\n")[2].partition("\nWhat next")[0]
-    assert "agent, greedy" in table
-    with monkeypatch.context() as patch:
-        patch.setattr("ppo_trainer.training.report.evaluate_all", None)
-        assert resume(done.run, env=Truncated).evaluations == []
-    said = capsys.readouterr().out
-    assert "nothing was trained" in said
-    assert table in said, "what is known is shown again"
-    # Another question is another evaluation, and so is one after more training.
-    other = resume(done.run, env=Truncated, eval=EvalConfig(episodes=2))
-    assert [result.episodes for result in other.evaluations] == [2, 2, 2]
-    longer = resume(done.run, env=Truncated, total_timesteps=168)
-    assert [result.episodes for result in longer.evaluations] == [3, 3, 3]
-
-
-def test_a_run_that_was_stopped_before_its_evaluation_gets_it_later(tmp_path):
+def test_a_run_that_is_over_is_evaluated_anew(tmp_path):
     config = small_config(run_dir=str(tmp_path))
     done = train(config, env=Truncated)
     later = resume(done.run, env=Truncated, eval=EvalConfig(episodes=2))
     assert players(later.evaluations) == ["agent, greedy", "agent, sampled", "random play"]
-
-
-@pytest.mark.parametrize("text", ["", "[]", "null", '{"steps": 144}', "\udcff"])
-def test_a_damaged_evaluation_is_made_again(tmp_path, text):
-    config = small_config(run_dir=str(tmp_path), eval=EvalConfig(episodes=2))
-    done = train(config, env=Truncated)
-    (done.run / "evaluation.json").write_text(text, errors="surrogateescape")
-    assert len(resume(done.run, env=Truncated).evaluations) == 3
+    again = resume(done.run, env=Truncated, eval=EvalConfig(episodes=2))
+    tables = [[own.summary() for own in one.evaluations] for one in (later, again)]
+    assert tables[0] == tables[1]
 
 
 def test_the_end_of_a_training_takes_no_longer_than_it_may(tmp_path, capsys):
@@ -244,19 +221,17 @@ def test_the_end_of_a_training_takes_no_longer_than_it_may(tmp_path, capsys):
     assert "left out, as eval.seconds=1e-06 were over" in said
     assert "agent, greedy    4 of 6 episodes, all cut off before their end" in said
     assert "scripted player  1 of 6 episodes, all cut off before their end" in said
-    resume(done.run, env=Truncated)
-    assert "random play      4 of 6 episodes" in capsys.readouterr().out, "also where shown again"
     facts = json.loads((done.run / "evaluation.json").read_text())
     assert facts["settings"]["seconds"] == 1e-6
     assert facts["settings"]["env"]["limit"] == 10**9
-    assert [(p["asked"], p["episodes"], p["cut_off"]) for p in facts["players"]][2] == (6, 1, 1)
+    assert [(p["wanted"], p["episodes"], p["cut_off"]) for p in facts["players"]][2] == (6, 1, 1)
 
 
 def test_what_is_left_out_is_said_of_those_only_whom_it_concerns():
     lengths = {"episodic_length": np.array([3.0, 4.0])}
-    whole = Evaluation("agent, greedy", lengths, asked=2)
+    whole = Evaluation("agent, greedy", lengths, wanted=2)
     assert left_out([whole]) == ""
-    fewer = replace(whole, player="random play", asked=1000)
+    fewer = replace(whole, player="random play", wanted=1000)
     some = replace(fewer, player="scripted player", cut_off=1)
     assert left_out([whole, fewer, some]).splitlines() == [
         "random play      2 of 1,000 episodes",

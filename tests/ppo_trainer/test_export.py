@@ -69,7 +69,6 @@ SPACES = {
 XY = {"Mine": ["x", "y"], "Robot": ["x", "y"]}
 CONFIGS = {
     "plain": {},
-    "gelu": {"activation": "gelu"},
     "lstm": {"memory": "lstm", "memory_size": 12},
     "gru": {"memory": "gru", "memory_size": 12},
     "popart": {"value_norm": "popart"},

@@ -93,7 +93,7 @@ def test_an_evaluation_may_be_the_goal(tmp_path):
         total_timesteps=24_000,
         run_dir=str(tmp_path),
         stop_at={"eval/episodic_reward": 6},
-        eval=EvalConfig(episodes=0, every=20, every_episodes=4),
+        eval=EvalConfig(episodes=0, every=20),
     )
     assert train(config, env=Truncated).steps == 20 * 24
 

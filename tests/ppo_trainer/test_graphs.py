@@ -238,7 +238,7 @@ def test_a_network_that_has_diverged_is_noticed():
 
 SETTINGS = {
     "plain": {},
-    "per frame": {"ratio": "per_frame", "actor_weight": "actor", "clip_value": True},
+    "per frame": {"ratio": "per_frame", "clip_value": True},
     "as they are": {"normalize_advantages": False, "entropy_schedule": "linear"},
 }
 

@@ -29,11 +29,11 @@ from ppo_trainer.config import ImitationConfig
 from ppo_trainer.experience.recorded import episode_weight, examples_of
 from ppo_trainer.experience.rollout import Rollout
 from ppo_trainer.imitate import _Cloner, imitate
+from ppo_trainer.loop import resume
 from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.reporting.progress import RunProgress
-from ppo_trainer.runs.curve import draw_curve, panels
 from ppo_trainer.runs.folder import RunFolder
-from ppo_trainer.train import resume
+from ppo_trainer.training.curve import draw_curve, panels
 from ragged_net import EntityBatch, NetConfig, NetOutput, RaggedNet, RaggedTensor
 from ragged_net.network import ActionOutput
 
@@ -96,17 +96,12 @@ def test_episodes_weigh_by_what_they_earned():
     assert episode_weight(5.0, 1.0, 2.0, 0.0) == episode_weight(5.0, 5.0, 0.0, 1.0) == 1.0
 
 
-@pytest.mark.parametrize(
-    ("actor_weight", "expected"),
-    # Differences 0.2, -0.4 and 0.6: half their squares are 0.02, 0.08 and 0.18.
-    [("frame", (0.02 + (0.08 + 0.18) / 2) / 2), ("actor", (0.02 + 0.08 + 0.18) / 3)],
-)
-def test_the_divergence_from_a_clone(actor_weight, expected):
+def test_the_divergence_from_a_clone():
     output = output_of([-0.3, -0.9, -0.4], [0.0] * 3, [0] * 3, [0.0, 0.0])
     part = part_of([1.0, 1.0], [0.0, 0.0], clone=[-0.5, -0.5, -1.0])
-    scale = Scale(2, {"frame": 2.0, "actor": 3.0}[actor_weight])
-    config = PPOConfig(actor_weight=actor_weight)
-    assert clone_divergence(output, part, scale, config).item() == pytest.approx(expected)
+    # Differences 0.2, -0.4 and 0.6: half their squares are 0.02, 0.08 and 0.18.
+    expected = (0.02 + (0.08 + 0.18) / 2) / 2
+    assert clone_divergence(output, part, Scale(2, 2.0)).item() == pytest.approx(expected)
 
 
 def test_its_gradient_is_that_of_the_divergence():

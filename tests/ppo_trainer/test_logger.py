@@ -10,15 +10,16 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from ppo_trainer.machine.stopwatch import Stopwatch
 from ppo_trainer.reporting.progress import RunProgress
 from ppo_trainer.reporting.recent_episodes import RecentEpisodes
-from ppo_trainer.runs.curve import draw_curve
 from ppo_trainer.runs.folder import RunFolder
-from ppo_trainer.runs.logger import RunLogger, read_metrics
+from ppo_trainer.runs.logger import RunLogger
+from ppo_trainer.runs.results import read_metrics
+from ppo_trainer.training.curve import draw_curve
 
 
 @pytest.fixture
 def run(tmp_path):
     config = small_config(run_dir=str(tmp_path), run_name="run")
-    return RunFolder.draft(config).publish(config)
+    return RunFolder.new(config).publish(config)
 
 
 def write(run, updates, after=0):

@@ -60,7 +60,7 @@ def implementation(request, monkeypatch):
 
 def losses(minibatch, out, config):
     """The numbers by the last part of their names."""
-    scale = minibatch_scale(minibatch, config)
+    scale = minibatch_scale(minibatch)
     numbers = ppo_losses(out, minibatch, scale, config)
     assert tuple(numbers) == NAMES
     return SimpleNamespace(**{name.split("/")[1]: number for name, number in numbers.items()})
@@ -77,42 +77,23 @@ def k3(ratio):
 
 
 @pytest.mark.parametrize(
-    ("ratio", "weight", "policy", "entropy", "kl", "clip_fraction"),
+    ("ratio", "policy", "entropy", "kl", "clip_fraction"),
     [
         # Actors: min(1.5 * 2, 1.2 * 2) = 2.4; min(0.5 * 2, 0.8 * 2) = 1; min(-1.1, -1.1) = -1.1.
         # Frames: (2.4 + 1) / 2 = 1.7 and -1.1; their mean is 0.3.
         (
             "per_actor",
-            "frame",
             -0.3,
             (0.75 + 0.2) / 2,
             ((k3(1.5) + k3(0.5)) / 2 + k3(1.1)) / 2,
             (1 + 0) / 2,  # both actors of frame 0 are outside, that of frame 2 is not
         ),
-        # (2.4 + 1 - 1.1) / 3
-        (
-            "per_actor",
-            "actor",
-            -2.3 / 3,
-            (1.0 + 0.5 + 0.2) / 3,
-            (k3(1.5) + k3(0.5) + k3(1.1)) / 3,
-            2 / 3,
-        ),
         # Frame 0: 1.5 * 0.5 = 0.75, min(0.75 * 2, 0.8 * 2) = 1.5; frame 2: -1.1; mean 0.2.
-        ("per_frame", "frame", -0.2, (0.75 + 0.2) / 2, (k3(0.75) + k3(1.1)) / 2, 1 / 2),
-        # A frame counts once for each of its actors: (2 * 1.5 - 1.1) / 3
-        (
-            "per_frame",
-            "actor",
-            -1.9 / 3,
-            (1.0 + 0.5 + 0.2) / 3,
-            (2 * k3(0.75) + k3(1.1)) / 3,
-            2 / 3,
-        ),
+        ("per_frame", -0.2, (0.75 + 0.2) / 2, (k3(0.75) + k3(1.1)) / 2, 1 / 2),
     ],
 )
-def test_losses_equal_arithmetic_by_hand(ratio, weight, policy, entropy, kl, clip_fraction):
-    result = losses(THREE, NOW, PPOConfig(clip_coef=0.2, ratio=ratio, actor_weight=weight))
+def test_losses_equal_arithmetic_by_hand(ratio, policy, entropy, kl, clip_fraction):
+    result = losses(THREE, NOW, PPOConfig(clip_coef=0.2, ratio=ratio))
     assert_close(float(result.policy), policy)
     assert_close(float(result.entropy), entropy)
     assert_close(float(result.kl), kl, atol=1e-6, rtol=1e-5)
@@ -134,7 +115,7 @@ def test_actors_of_all_actions_of_a_frame_count_together():
 
 @pytest.mark.parametrize("ratio", ["per_actor", "per_frame"])
 def test_the_weight_of_a_frame_does_not_grow_with_its_actors(ratio):
-    def gradient(count, weight):
+    def gradient(count):
         """Return the gradient of the policy loss summed over all actors of frame 0."""
         minibatch = frames(["Move"], [[count, 1]], [0.0] * 2, [0.0] * 2, [1.0, 1.0])
         log_prob = torch.full((count + 1,), OLD, requires_grad=True)
@@ -142,39 +123,34 @@ def test_the_weight_of_a_frame_does_not_grow_with_its_actors(ratio):
             minibatch.chosen["Move"], log_prob, torch.zeros(count + 1), torch.zeros(count + 1, 2)
         )
         out = NetOutput({"Move": action}, torch.zeros(2))
-        config = PPOConfig(ratio=ratio, actor_weight=weight)
+        config = PPOConfig(ratio=ratio)
         losses(minibatch, out, config).policy.backward()
         return log_prob.grad[:count].sum().item(), log_prob.grad[count].item()
 
     # d(ratio)/d(log_prob) is 1 at ratio 1. per_frame: each actor moves the one product.
     for count in (1, 2, 50):
         grown = count if ratio == "per_frame" else 1
-        assert gradient(count, "frame") == pytest.approx((-0.5 * grown, -0.5))
-    # By actor a frame of 50 weighs 50 of 51, and the other frame what is left.
-    grown = 50 if ratio == "per_frame" else 1
-    assert gradient(50, "actor") == pytest.approx((-50 / 51 * grown, -1 / 51))
+        assert gradient(count) == pytest.approx((-0.5 * grown, -0.5))
 
 
 def test_the_loss_of_a_frame_is_the_same_with_1_and_50_like_actors():
-    def policy_loss(count, weight):
+    def policy_loss(count):
         minibatch = frames(["Move"], [[count, 1]], [0.0] * 2, [0.0] * 2, [1.0, 5.0])
         ratios, entropies = [1.1] * count + [1.0], [0.3] * count + [0.1]
         out = output(minibatch, {"Move": ratios}, {"Move": entropies}, [0.0] * 2)
-        result = losses(minibatch, out, PPOConfig(actor_weight=weight))
+        result = losses(minibatch, out, PPOConfig())
         return float(result.policy), float(result.entropy)
 
-    assert policy_loss(1, "frame") == pytest.approx((-(1.1 + 5) / 2, 0.2))
-    assert policy_loss(50, "frame") == pytest.approx(policy_loss(1, "frame"))
-    assert policy_loss(50, "actor") == pytest.approx((-(55 + 5) / 51, (50 * 0.3 + 0.1) / 51))
+    assert policy_loss(1) == pytest.approx((-(1.1 + 5) / 2, 0.2))
+    assert policy_loss(50) == pytest.approx(policy_loss(1))
 
 
 @pytest.mark.parametrize("ratio", ["per_actor", "per_frame"])
-@pytest.mark.parametrize("weight", ["frame", "actor"])
 class TestNobodyActs:
     """An action, or a whole minibatch, in which nobody acts."""
 
-    def test_a_minibatch_without_actors_has_a_value_loss_and_nothing_else(self, ratio, weight):
-        config = PPOConfig(ratio=ratio, actor_weight=weight)
+    def test_a_minibatch_without_actors_has_a_value_loss_and_nothing_else(self, ratio):
+        config = PPOConfig(ratio=ratio)
         minibatch = frames(["Move", "Pick"], [[0, 0], [0, 0]], [0.0] * 2, [3.0, 1.0], [1.0, 2.0])
         out = output(minibatch, {"Move": [], "Pick": []}, {"Move": [], "Pick": []}, [1.0, 1.0])
         result = losses(minibatch, out, config)
@@ -183,8 +159,8 @@ class TestNobodyActs:
         assert result.value.item() == pytest.approx(0.5 * (4 + 0) / 2)
         assert torch.equal(normalized(minibatch), minibatch.advantages)
 
-    def test_an_action_without_actors_changes_nothing(self, ratio, weight):
-        config = PPOConfig(ratio=ratio, actor_weight=weight)
+    def test_an_action_without_actors_changes_nothing(self, ratio):
+        config = PPOConfig(ratio=ratio)
         both = frames(
             ["Move", "Pick"], [[2, 0, 1], [0, 0, 0]], [0.0] * 3, [0.0] * 3, [2.0, 7.0, -1.0]
         )
@@ -258,7 +234,7 @@ def test_a_value_within_the_clip_range_keeps_its_gradient():
 
 def test_shares_of_micro_batches_add_up():
     config = PPOConfig()
-    scale = minibatch_scale(THREE, config)
+    scale = minibatch_scale(THREE)
     total = dict.fromkeys(NAMES, 0.0)
     move = NOW.actions["Move"]
     for rows, actors in (([0, 1], slice(0, 2)), ([2], slice(2, 3))):
@@ -275,12 +251,10 @@ def test_shares_of_micro_batches_add_up():
     assert_close(total, ppo_losses(NOW, THREE, scale, config))
 
 
-def test_the_scale_counts_frames_with_actors_or_actors():
-    assert minibatch_scale(THREE, PPOConfig(actor_weight="frame")) == Scale(frames=3, policy=2.0)
-    assert minibatch_scale(THREE, PPOConfig(actor_weight="actor")) == Scale(frames=3, policy=3.0)
+def test_the_scale_counts_frames_with_actors():
+    assert minibatch_scale(THREE) == Scale(frames=3, policy=2.0)
     nobody = frames(["Move"], [[0, 0]], [0.0] * 2, [0.0] * 2, [1.0, 2.0])
-    for weight in ("frame", "actor"):
-        assert minibatch_scale(nobody, PPOConfig(actor_weight=weight)) == Scale(2, policy=1.0)
+    assert minibatch_scale(nobody) == Scale(2, policy=1.0)
 
 
 def test_advantages_are_normalised_over_the_frames_in_which_somebody_acted():
@@ -324,10 +298,9 @@ def test_the_gradient_stops_where_clipping_bites_and_only_there(advantage):
 
 
 @pytest.mark.parametrize("clip_value", [False, True])
-@pytest.mark.parametrize("weight", ["frame", "actor"])
 @pytest.mark.parametrize("ratio", ["per_actor", "per_frame"])
-def test_the_kernel_agrees_with_torch_forward_and_backward(monkeypatch, ratio, weight, clip_value):
-    config = PPOConfig(ratio=ratio, actor_weight=weight, clip_value=clip_value, clip_coef=0.15)
+def test_the_kernel_agrees_with_torch_forward_and_backward(monkeypatch, ratio, clip_value):
+    config = PPOConfig(ratio=ratio, clip_value=clip_value, clip_coef=0.15)
     draw = torch.Generator().manual_seed(1)
     lengths = torch.randint(0, 4, (2, 50), generator=draw).tolist()
     numbers = torch.randn(3, 50, generator=draw)
@@ -351,7 +324,7 @@ def test_the_kernel_agrees_with_torch_forward_and_backward(monkeypatch, ratio, w
             name: ActionOutput(chosen, OLD + log_probs[name] - 0.5, entropies[name], chosen)
             for name, chosen in minibatch.chosen.items()
         }
-        scale = minibatch_scale(minibatch, config)
+        scale = minibatch_scale(minibatch)
         out = NetOutput(actions, value)
         result = ppo_losses(out, minibatch, scale, config)
         total = sum(coef * result[name] for name, coef in coefficients.items())

@@ -6,7 +6,8 @@ import pytest
 from support.trainer_runs import small_config
 
 from ppo_trainer.runs.folder import RunFolder
-from ppo_trainer.runs.logger import RunLogger, read_metrics
+from ppo_trainer.runs.logger import RunLogger
+from ppo_trainer.runs.results import read_metrics
 
 DAMAGED = [
     b"",
@@ -31,7 +32,7 @@ DAMAGED = [
 @pytest.fixture
 def run(tmp_path):
     config = small_config(run_dir=str(tmp_path), run_name="run")
-    run = RunFolder.draft(config).publish(config)
+    run = RunFolder.new(config).publish(config)
     with RunLogger(run, config, 0) as log:
         for number in range(1, 6):
             log.write(number, 24 * number, {"loss": 1.0})

@@ -208,7 +208,7 @@ def test_minesweeper_trains_and_is_evaluated_without_the_readable_class(tmp_path
         raise AssertionError("the readable class was played")
 
     monkeypatch.setattr(MineSweeper, "act", refuse)
-    evaluation = EvalConfig(episodes=6, every=1, every_episodes=2)
+    evaluation = EvalConfig(episodes=6, every=1)
     done = train(minesweeper(run_dir=str(tmp_path), total_timesteps=48, eval=evaluation))
     assert [e.episodes for e in done.evaluations] == [6, 6, 6]
     assert {*done.evaluations[0].metrics} == {"win", "episodic_length", "episodic_reward"}

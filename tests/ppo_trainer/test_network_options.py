@@ -57,7 +57,7 @@ def test_a_value_loss_in_units_of_the_deviation(clip_value):
     output, std = net(batch, given=values_of(part.chosen)), net.value_std
     assert std is not None
     config = PPOConfig(clip_value=clip_value)
-    found = ppo_losses(output, part, minibatch_scale(part, config), config, std)
+    found = ppo_losses(output, part, minibatch_scale(part), config, std)
     value, old, target = (x.detach() / std for x in (output.value, part.values, part.returns))
     error = (value - target) ** 2
     if clip_value:

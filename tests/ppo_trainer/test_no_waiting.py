@@ -43,7 +43,7 @@ from ragged_net.model.attention import BACKENDS
 
 SETTINGS = {
     "plain": {},
-    "per frame": {"ratio": "per_frame", "actor_weight": "actor", "clip_value": True},
+    "per frame": {"ratio": "per_frame", "clip_value": True},
     "micro-batches": {"microbatch_size": 5, "normalize_advantages": False},
 }
 
@@ -72,7 +72,7 @@ class NoWaiting(TorchDispatchMode):
 
 
 class Unmoved(torch.optim.Optimizer):
-    """torch's fused AdamW does not run on "meta"; that it waits for no device is torch's word."""
+    """torch's fused Adam does not run on "meta"; that it waits for no device is torch's word."""
 
     def __init__(self, parameters):
         super().__init__(parameters, {"lr": 0.0})
@@ -256,7 +256,7 @@ def test_a_batch_that_is_not_trusted_is_looked_at():
 @pytest.fixture
 def costly(monkeypatch):
     """Looks at numbers cost something, as on a GPU."""
-    monkeypatch.setattr("ppo_trainer.learner.step_metrics.looks_are_free", lambda device: False)
+    monkeypatch.setattr("ppo_trainer.learner.step_metrics.reads_are_free", lambda device: False)
 
 
 def four_steps():
@@ -285,7 +285,7 @@ def trained(config, poisoned=None, optimizers=make_optimizers):
 def test_reading_at_the_end_changes_nothing(monkeypatch, value_net):
     config = replace(four_steps(), value_net=value_net)
     before, expected, _ = trained(config)
-    monkeypatch.setattr("ppo_trainer.learner.step_metrics.looks_are_free", lambda device: False)
+    monkeypatch.setattr("ppo_trainer.learner.step_metrics.reads_are_free", lambda device: False)
     after, metrics, _ = trained(config)
     assert_same(before, after)
     assert metrics == expected
@@ -298,7 +298,7 @@ def test_no_step_is_taken_from_the_first_that_is_not_finite_on(monkeypatch, pois
     expected, at_once, seen = trained(config, poisoned)
     assert isinstance(at_once, NonFiniteError)
     assert seen == poisoned + 1, "where looks are free the first one ends the update"
-    monkeypatch.setattr("ppo_trainer.learner.step_metrics.looks_are_free", lambda device: False)
+    monkeypatch.setattr("ppo_trainer.learner.step_metrics.reads_are_free", lambda device: False)
     after, error, seen = trained(config, poisoned)
     assert isinstance(error, NonFiniteError)
     assert error.what == at_once.what == "a gradient is not finite"

@@ -1,12 +1,14 @@
 """The command line: settings, flags, paths, and errors."""
 
+import os
+
 import pytest
-from hydra.core.override_parser.overrides_parser import OverridesParser
-from omegaconf import OmegaConf
-from support.composed import from_command_line
+from support.trainer_runs import from_command_line
 
 from entity_env.errors import SettingError
-from ppo_trainer.command_line.overrides import hydra_arguments, recipe
+from ppo_trainer.command_line.composition import Setting
+from ppo_trainer.command_line.configs import recipe
+from ppo_trainer.command_line.words import combinations, read_word
 
 
 @pytest.mark.parametrize(
@@ -18,7 +20,6 @@ from ppo_trainer.command_line.overrides import hydra_arguments, recipe
             ["did you mean 'minesweeper'?", "'minesweeper', 'minesweeper_boards'"],
         ),
         (["seed=3", "env=minesweper"], ["env=minesweper does not exist"]),
-        (["-m", "env=minesweeper,minesweper"], ["env=minesweper does not exist"]),
         (["experiment=minesweper"], ["did you mean 'minesweeper'?"]),
         (["env="], ["env= does not exist"]),
     ],
@@ -31,51 +32,56 @@ def test_an_option_that_does_not_exist_names_what_was_meant(arguments, parts):
         assert part in str(caught.value)
 
 
-FARM = ["-m", "env=custom", "++seed=1,2", "++env._target_=farm.Farm"]
-GROUPS = ["hydra/launcher=basic", "hydra.verbose=true", "~experiment", "+hydra.a=1"]
-
-
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("word", "expected"),
     [
-        (["seed=3"], ["++seed=3"]),
-        (["env=minesweeper"], ["env=minesweeper"]),
-        (["-m", "env=minesweeper,custom"], ["-m", "env=minesweeper,custom"]),
-        (["experiment=minesweeper"], ["experiment=minesweeper"]),
-        (["env=minesweeper", "env.width=8"], ["env=minesweeper", "++env.width=8"]),
-        (["env._target_=a.B", "seed=1"], ["env=custom", "++env._target_=a.B", "++seed=1"]),
-        (["env=minesweeper", "env._target_=a.B"], ["env=minesweeper", "++env._target_=a.B"]),
-        # Hydra refuses settings on both sides of a flag.
-        (["-m", "seed=1,2", "env._target_=farm.Farm"], FARM),
-        (["seed=1,2", "-m", "env._target_=farm.Farm"], FARM),
-        (["seed=1,2", "env._target_=farm.Farm", "-m"], FARM),
-        (["seed=3", "--cfg", "job"], ["--cfg", "job", "++seed=3"]),
-        (["--help"], ["--help"]),
-        ([*GROUPS, "--cfg", "job"], ["--cfg", "job", *GROUPS]),
-        (["++seed=3", "+x=1", "~env.width"], ["++seed=3", "++x=1", "~env.width"]),
-        (["+env=custom", "+env._target_=a.B"], ["env=custom", "++env._target_=a.B"]),
-        (["env.sizes=[1,2]"], ["++env.sizes=[1,2]"]),
-        (["-m", "run_name=a,b"], ["-m", "++run_name=a,b"]),
-        (["+run_dir=it's"], ["++run_dir='it\\'s'"]),
-        (["run_name=a=b"], ["++run_name='a=b'"]),
-        *[([f"run_name={v}"], [f"++run_name={v}"]) for v in ("null", "", "'a,b'", "${seed}")],
-        ([], []),
+        ("seed=3", Setting("seed", 3)),
+        ("++seed=3", Setting("seed", 3)),
+        ("env=minesweeper", Setting("env", "minesweeper")),
+        ("+experiment=minesweeper", Setting("experiment", "minesweeper")),
+        ("~env.width", Setting("env.width", removed=True)),
+        ("env.sizes=[1,2]", Setting("env.sizes", [1, 2])),
+        ("stop_at.eval/win=0.9", Setting("stop_at.eval/win", 0.9)),
+        ("run_dir=it's", Setting("run_dir", "it's")),
+        ("run_name=a=b", Setting("run_name", "a=b")),
+        ("run_name=null", Setting("run_name", None)),
+        ("run_name=", Setting("run_name", "")),
+        ("run_name='a,b'", Setting("run_name", "a,b")),
     ],
 )
-def test_hydra_arguments(given, expected):
-    assert hydra_arguments(given) == expected
+def test_words_are_settings(word, expected):
+    assert read_word(word, ["run_dir", "run_name"]) == expected
+
+
+def test_a_target_has_no_settings_of_another_game(tmp_path):
+    words = ["env._target_=a.B", "seed=1"]
+    assert from_command_line(*words).env == {"_target_": "a.B"}
+    assert from_command_line(*words, "env=minesweeper").env["width"] == 6
+
+
+def test_a_sweep_has_a_run_for_each_combination():
+    words = ["seed=range(1,3)", "env=xor,count", "run_name='a,b'", "optim.lr=choice(0.1)"]
+    runs = combinations(words)
+    assert [run[:2] for run in runs] == [
+        ["seed=1", "env=xor"],
+        ["seed=1", "env=count"],
+        ["seed=2", "env=xor"],
+        ["seed=2", "env=count"],
+    ]
+    assert runs[0][2:] == ["run_name='a,b'", "optim.lr=0.1"]
+    for wide in ("optim.lr=interval(1,2)", "run_dir=glob(*)"):
+        with pytest.raises(SettingError, match="more values than a sweep can run"):
+            combinations([wide])
 
 
 PATHS = [*'é="\\#~$', "f(x)", "[1] {2}", "it's", "a, b", "a\\'", "007", "true"]
 
 
 @pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize("name", ["resume", "run_dir", "run_name"])
+@pytest.mark.parametrize("name", ["init", "run_name"])
 def test_a_path_may_hold_any_character(name, path):
-    (argument,) = hydra_arguments([f"{name}={path}"])
-    value = OverridesParser.create().parse_override(argument).value()
-    made = OmegaConf.to_container(OmegaConf.create({name: value}), resolve=True)
-    assert made == {name: path}
+    found = getattr(from_command_line("env=xor", f"{name}={path}"), name)
+    assert found == (os.path.expanduser(path) if name == "init" else path)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +90,6 @@ def test_a_path_may_hold_any_character(name, path):
         (["farm.Farm"], ["'farm.Farm' is not a setting", "env._target_=farm.Farm"]),
         (["minesweeper"], ["did you mean env=minesweeper?"]),
         (["minesweper", "seed=3"], ["did you mean env=minesweeper?"]),
-        (["-m", "xor"], ["did you mean env=xor?"]),
         (["CartPole-v1"], ["env=gymnasium env.env=CartPole-v1"]),
         (["--total_timesteps", "100"], ["settings are not flags", "total_timesteps=<value>"]),
         (["resume=runs/x", "--trust"], ["settings are not flags", "write trust=true"]),
@@ -97,7 +102,7 @@ def test_a_path_may_hold_any_character(name, path):
 )
 def test_what_is_no_setting_is_explained(arguments, parts):
     with pytest.raises(SettingError) as caught:
-        hydra_arguments(arguments)
+        from_command_line(*arguments)
     for part in parts:
         assert part in str(caught.value)
 
@@ -137,7 +142,7 @@ def test_an_environment_in_a_file_here_is_found_by_its_text(tmp_path, monkeypatc
     (tmp_path / "broken.py").write_text("class Orchard(Environment: orchard")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SettingError) as caught:
-        hydra_arguments(arguments)
+        from_command_line(*arguments)
     assert caught.value.hint == f"to train on the environment in this file: env._target_={path}"
 
 
@@ -146,7 +151,7 @@ def test_a_run_is_something_to_resume(tmp_path, monkeypatch):
     (tmp_path / "runs" / "xor" / "config.yaml").touch()
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SettingError, match=r"did you mean resume=runs/xor\?"):
-        hydra_arguments(["runs/xor"])
+        from_command_line("runs/xor")
 
 
 @pytest.mark.parametrize(
@@ -173,5 +178,5 @@ def test_recipes_of_settings_that_cannot_be_read_are_refused(setting, part):
 )
 def test_a_setting_that_cannot_be_read_is_shown_without_a_traceback(text):
     with pytest.raises(SettingError, match="cannot be read") as caught:
-        hydra_arguments(["env=xor", text])
+        from_command_line("env=xor", text)
     assert repr(text) in str(caught.value)

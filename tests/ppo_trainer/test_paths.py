@@ -4,14 +4,14 @@ import threading
 from pathlib import Path
 
 import pytest
-from support.composed import from_command_line
 from support.trainer_envs import Foraging
+from support.trainer_runs import from_command_line
 
 from entity_env.errors import SettingError
 from entity_env.registry import path_settings
 from ppo_trainer.command_line.composition import GROUPS
-from ppo_trainer.command_line.overrides import recipe
-from ppo_trainer.settings.changes import env_changes
+from ppo_trainer.command_line.configs import recipe
+from ppo_trainer.command_line.words import env_changes
 
 NAMES = [
     *("a=b.vrp", "a#b.vrp", "[1].vrp", "[1]", "(1).vrp", "f(1)", "it's.vrp", "a;b.vrp", "é ü.vrp"),

@@ -48,10 +48,10 @@ from ppo_trainer.learner.minibatches import minibatch_numbers, part_sizes
 from ppo_trainer.learner.optimizers import make_optimizers, step, zero_grad
 from ppo_trainer.learner.step_metrics import StepMetrics
 from ppo_trainer.learner.update import add_gradients, add_up, update
+from ppo_trainer.loop import _train
 from ppo_trainer.machine.ranks import LONE, Ranks
 from ppo_trainer.machine.seeding import make_generators
 from ppo_trainer.machine.stopwatch import Stopwatch
-from ppo_trainer.train import _train
 from ragged_net import EntityBatch, RaggedNet, RaggedTensor
 
 pytestmark = pytest.mark.skipif(not dist.is_gloo_available(), reason="torch has no gloo")
@@ -214,10 +214,7 @@ def turns(counts):
 
 ONE_FRAME = {"rollout": RolloutConfig(num_envs=3, steps=2), "ppo": {"minibatch_size": 1}}
 CASES = {
-    "two, micro-batches, each actor counts": (
-        foraging([3, 2]),
-        {"ppo": {"microbatch_size": 2, "actor_weight": "actor"}},
-    ),
+    "two, micro-batches, each actor counts": (foraging([3, 2]), {"ppo": {"microbatch_size": 2}}),
     "three, normalised values, a value network": (
         foraging([2, 1, 2]),
         {"net": replace(SMALL_NET, value_norm="popart"), "value_net": True},
@@ -331,8 +328,8 @@ def the_same_first_network(monkeypatch):
                 parameter.normal_(0.0, 0.2, generator=generator)
         return net
 
-    monkeypatch.setattr("ppo_trainer.training.session.RaggedNet", made)
-    monkeypatch.setattr("ppo_trainer.runs.saved_network.RaggedNet", made)
+    monkeypatch.setattr("ppo_trainer.training.start.RaggedNet", made)
+    monkeypatch.setattr("ppo_trainer.runs.checkpoint.RaggedNet", made)
 
 
 def run_together(size, config, env=SavedForaging, stop=None):

@@ -24,11 +24,11 @@ from ppo_trainer.evaluation import ratings as ratings_module
 from ppo_trainer.evaluation.ratings import Ratings, follow
 from ppo_trainer.league import main
 from ppo_trainer.runs.checkpoint import save_network
-from ppo_trainer.runs.curve import draw_curve
 from ppo_trainer.runs.folder import RunFolder
 from ppo_trainer.runs.load_run import load_policy
-from ppo_trainer.runs.ratings_file import read_ratings
+from ppo_trainer.runs.results import read_ratings
 from ppo_trainer.training import ratings as beside
+from ppo_trainer.training.curve import draw_curve
 
 PERFECT = "ragged_envs.tic_tac_toe.play_perfectly"
 

@@ -39,11 +39,11 @@ from ppo_trainer.machine.seeding import derived_seed, make_generators
 from ppo_trainer.runs.checkpoint import TrainState, load_state
 from ppo_trainer.runs.folder import RunFolder
 from ppo_trainer.runs.logger import RunLogger
-from ppo_trainer.training import session
+from ppo_trainer.training import start
 from ragged_net import RelativePosition
 
 PLACES = {"Robot": ["x"], "Food": ["x"]}
-TRAIN = importlib.import_module("ppo_trainer.train")  # the package has a function of that name
+TRAIN = importlib.import_module("ppo_trainer.loop")
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def resume(config, run, **changes):
         (3, {"value_net": True}),
         (1, {"ppo": PPOConfig(minibatch_size=10, ratio="per_frame", target_kl=1e-3)}),
         (3, {"precision": "bfloat16"}),
-        (2, {"eval": EvalConfig(episodes=0, every=2, every_episodes=3)}),
+        (2, {"eval": EvalConfig(episodes=0, every=2)}),
         (3, {"net": replace(SMALL_NET, relative_position=RelativePosition(PLACES))}),
     ],
     ids=["at 0", "at 3", "value_net", "per_frame", "bfloat16", "eval", "waves"],
@@ -256,9 +256,9 @@ def test_a_resume_restores_the_value_network_and_its_adam_state(config):
             None,
         ),
         (
-            {"net": replace(SMALL_NET, activation="gelu")},
+            {"net": replace(SMALL_NET, value_norm="popart")},
             None,
-            "net.activation=gelu value_net=false",
+            "net.value_norm=popart value_net=false",
         ),
         ({"value_net": True}, "value_net=false", "value_net=true"),
     ],
@@ -390,8 +390,8 @@ def test_a_nan_is_refused_at_the_door_and_never_reaches_the_statistics(
     config, monkeypatch, what, error, processes
 ):
     nets = []
-    real = session.RaggedNet
-    monkeypatch.setattr(session, "RaggedNet", lambda *a: nets.append(real(*a)) or nets[-1])
+    real = start.RaggedNet
+    monkeypatch.setattr(start, "RaggedNet", lambda *a: nets.append(real(*a)) or nets[-1])
     config = replace(with_processes(config, processes), env={"_target_": "x", "what": what})
     settings = {**config.env, "_target_": "support.trainer_envs.Broken"}
     with pytest.raises(error) as caught:
@@ -409,7 +409,7 @@ def test_a_nan_is_refused_at_the_door_and_never_reaches_the_statistics(
 
 
 def test_one_seed_gives_one_run(config):
-    config = replace(config, eval=EvalConfig(episodes=5, every=3, every_episodes=4))
+    config = replace(config, eval=EvalConfig(episodes=5, every=3))
     first = train(config, env=SavedForaging)
     torch.manual_seed(1234)  # torch's own random numbers do not matter
     torch.rand(7)
@@ -460,7 +460,7 @@ def test_every_purpose_has_a_seed_of_its_own():
 
 
 def test_the_records_of_a_run_say_what_happened(config):
-    config = replace(config, eval=EvalConfig(episodes=0, every=2, every_episodes=3))
+    config = replace(config, eval=EvalConfig(episodes=0, every=2))
     done = train(config, env=SavedForaging)
     records = metrics(done.run)
     assert [r["steps"] for r in records] == [24 * u for u in range(1, 7)]

@@ -57,8 +57,8 @@ from ppo_trainer.config import SelfPlayConfig
 from ppo_trainer.learner.optimizers import make_optimizers
 from ppo_trainer.machine.seeding import make_generators
 from ppo_trainer.runs.checkpoint import TrainState, load_state
-from ppo_trainer.runs.curve import draw_curve
 from ppo_trainer.runs.folder import RunFolder
+from ppo_trainer.training.curve import draw_curve
 
 ROOT = Path(__file__).parents[2]
 
@@ -213,7 +213,7 @@ class Namesake(SavedForaging):
 
 
 def test_metrics_of_an_environment_never_take_the_place_of_the_record_s_own(config):
-    config = replace(config, eval=EvalConfig(episodes=0, every=1, every_episodes=2))
+    config = replace(config, eval=EvalConfig(episodes=0, every=1))
     plain = train(config, env=SavedForaging)
     done = train(config, env=Namesake)
     raw = [json.loads(line) for line in (done.run / "metrics.jsonl").read_text().splitlines()]
@@ -306,7 +306,7 @@ def test_a_disk_that_fills_up_says_how_to_go_on_and_leaves_nothing_half(config, 
     def fill(update):
         if update == 2:
             if how == "checkpoint":
-                monkeypatch.setattr("ppo_trainer.runs.checkpoint_files.write_file", full)
+                monkeypatch.setattr("ppo_trainer.runs.saved_files.write_file", full)
             else:
                 monkeypatch.setattr("ppo_trainer.runs.logger.json", SimpleNamespace(dumps=full))
         return False
@@ -568,7 +568,7 @@ def test_plain_settings_of_any_depth_come_back_as_they_are(tmp_path):
         5: "five",
     }
     config = small_config(run_dir=str(tmp_path), env=env)
-    run = RunFolder.draft(config).publish(config)
+    run = RunFolder.new(config).publish(config)
     assert run.read_config() == config
     assert [path.name for path in tmp_path.iterdir()] == [run.path.name]
 
@@ -602,7 +602,7 @@ def test_what_next_of_a_class_without_a_path_is_python(
     assert re.fullmatch(r"[a-z0-9][a-z0-9_-]*-seed1", done.run.name), done.run.name
     text = capsys.readouterr().out.partition("What next:")[2]
     *calls, last = (line.strip() for line in text.strip().splitlines())
-    watch, film, evaluate, record, export, further = calls
+    watch, film, evaluate, export, further = calls
     assert not any(" -m ppo_trainer" in call for call in calls)
     moved = "MyEnv" if name == "..." else name
     assert (
@@ -610,12 +610,7 @@ def test_what_next_of_a_class_without_a_path_is_python(
     )
 
     # What was printed does what it says, typed as it stands where the class has its name.
-    lines = {
-        "watch it play": watch,
-        "film it": film,
-        "record its games": record,
-        "train it further": further,
-    }
+    lines = {"watch it play": watch, "film it": film, "train it further": further}
     assert "import export_run; export_run(" in export
     assert f"import evaluate_run; evaluate_run({str(done.run)!r}, {name})" in evaluate
     for label, line in lines.items():
@@ -624,7 +619,6 @@ def test_what_next_of_a_class_without_a_path_is_python(
         exec(code.replace("...", "env"), {name: env, "env": env})
     assert "episode 1, step 1" in capsys.readouterr().out
     assert (tmp_path / "game.gif").is_file()
-    assert (tmp_path / "games.episodes").is_dir()
     assert [record["steps"] for record in metrics(done.run)] == [24, 48]
 
 
@@ -636,7 +630,7 @@ def test_what_next_of_a_class_with_a_path_is_for_the_shell(config, capsys):
     assert f" -m ppo_trainer resume={shlex.quote(str(done.run))} total_timesteps=48\n" in text
     game = "support.trainer_envs.SavedForaging"
     assert f" -m entity_env.runner {game} --agent {shlex.quote(str(done.run))}\n" in text
-    for command in ("evaluate", "record", "export"):
+    for command in ("evaluate", "export"):
         assert f" -m ppo_trainer.{command} {shlex.quote(str(done.run))}" in text
     assert done.run.name.startswith("savedforaging-")
 
@@ -697,9 +691,7 @@ def test_an_environment_that_never_ends_is_trained_and_evaluated(config):
     config = replace(
         config,
         total_timesteps=24,
-        eval=EvalConfig(
-            episodes=10, max_steps=7, every=1, every_episodes=3, scripted="test_robustness.nothing"
-        ),
+        eval=EvalConfig(episodes=10, max_steps=7, every=1, scripted="test_robustness.nothing"),
     )
     Counted.made = 0
     done = train(config, env=Counted)

@@ -40,7 +40,7 @@ from ppo_trainer.experience.rollout_buffer import RolloutBuffer
 from ppo_trainer.experience.row_memory import RowMemory
 from ppo_trainer.experience.sequences import Sequences
 from ppo_trainer.experience.trajectories import Decisions, Trajectories
-from ppo_trainer.learner.average import average_of
+from ppo_trainer.learner.average import frozen_copy
 from ppo_trainer.learner.minibatches import minibatch_numbers
 from ppo_trainer.learner.optimizers import make_optimizers
 from ppo_trainer.learner.update import add_gradients, update
@@ -327,7 +327,7 @@ def log_probs_by_definition(net, states, trajectories):
 def test_a_clone_remembers_what_each_row_has_seen(make_rows, kind, shaken):
     rows = make_rows()
     player = Player(rows, config_for(rows, kind))
-    clone = Clone(net := average_of(player.net), RowMemory(net, len(rows)))
+    clone = Clone(net := frozen_copy(player.net), RowMemory(net, len(rows)))
     algorithm = PPO(player.config.ppo, clone=clone)
     states = {row: net.initial_state(1) for row in range(len(rows))}
     ended, waited, apart = 0, 0, []

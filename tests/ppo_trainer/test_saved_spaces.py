@@ -251,15 +251,6 @@ def test_what_the_network_knows_and_the_environment_lacks_is_named(config, run, 
     assert len(checkpoints(run)) == 2
 
 
-def test_a_run_of_old_takes_the_spaces_of_its_environment(config, run):
-    (run / "spaces.json").unlink()
-    resumed = train(replace(config, resume=str(run)), env=SavedForaging)
-    assert_same(parameters(resumed.net), parameters(train(config, env=SavedForaging).net))
-    for other in (Richer, Reordered):
-        with pytest.raises(CheckpointError, match="belongs to another network"):
-            load_policy(run, env=other, device="cpu")
-
-
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", "[" * 9999, b"\xff\xfe", '{"entities": []}'])
 def test_damaged_spaces_are_an_error_that_names_the_file(run, text):
     (run / "spaces.json").write_bytes(text if isinstance(text, bytes) else text.encode())

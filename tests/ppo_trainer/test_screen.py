@@ -13,7 +13,7 @@ from support.trainer_envs import Foraging
 from support.trainer_runs import metrics, small_config
 
 from ppo_trainer import EvalConfig, train
-from ppo_trainer.machine.screen import Screen, complain, deliver, say
+from ppo_trainer.machine.screen import Screen, deliver, log, warn
 from ppo_trainer.reporting.progress import RunProgress
 from ppo_trainer.reporting.recent_episodes import RecentEpisodes
 
@@ -81,12 +81,12 @@ def test_a_run_and_its_evaluation_do_not_need_a_screen(kind, monkeypatch, tmp_pa
 def test_what_a_screen_can_show_is_shown(monkeypatch):
     only = OnlyWrites()
     monkeypatch.setattr("sys.stdout", only)
-    say("a line")
-    say()
+    log("a line")
+    log()
     assert only.text == "a line\n\n"
     ascii_only = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     monkeypatch.setattr("sys.stderr", ascii_only)
-    complain("süß 🍒")
+    warn("süß 🍒")
     assert ascii_only.buffer.getvalue() == b"s\\xfc\\xdf \\U0001f352\n"
 
 
@@ -116,10 +116,10 @@ def test_what_a_command_was_called_for_is_never_lost(make, monkeypatch, capsys):
 def test_a_reader_that_has_had_enough_ends_only_what_is_for_him(monkeypatch):
     monkeypatch.setattr("sys.stdout", Fails(BrokenPipeError()))
     monkeypatch.setattr("sys.stderr", Fails(BrokenPipeError()))
-    say("said")
-    complain("said")
+    log("said")
+    warn("said")
     with pytest.raises(BrokenPipeError):
-        say("for a reader", is_read=True)
+        log("for a reader", is_read=True)
 
 
 @pytest.mark.filterwarnings("error")  # what the bar's own thread raises is one

@@ -18,7 +18,7 @@ from support.trainer_runs import assert_same, checkpoints, metrics, parameters, 
 from entity_env.errors import CheckpointError, SettingError, UntrustedRunError
 from ppo_trainer import resume, train
 from ppo_trainer.agent import load_agent
-from ppo_trainer.command_line.overrides import recipe
+from ppo_trainer.command_line.configs import recipe
 from ppo_trainer.config import (
     CheckpointConfig,
     EvalConfig,
@@ -40,7 +40,7 @@ MODES = {
     "pool": SelfPlayConfig(
         mode="pool", past=0.5, every=2, keep=2, choose="quality", opponents=("random",)
     ),
-    "stages": SelfPlayConfig(mode="stages", until_win=0.0, until_episodes=25),
+    "stages": SelfPlayConfig(mode="stages", until_win=0.0, until_steps=128),
     "fixed": SelfPlayConfig(mode="fixed", opponents=("random",)),
     "mirror": SelfPlayConfig(team_spirit=0.2, team_spirit_end=0.97, zero_sum=True),
 }
@@ -175,7 +175,7 @@ def test_stages_go_on_to_a_frozen_copy(tmp_path):
     assert "win_vs_random" in lines[0]
     assert "win_vs_stage_1" not in lines[0]
     assert any("win_vs_stage_1" in line for line in lines)
-    from ppo_trainer.runs.curve import boundaries
+    from ppo_trainer.training.curve import boundaries
 
     assert len(boundaries(lines)) == int(stages[-1])
 

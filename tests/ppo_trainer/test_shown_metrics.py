@@ -17,8 +17,8 @@ from ppo_trainer.reporting.evaluation import Evaluation, table
 from ppo_trainer.reporting.progress import RunProgress
 from ppo_trainer.reporting.recent_episodes import RecentEpisodes
 from ppo_trainer.reporting.shown_metrics import own_metrics, shown_metrics, unknown_metrics
-from ppo_trainer.runs.curve import draw_curve, panels
 from ppo_trainer.runs.folder import RunFolder
+from ppo_trainer.training.curve import draw_curve, panels
 
 
 class Fueled(Truncated):
@@ -173,7 +173,7 @@ def test_what_never_changes_has_no_panel_but_a_word(tmp_path, monkeypatch, capsy
 
 def test_a_run_in_which_nothing_changes_has_a_picture_without_panels(tmp_path, monkeypatch):
     config = small_config(run_dir=str(tmp_path))
-    run = RunFolder.draft(config).publish(config)
+    run = RunFolder.new(config).publish(config)
     lines = [json.dumps(record(steps, win=1.0)) for steps in (10, 20)]
     run.metrics_file.write_text("\n".join(lines) + "\n")
     assert drawn(run.path, monkeypatch) == ([], f"{run.path.name}\nalways the same: win rate 1")
@@ -212,9 +212,9 @@ def test_own_metrics_stand_below_and_line_up():
 
 
 def test_a_metric_that_is_called_as_one_of_our_facts_is_told_apart():
-    result = evaluation("agent", **{"asked": [3, 5]})
-    assert result.summary()["env/asked"]["mean"] == 4.0
-    assert "env/asked" in table([result])
+    result = evaluation("agent", **{"wanted": [3, 5]})
+    assert result.summary()["env/wanted"]["mean"] == 4.0
+    assert "wanted" in table([result])
 
 
 def test_the_command_shows_what_was_asked_for_and_a_resumed_run_goes_on_with_it(tmp_path, capsys):

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ppo_trainer.command_line.sweep import SweptRun, settings_of, sweep_table
+from ppo_trainer.command_line.sweep import SweptRun, sweep_table
+from ppo_trainer.loop import TrainResult
 from ppo_trainer.reporting.evaluation import Evaluation
-from ppo_trainer.train import TrainResult
 
 
 def result(name, reward, win=None, steps=2048, evaluated=True, interrupted=False):
@@ -24,13 +24,13 @@ def result(name, reward, win=None, steps=2048, evaluated=True, interrupted=False
 
 
 def swept(settings, *more, **kinds):
-    return SweptRun(settings_of(settings.split()), *more, **kinds)
+    return SweptRun(dict(word.split("=") for word in settings.split()), *more, **kinds)
 
 
 def test_settings_that_differ_stand_beside_what_came_out():
     runs = [
-        swept("++seed=1 ++optim.lr=0.001 env=xor", result("a", 0.5, 0.25, 700_416)),
-        swept("++seed=2 ++optim.lr=0.001 env=count", result("b", -1.5, 1.0)),
+        swept("seed=1 optim.lr=0.001 env=xor", result("a", 0.5, 0.25, 700_416)),
+        swept("seed=2 optim.lr=0.001 env=count", result("b", -1.5, 1.0)),
     ]
     assert sweep_table(runs).splitlines() == [
         "The 2 runs of this sweep (agent, greedy, in fresh episodes):",
@@ -42,8 +42,8 @@ def test_settings_that_differ_stand_beside_what_came_out():
 
 def test_without_evaluations_the_last_episodes_of_the_training_are_shown():
     runs = [
-        swept("++seed=1", result("a", 0.5, evaluated=False)),
-        swept("++seed=2", result("b", 0.7, evaluated=False)),
+        swept("seed=1", result("a", 0.5, evaluated=False)),
+        swept("seed=2", result("b", 0.7, evaluated=False)),
     ]
     head, names, first, second = sweep_table(runs).splitlines()
     assert "over the last episodes of training" in head
@@ -54,9 +54,9 @@ def test_without_evaluations_the_last_episodes_of_the_training_are_shown():
 
 def test_runs_that_failed_or_were_stopped_are_in_it():
     runs = [
-        swept("++optim.lr=0.001", result("a", 0.5)),
-        swept("++optim.lr=1e9", failure="NonFiniteError"),
-        swept("++optim.lr=0.1", result("c", 0.5, evaluated=False, interrupted=True)),
+        swept("optim.lr=0.001", result("a", 0.5)),
+        swept("optim.lr=1e9", failure="NonFiniteError"),
+        swept("optim.lr=0.1", result("c", 0.5, evaluated=False, interrupted=True)),
     ]
     lines = sweep_table(runs).splitlines()
     assert lines[3].split() == ["1e9", "-", "-", "-", "failed:", "NonFiniteError"]
@@ -64,5 +64,5 @@ def test_runs_that_failed_or_were_stopped_are_in_it():
 
 
 def test_a_setting_of_one_run_only_differs():
-    runs = [swept("++seed=1", result("a", 1.0)), swept("++seed=1 x=2", result("b", 1.0))]
+    runs = [swept("seed=1", result("a", 1.0)), swept("seed=1 x=2", result("b", 1.0))]
     assert [line.split()[0] for line in sweep_table(runs).splitlines()[1:]] == ["x", "-", "2"]

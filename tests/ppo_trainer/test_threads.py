@@ -11,8 +11,8 @@ pytest.importorskip("numba")
 from ppo_trainer.agent import load_agent
 from ppo_trainer.config import TrainConfig, config_from_dict
 from ppo_trainer.evaluate import evaluate_run
+from ppo_trainer.loop import train
 from ppo_trainer.machine.device import use_threads
-from ppo_trainer.train import train
 from ragged_net import NetConfig, get_threads, set_threads
 from ragged_net.kernels import threads
 
@@ -29,7 +29,6 @@ def one_thread_afterwards():
     [
         ({}, "cpu", True),
         ({"value_net": True}, "cpu", True),
-        ({"net": NetConfig(activation="gelu")}, "cpu", False),
         ({"net": NetConfig(attention="grouped")}, "cpu", False),
         ({"net": NetConfig(dim=24)}, "cpu", False),
         ({"precision": "bfloat16"}, "cpu", False),

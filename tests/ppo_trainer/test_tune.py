@@ -18,12 +18,13 @@ import yaml
 from entity_env.errors import MissingPackageError, NonFiniteError, SettingError
 from entity_env.storage.files import folder_lock
 from ppo_trainer import recipe, tune
-from ppo_trainer.command_line.overrides import config_of, hydra_arguments, write_recipe
+from ppo_trainer.command_line.configs import config_of, write_recipe
 from ppo_trainer.command_line.spaces import Interval, spaces_of
+from ppo_trainer.command_line.words import combinations
 from ppo_trainer.config import with_changes
 from ppo_trainer.reporting.evaluation import Evaluation
 from ppo_trainer.tuning import trainings
-from ppo_trainer.tuning.report import difference
+from ppo_trainer.tuning.comparison import difference
 
 pytest.importorskip("optuna")
 
@@ -245,9 +246,8 @@ def test_bad_trials_are_stopped_early(
                 )
             )
             reached.append((config.ppo.gae_lambda, part))
-            if pressed and reached[-1] == (0.9, 1 / 2):  # Ctrl-C in the same update
-                return SimpleNamespace(interrupted=True, evaluations=[])
-            stop(0)
+            if stop(0):  # Ctrl-C in the same update, or while it is saved
+                return SimpleNamespace(interrupted=True, signalled=pressed)
         return fast(config)
 
     monkeypatch.setattr(trainings, "train", train)
@@ -255,8 +255,7 @@ def test_bad_trials_are_stopped_early(
         tune.tune([*SETTINGS, "ppo.gae_lambda=0.9,0.95"], 2, tmp_path)
     every = {(0.95, part) for part in (1 / 8, 1 / 4, 1 / 2, 1)}
     assert set(reached) == every | {(0.9, 1 / 8), (0.9, 1 / 4), (0.9, 1 / 2)}
-    stopped = "0 trials" if pressed else "1 trial"
-    assert f"and {stopped} that did not train all of their steps" in capsys.readouterr().out
+    assert "and 1 trial that did not train all of their steps" in capsys.readouterr().out
     assert (tmp_path / "recipe.yaml").exists()
 
 
@@ -357,7 +356,7 @@ def test_settings_with_many_values_are_spaces() -> None:
         with pytest.raises(SettingError, match="an empty interval"):
             spaces_of([wrong])
     with pytest.raises(SettingError, match=r"ppo_trainer\.tune env=\.\.\. 'optim\.lr=interval"):
-        hydra_arguments(["-m", "optim.lr=interval(1,2)"])
+        combinations(["optim.lr=interval(1,2)"])
 
 
 def test_only_named_spaces_are_searched(tmp_path: Path, trained: list[Any]) -> None:

@@ -18,8 +18,8 @@ from entity_env.viewer import open_source
 from entity_env.viewer.frames import one_frame
 from ppo_trainer import train
 from ppo_trainer.agent import load_agent
+from ppo_trainer.loop import resume
 from ppo_trainer.record import record_run
-from ppo_trainer.train import resume
 
 
 @pytest.fixture(scope="module")

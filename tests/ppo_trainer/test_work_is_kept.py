@@ -23,7 +23,7 @@ from ppo_trainer import CheckpointConfig, EvalConfig, OptimConfig, PPOConfig, Ro
 from ppo_trainer.config import SelfPlayConfig
 from ragged_net import NetConfig
 
-TRAIN = sys.modules["ppo_trainer.train"]
+TRAIN = sys.modules["ppo_trainer.loop"]
 FAIL_AT = "TEST_FAIL_AT"
 """The step, of all environments of a process, in which one fails; 24 steps are an update."""
 
@@ -121,7 +121,7 @@ def test_nor_do_worker_processes(config, env, monkeypatch):
     "selfplay",
     [
         SelfPlayConfig(mode="pool", every=1, keep=2, past=0.5),
-        SelfPlayConfig(mode="stages", until_episodes=6),
+        SelfPlayConfig(mode="stages", until_steps=64),
         SelfPlayConfig(mode="population"),
         SelfPlayConfig(team_spirit=0.5),
         SelfPlayConfig(average=True),
@@ -200,7 +200,7 @@ def test_a_callback_that_fails_loses_nothing(config):
 
 def test_an_evaluation_that_fails_is_repeated(config, monkeypatch):
     """Otherwise the update would be saved without its line in metrics.jsonl."""
-    config = replace(config, eval=EvalConfig(episodes=0, every=2, every_episodes=2))
+    config = replace(config, eval=EvalConfig(episodes=0, every=2))
     whole = train(config, env=SavedForaging)
     config, run = run_named(config, "failed")
     output = sys.modules["ppo_trainer.training.output"]
@@ -247,14 +247,14 @@ def test_a_full_disk_names_the_checkpoint_that_remains(config, monkeypatch, caps
         lambda p, lr: torch.optim.SGD(p, lr=lr, momentum=0.9),
         lambda p, lr: torch.optim.RMSprop(p, lr=lr, momentum=0.1, centered=True),
         lambda p, lr: torch.optim.Adagrad(p, lr=lr),
-        lambda p, lr: torch.optim.Adam(p, lr=lr, amsgrad=True),
+        lambda p, lr: torch.optim.AdamW(p, lr=lr, amsgrad=True),
         lambda p, lr: torch.optim.Adamax(p, lr=lr),
     ],
     ids=["sgd", "momentum", "rmsprop", "adagrad", "amsgrad", "adamax"],
 )
 def test_any_optimizer_resumes_as_if_it_had_not_stopped(config, kind, monkeypatch):
     optimizers = sys.modules["ppo_trainer.learner.optimizers"]
-    monkeypatch.setattr(optimizers, "_adamw", lambda p, own: kind(p, own.lr))
+    monkeypatch.setattr(optimizers, "_adam", lambda p, own: kind(p, own.lr))
     config = replace(config, optim=OptimConfig(lr=1e-3))
     whole = train(config, env=SavedForaging)
     config, run = run_named(config, "cut")

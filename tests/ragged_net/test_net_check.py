@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 import torch
-from net_support import ACTIONS, OBS, choices, make_batch, make_net, ragged
+from net_support import choices, make_batch, make_net, ragged
 
 from entity_env.errors import (
     ActionError,
@@ -15,7 +15,7 @@ from entity_env.errors import (
     MaskError,
     SettingError,
 )
-from ragged_net import CategoricalActors, NetConfig, RaggedNet, RaggedTensor, SelectActors
+from ragged_net import CategoricalActors, NetConfig, RaggedTensor, SelectActors
 
 SMALL = NetConfig(dim=16, layers=1, heads=2)
 
@@ -186,16 +186,5 @@ def test_config_numbers(name, value):
 def test_config_relations_and_names():
     with pytest.raises(SettingError, match="dim=10, heads=4"):
         NetConfig(dim=10, heads=4)
-    with pytest.raises(SettingError, match="'relu', 'gelu'"):
-        NetConfig(activation="tanh")
-    with pytest.raises(BatchError, match="'auto', 'reference', 'grouped'"):
+    with pytest.raises(SettingError, match="'auto', 'reference', 'grouped'"):
         NetConfig(attention="flash")
-
-
-def test_both_activations_work(batch):
-    torch.manual_seed(0)
-    one, two = (
-        RaggedNet(OBS, ACTIONS, NetConfig(16, 1, 2, activation=name)).value(batch)
-        for name in ("relu", "gelu")
-    )
-    assert one.shape == two.shape == (2,)

@@ -39,10 +39,10 @@ def test_sizes_that_are_none(name, value):
     [
         ({"dims": 64}, "did you mean 'dim'?"),
         ({"dropout": 0.1}, "NetConfig has no argument 'dropout'"),
-        ({"activation": "rleu"}, "did you mean 'relu'?"),
+        ({"value_norm": "popatr"}, "did you mean 'popart'?"),
         ({"attention": "groupd"}, "did you mean 'grouped'?"),
         ({"attention": ["numba"]}, "did you mean 'numba'?"),
-        ({"activation": np.zeros(2)}, "does not exist"),
+        ({"value_norm": np.zeros(2)}, "does not exist"),
     ],
 )
 def test_names_that_do_not_exist(settings, words):

@@ -70,7 +70,6 @@ USES = {
     "choices": lambda w: CategoricalHead(8, w),
     "select width": SelectEntityHead,
     "value width": ValueHead,
-    "activation": lambda w: ValueHead(8, w),
     "embedded space": lambda w: EntityEmbedding(w, 8, False),
     "embedding width": lambda w: EntityEmbedding(OBS, w, False),
     "embedded batch": lambda w: EntityEmbedding(OBS, 8, False)(w, LAYOUT),

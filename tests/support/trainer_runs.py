@@ -22,6 +22,7 @@ from ppo_trainer import (
     TrainConfig,
 )
 from ppo_trainer.algorithms.advantage import estimate
+from ppo_trainer.command_line.configs import config_of_words
 from ppo_trainer.experience.collect import Collected, Collector, collect
 from ppo_trainer.experience.rollout import Rollout
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer
@@ -136,6 +137,11 @@ def metrics(run: Path) -> list[dict[str, float]]:
         {name: value for name, value in json.loads(line).items() if not name.startswith("time/")}
         for line in lines
     ]
+
+
+def from_command_line(*words: str) -> TrainConfig:
+    """Return the settings that ``python -m ppo_trainer`` would train with."""
+    return config_of_words(words)
 
 
 def reseal(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:

@@ -6,49 +6,34 @@
 from __future__ import annotations
 
 import functools
-import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext, redirect_stdout
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext, redirect_stdout
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
-import torch
-
-from entity_env import VecEnv, VecObs
+from entity_env import VecObs
 from entity_env.errors import SettingError, shorten
 from entity_env.registry import Factory
-from entity_env.rows.slow_calls import naming_slow_calls
+from entity_env.rows.slow_calls import SLOW_CALL, naming_slow_calls
 from ppo_trainer.algorithms.clone import clone_weight
 from ppo_trainer.algorithms.table import make_algorithm
 from ppo_trainer.config import TrainConfig, config_from_dict, config_to_dict
-from ppo_trainer.environments import (
-    Game,
-    make_factory,
-    make_vec_env,
-    with_env,
-    with_kept_files,
-    with_whole_games,
-)
-from ppo_trainer.experience.row_history import RowHistory
+from ppo_trainer.environments import with_env
 from ppo_trainer.learner.average import follow
 from ppo_trainer.learner.step_metrics import of_policies
 from ppo_trainer.learner.update import update
-from ppo_trainer.machine.device import choose_device, compiling, use_threads
+from ppo_trainer.machine.device import compiling
 from ppo_trainer.machine.interrupt import Interrupt
-from ppo_trainer.machine.malloc import keep_freed_memory
-from ppo_trainer.machine.ranks import LONE, Ranks, open_ranks
-from ppo_trainer.machine.screen import complain
+from ppo_trainer.machine.ranks import Ranks, open_ranks
+from ppo_trainer.machine.screen import warn
 from ppo_trainer.machine.stopwatch import Stopwatch
 from ppo_trainer.machine.torch_state import default_torch_state
+from ppo_trainer.preparation import open_training_rows, prepared
 from ppo_trainer.reporting.evaluation import Evaluation
 from ppo_trainer.runs.checkpoint import saved_at
 from ppo_trainer.runs.folder import RunFolder
-from ppo_trainer.runs.load_run import with_network_settings
-from ppo_trainer.runs.logger import check_wandb
-from ppo_trainer.runs.saved_spaces import fit_game
 from ppo_trainer.runs.trust import require_trust
-from ppo_trainer.scale.clients import open_rows
 from ppo_trainer.scale.fleet import Gather, collect_here, open_gather
 from ppo_trainer.training.callbacks import CallbackLike, Callbacks
 from ppo_trainer.training.experience_metrics import (
@@ -58,17 +43,16 @@ from ppo_trainer.training.experience_metrics import (
     staleness,
     with_episodes,
 )
-from ppo_trainer.training.goals import check_metric_names
+from ppo_trainer.training.failure import saved_on_error
 from ppo_trainer.training.output import open_output
-from ppo_trainer.training.positions import with_positions
-from ppo_trainer.training.rehearsal import rehearse
 from ppo_trainer.training.report import conclude
-from ppo_trainer.training.session import Session, open_session, saved_on_error
+from ppo_trainer.training.session import Session
+from ppo_trainer.training.start import open_session
 from ragged_net import RaggedNet
 
 Learn: TypeAlias = Callable[[Session, VecObs, Stopwatch], tuple[VecObs, dict[str, float]]]
 
-__all__ = ["Learn", "TrainResult", "planned_settings", "resume", "train", "train_once"]
+__all__ = ["Learn", "TrainResult", "resume", "train", "train_once"]
 
 
 @dataclass(frozen=True)
@@ -82,6 +66,7 @@ class TrainResult:
         net: The trained network.
         evaluations: Players of the final evaluation; empty without one.
         means: Means of all metrics over the last episodes.
+        signalled: True if Ctrl-C or another signal has stopped it.
     """
 
     run: Path
@@ -90,6 +75,7 @@ class TrainResult:
     net: RaggedNet = field(repr=False)
     evaluations: list[Evaluation] = field(default_factory=list)
     means: dict[str, float] = field(default_factory=dict)
+    signalled: bool = False
 
 
 @default_torch_state()
@@ -137,11 +123,11 @@ def _train(
             "stop cannot be called", expected="stop(updates) -> bool", received=shorten(stop)
         )
     hooks = Callbacks(callbacks if ranks.is_first else None)
-    config, game, device = _prepared(config, env, ranks)
+    config, game, device = prepared(config, env, ranks)
     with (
-        naming_slow_calls(config.rollout.slow_after, complain),
+        naming_slow_calls(SLOW_CALL, warn),
         Interrupt() as interrupt,
-        _begin_rows(config, game, ranks) as (config, vec_env, begun),
+        open_training_rows(config, game, ranks) as (config, vec_env, begun),
         compiling(config, vec_env, device),
         open_session(config, game, vec_env, device, ranks, begun) as (session, obs),
         saved_on_error(session),
@@ -152,7 +138,6 @@ def _train(
     ):
         state, interrupted, broken = session.state, False, False
         improve = learn or functools.partial(train_once, gather=gather)
-        begun_at = state.steps
         hooks.call("on_start", session)
         while state.steps < config.total_timesteps and not ranks.any(
             hooks.ended or session.goals_reached() is not None
@@ -174,68 +159,19 @@ def _train(
                 _save(session, hooks)
         if ranks.is_alone or not broken:  # otherwise processes may be at different places
             _save(session, hooks)
-    interrupted = interrupted or interrupt.requested
+    signalled = interrupt.requested
     if ranks.is_first:
-        trained_now = state.steps > begun_at
         with saved_on_error(session):
-            interrupted = conclude(
-                session, hooks, interrupted, trained=trained_now, played=learn is None
-            )
-    means = session.recent.means if ranks.is_first else {}
+            signalled |= conclude(session, hooks, interrupted or signalled, played=learn is None)
     return TrainResult(
-        session.run.path, state.steps, interrupted, state.acting, state.evaluations, means
+        run=session.run.path,
+        steps=state.steps,
+        interrupted=interrupted or signalled,
+        net=state.acting,
+        evaluations=state.evaluations,
+        means=session.recent.means if ranks.is_first else {},
+        signalled=signalled,
     )
-
-
-def planned_settings(config: TrainConfig, env: Factory | None = None) -> TrainConfig:
-    """Return the settings that ``train`` would use, such as positions that it finds.
-
-    Nothing is trained or written; the environment is reset once.
-    """
-    config, game, _ = _prepared(with_env(config, env), env, LONE)
-    with open_rows(config, game, LONE) as rows:
-        return with_positions(config, rows, LONE)[0]
-
-
-@contextmanager
-def _begin_rows(
-    config: TrainConfig, game: Game, ranks: Ranks
-) -> Iterator[tuple[TrainConfig, VecEnv, VecObs | None]]:
-    """Open the rows; give settings that fit them, and their first observation if it was needed."""
-    with open_rows(config, game, ranks) as vec_env:
-        config, begun = with_positions(config, vec_env, ranks)
-        if ranks.is_alone:
-            silent = replace(config, rollout=replace(config.rollout, replays=None))
-            make_rows = functools.partial(make_vec_env, silent, game, config.seed)
-            vec_env = RowHistory(vec_env, make_rows, begun)
-        yield config, vec_env, begun
-
-
-def _prepared(
-    config: TrainConfig, env: Factory | None, ranks: Ranks
-) -> tuple[TrainConfig, Game, torch.device]:
-    """Return the settings as this process trains with them, the game and the device."""
-    config = with_kept_files(config, env)
-    if config.resume is None:
-        config = with_network_settings(config)
-    device = choose_device(config.device)
-    use_threads(config, device)
-    keep_freed_memory()
-    game = make_factory(config, env)
-    if (earlier := ranks.remembered_run()) is not None:
-        config = replace(config, resume=earlier)
-    if config.resume is not None:
-        game = fit_game(RunFolder.open(config.resume), game).game
-    config = with_whole_games(config, game)
-    check_metric_names(config)
-    if config.selfplay.ratings and not game.has_seats:
-        raise SettingError(
-            f"selfplay.ratings is set, and {game.name} is not a game for several players",
-            expected="selfplay.ratings=false, or a game with seats",
-        )
-    rehearse(config, game)
-    check_wandb(config)
-    return config, game, device
 
 
 def resume(
@@ -317,7 +253,3 @@ def train_once(
     if players is not None:
         metrics |= players.after_update(session.run, state.update, state.steps)
     return collected[0].next_obs, metrics
-
-
-if __name__ == "__main__":
-    sys.exit("the command is python -m ppo_trainer, such as python -m ppo_trainer env=xor")

@@ -11,8 +11,8 @@ from torch import Tensor
 from entity_env.errors import CheckpointError
 from ppo_trainer.config import CheckpointConfig
 from ppo_trainer.runs.checkpoint import TrainState, save_network
-from ppo_trainer.runs.checkpoint_files import SavedFiles
 from ppo_trainer.runs.folder import RunFolder
+from ppo_trainer.runs.saved_files import SavedFiles
 
 __all__ = ["Best", "BestNetwork", "read_best"]
 

@@ -15,8 +15,7 @@ from entity_env.storage.files import write_file
 from ppo_trainer.reporting.recent_episodes import RecentEpisodes, is_per_episode
 from ppo_trainer.reporting.shown_metrics import own_metrics, shown_metrics
 from ppo_trainer.runs.folder import RunFolder, writing
-from ppo_trainer.runs.logger import read_metrics
-from ppo_trainer.runs.ratings_file import RatedPlayer, read_ratings
+from ppo_trainer.runs.results import RatedPlayer, read_metrics, read_ratings
 
 __all__ = ["CurvePanel", "boundaries", "draw_curve", "panels"]
 

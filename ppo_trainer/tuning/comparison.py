@@ -1,4 +1,4 @@
-"""Comparisons of trials, and their table."""
+"""Comparisons of trials."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from statistics import fmean, stdev
 
 from entity_env.errors import counted
 
-__all__ = ["Difference", "aligned", "difference"]
+__all__ = ["Difference", "difference"]
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,3 @@ def difference(scores: Sequence[float], others: Sequence[float]) -> Difference:
         return Difference(-math.inf, math.inf, len(own))
     error = stdev(own) / math.sqrt(len(own)) if len(own) > 1 else math.inf
     return Difference(fmean(own or [0.0]), error, len(own))
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> str:
-    """Return rows of text as lines with columns of equal width."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
