@@ -21,7 +21,6 @@ __all__ = ["Group", "draw_cells", "draw_dots"]
 
 _CELL = 0.48
 """Half of the width of a cell, with a gap to the next one."""
-_BOARD: Color = "#2b5fb8"
 _LEVELS: tuple[tuple[float, Color], ...] = ((0.25, "#d0413a"), (0.5, "#e69f00"), (9.0, "#1d9a6c"))
 """Colours of bars, up to a part of the largest value."""
 
@@ -80,7 +79,7 @@ def draw_cells(group: Group, ground: Ground) -> Iterator[Marks | Words]:
     wide = np.full(len(x), _CELL)
     if look.stack:
         tall = wide + (len(look.stack) - 1) / 2
-        yield Marks("box", x, y, wide, tall, _BOARD, index=index)
+        yield Marks("box", x, y, wide, tall, look.color, index=index)
         for k, column in enumerate(look.stack):
             up = ground.turn * (k - (len(look.stack) - 1) / 2)
             for value, at in _by_value(group.rows[:, column]):

@@ -35,6 +35,7 @@ _COLORS: tuple[Color, ...] = (
 _SHAPES: tuple[Shape, ...] = ("circle", "square", "diamond")
 OWNERS: tuple[Color, ...] = ("ink", (220, 40, 40), (250, 180, 0), (110, 60, 190))
 """The edges of the entities of each owner."""
+_BOARD: Color = "#2b5fb8"
 _OWNERS = ("owner", "own", "player", "team", "seat")
 _HEADINGS, _BARS, _KINDS = ("heading", "angle", "orientation"), ("hp", "health"), ("kind", "type")
 _SHADES = tuple(f"#{237 - 29 * k:02x}{241 - 22 * k:02x}{250 - 5 * k:02x}" for k in range(8))
@@ -127,7 +128,9 @@ def _looks(obs_space: ObsSpace, hints: ViewerHints) -> dict[EntityName, Look]:
         own = hints.entities.get(name, EntityHints())
         at = {feature: place for place, feature in enumerate(entity.names)}
         color, shape = type_look(order)
-        if own.colors and own.color is None and not own.stack:
+        if own.stack:
+            color = _BOARD
+        elif own.colors and own.color is None:
             color = own.colors[0]
         kinds = (f for f in entity.features if isinstance(f, Discrete) and f.names)
         kind = next((feature_name(f) for f in kinds if feature_name(f) in _KINDS), "")
