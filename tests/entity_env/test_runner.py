@@ -645,11 +645,10 @@ def test_short_names_of_installed_packages_are_found(installed, typed, capsys):
     assert installed == ["b"]
 
 
-@pytest.mark.parametrize("command", ["entity_env.play", "entity_env.runner"])
-def test_both_commands_play_an_environment_by_its_import_path(command):
+def test_the_command_plays_an_environment_by_its_import_path():
     words = ["tiny_envs.Chain", "length=2", "--seed", "0"]
     done = subprocess.run(
-        [sys.executable, "-m", command, *words],
+        [sys.executable, "-m", "entity_env.runner", *words],
         input="nonsense\n",
         capture_output=True,
         text=True,
