@@ -33,7 +33,7 @@ from entity_env.rows.vec_env import check_count
 from entity_env.spaces import ActionName
 from entity_env.workers.action_format import deal_actions
 from entity_env.workers.asked_rows import AskedRows, Ready
-from entity_env.workers.row_loop import GO_ON, ROUND
+from entity_env.workers.row_loop import GO_ON
 from entity_env.workers.worker_process import WorkerProcess
 from entity_env.workers.worker_rows import WorkerRows
 
@@ -96,12 +96,15 @@ class AsyncEnv(WorkerRows):
         self._round = 0
         super().__init__(create_env, num_envs, num_processes, seed, apart=True)
         self._reports = _reports_of(self._workers)
-        self._reporting = {worker.connection.fileno(): worker for worker in self._workers}
+        self._failing = {worker.connection.fileno(): worker for worker in self._workers}
+        for descriptor in self._failing:
+            self._reports.register(descriptor, select.POLLIN)
+        self._reporting = {worker.reports: worker for worker in self._workers}
         counts = [worker.num_rows // self._seats for worker in self._workers]
         self._owners = np.repeat(np.arange(len(counts)), counts)  # of each game
         # A game is ready (stored with the number of its rows that must act and the place of its
         # observation), or waits for actions, or is running.
-        self._arrived: deque[tuple[int, int, bytes]] = deque()
+        self._arrived: deque[tuple[int, int, tuple[int, int]]] = deque()
         self._asked = AskedRows(len(self))
         self._acting = all_rows(0)  # the rows that must act in the last observation of ``act``
 
@@ -274,10 +277,12 @@ class AsyncEnv(WorkerRows):
                 hint="call recv again; nothing is lost",
             )
         for descriptor, _ in events:
-            report = self._reporting[descriptor].receive()
-            number, game, frames = ROUND.unpack_from(report)
-            if number == self._round:
-                self._arrived.append((game, frames, report[ROUND.size :]))
+            if descriptor in self._failing:
+                self._failing[descriptor].receive()  # raises the error
+                continue
+            for number, game, frames, *place in self._reporting[descriptor].take_reports():
+                if number == self._round:
+                    self._arrived.append((game, frames, (place[0], place[1])))
 
     def _games_there(self) -> int:
         """Return the number of games that are ready or running."""
@@ -291,7 +296,7 @@ class AsyncEnv(WorkerRows):
         return frames >= self._batch_size or len(self._arrived) == self._games_there()
 
     def _take(self, ascending: bool) -> Ready:
-        first: list[tuple[int, int, bytes]] = []
+        first: list[tuple[int, int, tuple[int, int]]] = []
         frames = 0
         while self._arrived and frames < self._batch_size:
             first.append(self._arrived.popleft())
@@ -319,7 +324,7 @@ def _reports_of(workers: Sequence[WorkerProcess]) -> select.poll:
     """Return an object that waits for reports of workers."""
     reports = select.poll()
     for worker in workers:
-        reports.register(worker.connection.fileno(), select.POLLIN)
+        reports.register(worker.reports, select.POLLIN)
     return reports
 
 

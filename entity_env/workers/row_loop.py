@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import select
 import struct
@@ -21,11 +22,11 @@ from entity_env.workers.action_format import read_dealt_actions
 from entity_env.workers.obs_format import ObsFormat
 from entity_env.workers.shared_block import SharedBlock
 
-__all__ = ["GO_ON", "ROUND", "play_rows"]
+__all__ = ["GO_ON", "REPORT", "play_rows"]
 
-ROUND = struct.Struct("qqq")
-"""The head of a report: the number of the reset (to drop reports from before it), the game, and the
-number of its rows that must act. An environment is a game with one seat."""
+REPORT = struct.Struct("qqqqq")
+"""A report: the number of the reset (to drop reports from before it), the game, the number of its
+rows that must act, and the place of the observation. An environment is a game with one seat."""
 GO_ON = struct.Struct("q")
 """The message to continue a game in which no row must act: the number of the game."""
 
@@ -35,14 +36,16 @@ Actions = dict[ActionName, ActionBuffer]
 def play_rows(
     connection: Connection[bytes, bytes],
     block: SharedBlock,
+    reports: int,
     envs: Mapping[int, ListEnv | SeatRows],
     seats: int,
 ) -> None:
     """Step one game after the other, in the order in which their actions arrive.
 
     Args:
-        connection: Connection for actions and reports.
+        connection: Connection for actions.
         block: Shared memory for observations.
+        reports: Descriptor of the pipe for reports.
         envs: Each game by its number: a ``ListEnv`` of one row, or a ``SeatRows`` of one game.
         seats: Number of rows of a game.
     """
@@ -50,7 +53,8 @@ def play_rows(
     first = next(iter(envs.values()))
     obs_format = ObsFormat(first.obs_space(), first.action_space())
     events = select.poll()
-    events.register(connection.fileno(), select.POLLIN | select.POLLOUT)
+    events.register(connection.fileno(), select.POLLIN)
+    events.register(reports, select.POLLOUT)
     while True:
         while not games.waiting:
             games.take(connection.recv_bytes())
@@ -61,9 +65,9 @@ def play_rows(
         games.asked[game] = obs.num_frames
         place = block.write(game, obs_format.pack(obs))
         # Read while the report cannot be sent, because the parent may wait for this process.
-        while events.poll()[0][1] != select.POLLOUT:
+        while connection.fileno() in dict(events.poll()):
             games.take(connection.recv_bytes())
-        connection.send_bytes(b"o" + ROUND.pack(number, game, obs.num_frames) + place)
+        os.write(reports, REPORT.pack(number, game, obs.num_frames, *place))
 
 
 class _Games:

@@ -11,7 +11,6 @@ import tempfile
 __all__ = ["SharedBlock"]
 
 _NOTE = struct.Struct("qq")
-_PLACE = struct.Struct("qq")
 _PAGE = mmap.PAGESIZE
 
 
@@ -56,8 +55,8 @@ class SharedBlock:
         row, step = _NOTE.unpack_from(self._map, 0)
         return row, step
 
-    def write(self, key: int, message: bytes) -> bytes:
-        """Write a message at the place of ``key``; return the argument of ``read``."""
+    def write(self, key: int, message: bytes) -> tuple[int, int]:
+        """Write a message at the place of ``key``; return its first byte and its size."""
         size = len(message)
         start, room = self._places.get(key, (0, 0))
         if size > room:
@@ -70,14 +69,14 @@ class SharedBlock:
                 os.ftruncate(self._descriptor, pages * _PAGE)
                 self._remap()
         self._map[start : start + size] = message
-        return _PLACE.pack(start, size)
+        return start, size
 
-    def read(self, place: bytes) -> tuple[mmap.mmap, int]:
+    def read(self, place: tuple[int, int]) -> tuple[mmap.mmap, int]:
         """Return the memory of a message, and the number of its first byte in it.
 
         The message is valid until the writer writes again with the same key.
         """
-        start, size = _PLACE.unpack(place)
+        start, size = place
         if start + size > len(self._map):
             self._remap()
         return self._map, start

@@ -1,9 +1,9 @@
 """The worker process of ``ParallelEnv`` and ``AsyncEnv``.
 
-Its arguments are the numbers of two inherited file descriptors: the connection to its parent, and
-the shared memory for observations. It is not a fork: it shares no locks or threads with its parent,
-and does not import the parent's main module. It ends when the parent's end of the connection
-closes, even if the parent was killed or an environment is running.
+Its arguments are the numbers of three inherited file descriptors: the connection to its parent, the
+shared memory for observations, and the pipe for reports. It is not a fork: it shares no locks or
+threads with its parent, and does not import the parent's main module. It ends when the parent's end
+of the connection closes, even if the parent was killed or an environment is running.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import os
 import pickle
 import select
 import socket
+import struct
 import sys
 import threading
 import time
@@ -37,6 +38,8 @@ from entity_env.workers.shared_block import SharedBlock
 
 __all__ = ["main", "revive"]
 
+PLACE = struct.Struct("qq")
+"""The first byte of an observation in the shared memory, and its size."""
 SECONDS_TO_CLOSE = 5.0
 """The time for environments to close after the end of the parent, in seconds."""
 
@@ -56,7 +59,7 @@ def main() -> None:
     ):
         at_end.callback(_hang_up, connection)  # do not wait for threads of an environment
         try:
-            _serve(connection, SharedBlock(descriptors[1]), at_end)
+            _serve(connection, SharedBlock(descriptors[1]), descriptors[2], at_end)
         except EntityEnvError as error:
             kind = type(error)
             fields = (kind.__module__, kind.__qualname__, error.fields())
@@ -92,7 +95,10 @@ def _end_with_parent(descriptor: int) -> None:
 
 
 def _serve(
-    connection: Connection[bytes, bytes], block: SharedBlock, at_end: contextlib.ExitStack
+    connection: Connection[bytes, bytes],
+    block: SharedBlock,
+    reports: int,
+    at_end: contextlib.ExitStack,
 ) -> None:
     """Make the environments that the first message asks for, and play them."""
     # These pickles can be trusted: they were written by the parent.
@@ -121,7 +127,8 @@ def _serve(
     # Labels may be of classes of a script.
     connection.send_bytes(b"p" + pickled("the spaces", answer))
     if start["apart"]:
-        play_rows(connection, block, {row // seats: env for row, env in envs.items()}, seats)
+        games = {row // seats: env for row, env in envs.items()}
+        play_rows(connection, block, reports, games, seats)
     else:
         _play_together(connection, block, made[0])
 
@@ -150,7 +157,7 @@ def _play_together(
                 connection.send_bytes(b"p" + _pickled(request, answer))
                 continue
         frames = obs.num_frames
-        connection.send_bytes(b"o" + block.write(0, obs_format.pack(obs)))
+        connection.send_bytes(b"o" + PLACE.pack(*block.write(0, obs_format.pack(obs))))
 
 
 def _answer(env: ListEnv | SeatRows, request: str, argument: Any) -> Any:

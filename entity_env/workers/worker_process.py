@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import pickle
 import subprocess
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from multiprocessing import Pipe
 from typing import Any
 
 from entity_env.errors import ClosedError, WorkerDiedError
 from entity_env.workers.interpreter import close_in_forks, start_python
+from entity_env.workers.row_loop import REPORT
 from entity_env.workers.shared_block import SharedBlock
-from entity_env.workers.worker import SECONDS_TO_CLOSE, revive
+from entity_env.workers.worker import PLACE, SECONDS_TO_CLOSE, revive
 
 __all__ = ["WorkerProcess"]
 
@@ -22,11 +24,13 @@ _SECONDS_TO_DIE = 2 * SECONDS_TO_CLOSE
 
 
 class WorkerProcess:
-    """A worker process with its connection and its shared memory.
+    """A worker process with its connection, its pipe of reports and its shared memory.
 
     The first byte of a message is its kind. The parent sends actions (``a``), requests as pickles
-    (``p``), resets of ``AsyncEnv`` (``s``) and games to continue (``g``); a worker sends places of
-    observations (``o``), answers as pickles (``p``) and errors (``e``).
+    (``p``), resets of ``AsyncEnv`` (``s``) and games to continue (``g``); a worker sends the place
+    of an observation (``o``), answers as pickles (``p``) and errors (``e``). Workers of an
+    ``AsyncEnv`` write the places of observations into a pipe, as records of one size, so that one
+    system call reads all that have arrived.
 
     Args:
         first_row: Its first row; corrected for games when their number of seats is known.
@@ -44,17 +48,19 @@ class WorkerProcess:
         self.connection, other_end = Pipe()
         close_in_forks(self.connection)
         self.block = SharedBlock.create()
-        descriptors = (other_end.fileno(), self.block.fileno())
+        self.reports, reports_end = os.pipe()
+        descriptors = (other_end.fileno(), self.block.fileno(), reports_end)
         try:
             self._process = start_python(
                 _START, *map(str, descriptors), pass_fds=descriptors, stdin=subprocess.DEVNULL
             )
         except BaseException:  # no process, no memory, Ctrl-C
             self.connection.close()
-            self.block.close()
+            self._release()
             raise
         finally:
             other_end.close()
+            os.close(reports_end)
 
     def send(self, kind: bytes, content: bytes) -> None:
         """Send a message."""
@@ -68,7 +74,7 @@ class WorkerProcess:
             self.connection.send_bytes(kind + content)
 
     def receive(self) -> Any:
-        """Return the next answer or the bytes of a report; raise an error that the worker sent."""
+        """Return the next answer or place; raise an error that the worker sent."""
         self.is_awaited = True
         try:
             message = self.connection.recv_bytes()
@@ -80,11 +86,15 @@ class WorkerProcess:
             self.is_awaited = False
         kind, content = message[:1], message[1:]
         if kind == b"o":
-            return content
+            return PLACE.unpack(content)
         answer = pickle.loads(content)
         if kind == b"e":
             raise revive(*answer)
         return answer
+
+    def take_reports(self) -> Iterator[tuple[int, ...]]:
+        """Return the reports that have arrived, of which there is at least one."""
+        return REPORT.iter_unpack(os.read(self.reports, 1000 * REPORT.size))
 
     def running(self) -> tuple[Hashable, str]:
         """Return the running call in the format of ``VecEnv._running``."""
@@ -98,7 +108,11 @@ class WorkerProcess:
             self._process.wait(timeout=seconds)
         self._process.kill()
         self._process.wait()
+        self._release()
+
+    def _release(self) -> None:
         self.block.close()
+        os.close(self.reports)
 
     def place(self, row: int) -> str:
         """Return the name of a row in errors."""
