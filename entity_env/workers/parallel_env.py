@@ -117,7 +117,7 @@ class ParallelEnv(WorkerRows):
             self.close()
             raise
 
-    def _joined(self, places: list[bytes]) -> VecObs:
+    def _joined(self, places: list[tuple[int, int]]) -> VecObs:
         """Return the reports in the workers' shared memory as one observation."""
         obs = self._format.join(
             [worker.block.read(place) for worker, place in zip(self._workers, places, strict=True)]

@@ -118,7 +118,7 @@ def test_a_game_of_several_players_is_named():
 def test_rows_that_nobody_reads_do_not_hang():
     with AsyncEnv(lambda: Chain(5), 2, 1, 1) as env:
         env.async_reset()
-        env._selector.select(60)  # the worker has reported
+        env._reports.poll(60_000)  # the worker has reported
         while len(env._workers[0].channel._socket.recv(4096, 2)) < 2 * 40:  # MSG_PEEK
             os.sched_yield()
         assert env._running() == []
