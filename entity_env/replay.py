@@ -46,7 +46,7 @@ def show(path: str, *, row: int | None = None, commands: bool = False, trust: bo
                     print(f"step {moment.step}, row {acting}: {_words(choices, space)}")
             for ended in moment.obs.done.nonzero()[0].tolist() if moment.step >= 0 else ():
                 if row is None or ended == row:
-                    numbers = {name: own[ended] for name, own in moment.obs.metrics.items()}
+                    numbers = {name: column[ended] for name, column in moment.obs.metrics.items()}
                     print(f"step {moment.step}, row {ended}: the end{_text(numbers)}")
     print("the same games as were recorded")
 
@@ -60,8 +60,8 @@ def _words(choices: Mapping[ActionName, list[Any]], space: Mapping[ActionName, A
     texts = []
     for name, chosen in choices.items():
         labels = getattr(space[name], "index_to_label", None)
-        own = chosen if labels is None else [labels[i] for i in chosen]
-        texts.append(f"{name} {', '.join(map(str, own))}")
+        words = chosen if labels is None else [labels[i] for i in chosen]
+        texts.append(f"{name} {', '.join(map(str, words))}")
     return "; ".join(texts) or "nothing"
 
 

@@ -168,64 +168,64 @@ class _Painter:
                 for a, b, c, d in zip(x, y, to_x, to_y, strict=True):
                     self._arrow(shape, complex(a, b), complex(c, d), scale)
 
-    def _marks(self, own: Marks, x: list[float], y: list[float], scale: float) -> None:
-        wide = _scaled(own.size, scale)
-        tall = wide if own.tall is None else _scaled(own.tall, scale)
-        alpha = () if own.alpha >= 1 else (round(255 * own.alpha),)
-        fill = None if own.fill is None else (*_numbers(own.fill), *alpha)
-        edge = None if own.edge is None else (*_numbers(own.edge), *alpha)
+    def _marks(self, shape: Marks, x: list[float], y: list[float], scale: float) -> None:
+        wide = _scaled(shape.size, scale)
+        tall = wide if shape.tall is None else _scaled(shape.tall, scale)
+        alpha = () if shape.alpha >= 1 else (round(255 * shape.alpha),)
+        fill = None if shape.fill is None else (*_numbers(shape.fill), *alpha)
+        edge = None if shape.edge is None else (*_numbers(shape.edge), *alpha)
         draw = self._blend if alpha else self._draw
-        line = max(1, round(own.line * scale)) if edge else 0
+        line = max(1, round(shape.line * scale)) if edge else 0
         marks = zip(x, y, wide, tall, strict=True)
-        if own.shape == "box":
+        if shape.shape == "box":
             for mark in marks:
                 draw.rectangle(_corners(*mark), fill, edge, line)
-        elif own.shape == "square":
+        elif shape.shape == "square":
             for across, down, a, b in marks:
                 box = (across - 0.86 * a, down - 0.86 * b, across + 0.86 * a, down + 0.86 * b)
                 draw.rounded_rectangle(box, 0.2 * min(a, b), fill, edge, line)
-        elif own.shape == "ring":
+        elif shape.shape == "ring":
             for across, down, a, b in marks:
                 box = (across - a, down - b, across + a, down + b)
                 draw.ellipse(box, None, fill or edge, max(1, round(0.3 * a)))
-        elif own.shape == "circle":
+        elif shape.shape == "circle":
             for across, down, a, b in marks:
                 box = (across - a, down - b, across + a, down + b)
                 draw.ellipse(box, fill, edge, line)
-        elif own.shape == "cross":
+        elif shape.shape == "cross":
             for across, down, a, b in marks:
                 for way in (1, -1):
                     ends = (across - a, down - way * b, across + a, down + way * b)
                     draw.line(ends, fill or edge, max(1, round(0.34 * a)))
         else:
-            corners = _CORNERS[own.shape]
+            corners = _CORNERS[shape.shape]
             for across, down, a, b in marks:
                 points = [(across + u * a, down + v * b) for u, v in corners]
                 draw.polygon(points, fill, edge, line)
 
-    def _arrow(self, own: Arrows, start: complex, end: complex, scale: float) -> None:
-        color, head = _numbers(own.color), own.head * scale
+    def _arrow(self, arrows: Arrows, start: complex, end: complex, scale: float) -> None:
+        color, head = _numbers(arrows.color), arrows.head * scale
         length = abs(end - start)
         if length < head:  # draw the head only
             start = end - head * (end - start) / length if length else end - head
         along = (end - start) / (abs(end - start) or 1.0)
         neck = end - head * along
         line = [(p.real, p.imag) for p in (start, neck)]
-        self._draw.line(line, color, max(1, round(own.line * scale)))
+        self._draw.line(line, color, max(1, round(arrows.line * scale)))
         if head:
             corners = (end, neck + 0.45j * head * along, neck - 0.45j * head * along)
             self._draw.polygon([(p.real, p.imag) for p in corners], color)
 
-    def _words(self, own: Words, x: list[float], y: list[float], scale: float) -> None:
-        font, color = _font(round(own.size * scale)), _numbers(own.color)
-        for text, across, down in zip(own.text, x, y, strict=True):
+    def _words(self, words: Words, x: list[float], y: list[float], scale: float) -> None:
+        font, color = _font(round(words.size * scale)), _numbers(words.color)
+        for text, across, down in zip(words.text, x, y, strict=True):
             self._draw.text(
                 (across, down),
                 text,
                 fill=color,
                 font=font,
-                anchor=own.anchor,
-                stroke_width=round(own.halo * scale),
+                anchor=words.anchor,
+                stroke_width=round(words.halo * scale),
                 stroke_fill="white",
             )
 
@@ -254,15 +254,15 @@ def _corners(x: float, y: float, wide: float, tall: float) -> tuple[float, ...]:
 
 def _numbers(color: Color) -> tuple[int, int, int]:
     """Return red, green and blue."""
-    own = rgb(color)
-    if isinstance(own, str):
+    found = rgb(color)
+    if isinstance(found, str):
         try:
-            own = _pillow().ImageColor.getrgb(own)[:3]
+            found = _pillow().ImageColor.getrgb(found)[:3]
         except ValueError:
             raise SettingError(
                 f"unknown colour {shorten(color)}", expected="such as #d04040, or a name of CSS"
             ) from None
-    return own
+    return found
 
 
 @functools.cache

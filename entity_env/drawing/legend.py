@@ -26,18 +26,18 @@ def legend_of(
 ) -> list[Sign]:
     """Return the meanings of the marks of a scene."""
     signs: list[Sign] = []
-    placed = {name: own for name, own in looks.items() if own.x is not None}
-    for name, own in placed.items():
+    placed = {name: look for name, look in looks.items() if look.x is not None}
+    for name, look in placed.items():
         count = f"{len(frame.features[name]):,}"
-        is_cell = own.fills_cells and own.color_by is None
-        mark: Mark = "square" if is_cell else own.shape
-        color = "grid" if is_cell and not own.hints.colors else own.color
+        is_cell = look.fills_cells and look.color_by is None
+        mark: Mark = "square" if is_cell else look.shape
+        color = "grid" if is_cell and not look.hints.colors else look.color
         signs.append(Sign(name, color, mark, name[:1].upper(), value=count))
-        signs += _value_signs(own, obs_space.entities[name])
+        signs += _value_signs(look, obs_space.entities[name])
     owned = [
-        (obs_space.entities[name].features[own.owner], tuple(own.owners))
-        for name, own in placed.items()
-        if own.owner is not None
+        (obs_space.entities[name].features[look.owner], tuple(look.owners))
+        for name, look in placed.items()
+        if look.owner is not None
     ]
     for feature, owners in dict.fromkeys(owned):
         for value in range(feature.n if isinstance(feature, Discrete) else 0):
@@ -45,17 +45,17 @@ def legend_of(
             signs.append(Sign(_owner_text(feature, value), "card", edge=edge))
     if placed and not all(visible.all() for visible in frame.visible.values()):
         signs.append(Sign("hidden from the policy", SOFT, hollow=True))
-    if placed and any(own.actee is not None for own in chosen):
+    if placed and any(choice.actee is not None for choice in chosen):
         signs.append(Sign("selects", SOFT, "arrow"))
     return signs
 
 
-def _value_signs(own: Look, entity: Entity) -> Iterator[Sign]:
+def _value_signs(look: Look, entity: Entity) -> Iterator[Sign]:
     """Yield the colours and shapes of the named values of a type's features."""
     parts: list[tuple[int | None, Sequence[Color], Mark | None]] = [
-        (own.ground, own.hints.grounds, "square"),
-        (own.color_by, own.hints.colors, None),
-        (own.stack[0] if own.stack else None, own.hints.colors, "circle"),
+        (look.ground, look.hints.grounds, "square"),
+        (look.color_by, look.hints.colors, None),
+        (look.stack[0] if look.stack else None, look.hints.colors, "circle"),
     ]
     for column, colors, mark in parts:
         feature = None if column is None else entity.features[column]
@@ -64,7 +64,7 @@ def _value_signs(own: Look, entity: Entity) -> Iterator[Sign]:
         for value, text in enumerate(feature.names):
             color = value_color(colors, value)  # type: ignore[arg-type]
             if color:
-                yield Sign(text, color, mark or own.shape_of(value))
+                yield Sign(text, color, mark or look.shape_of(value))
 
 
 def _owner_text(feature: Feature, value: int) -> str:
@@ -97,11 +97,11 @@ def add_legend(picture: Picture, signs: Sequence[Sign], size: float = 12.0) -> P
     ]
     width = max(picture.shape[1], int(max(widths) + 2 * margin) + 1)
     places, x, line = [], margin, 0
-    for own in widths:
-        if x > margin and x + own > width - margin:
+    for across in widths:
+        if x > margin and x + across > width - margin:
             x, line = margin, line + 1
         places.append((x, line))
-        x += own + 1.2 * size
+        x += across + 1.2 * size
     canvas = Canvas(width, round((line + 1) * step + margin))
     for sign, (left, row) in zip(signs, places, strict=True):
         draw_sign(canvas, left, (row + 0.5) * step + margin / 2, sign, size)

@@ -125,32 +125,32 @@ def find_looks(obs_space: ObsSpace, hints: ViewerHints) -> dict[EntityName, Look
 def _looks(obs_space: ObsSpace, hints: ViewerHints) -> dict[EntityName, Look]:
     looks = {}
     for order, (name, entity) in enumerate(obs_space.entities.items()):
-        own = hints.entities.get(name, EntityHints())
+        hint = hints.entities.get(name, EntityHints())
         at = {feature: place for place, feature in enumerate(entity.names)}
         color, shape = type_look(order)
-        if own.stack:
+        if hint.stack:
             color = _BOARD
-        elif own.colors and own.color is None:
-            color = own.colors[0]
+        elif hint.colors and hint.color is None:
+            color = hint.colors[0]
         kinds = (f for f in entity.features if isinstance(f, Discrete) and f.names)
         kind = next((feature_name(f) for f in kinds if feature_name(f) in _KINDS), "")
-        x, y = find_place(entity, own)
+        x, y = find_place(entity, hint)
         looks[name] = Look(
             color=color,
-            shape=own.shape or shape,
+            shape=hint.shape or shape,
             x=x,
             y=y,
-            hints=own,
-            owner=at.get(own.owner or "", _owner(entity)),
+            hints=hint,
+            owner=at.get(hint.owner or "", _owner(entity)),
             owners=tuple(hints.owners) or OWNERS,
-            color_by=at.get(own.color or ""),
-            size=at.get(own.size or ""),
-            heading=_first(at, own.heading, _HEADINGS),
-            bar=_first(at, own.bar, _BARS),
-            reach=_values(at, own.range),
-            label=at.get(own.label or kind),
-            ground=at.get(own.ground or ""),
-            stack=[at[feature] for feature in own.stack if feature in at],
+            color_by=at.get(hint.color or ""),
+            size=at.get(hint.size or ""),
+            heading=_first(at, hint.heading, _HEADINGS),
+            bar=_first(at, hint.bar, _BARS),
+            reach=_values(at, hint.range),
+            label=at.get(hint.label or kind),
+            ground=at.get(hint.ground or ""),
+            stack=[at[feature] for feature in hint.stack if feature in at],
         )
     return looks
 
@@ -173,7 +173,7 @@ def find_place(entity: Entity, hints: EntityHints) -> tuple[Values | None, Value
     if isinstance(entity, Grid) and hints.tile:
         width = entity.shape[1]
         return partial(_cells, width=width, axis=1), partial(_cells, width=width, axis=0)
-    prefixes = [own[:-1] for own in entity.names if own == "x" or own.endswith(".x")]
+    prefixes = [name[:-1] for name in entity.names if name == "x" or name.endswith(".x")]
     pairs = [p for p in sorted(prefixes, key=bool) if p + "y" in entity.names]
     if not pairs:
         return None, None

@@ -175,10 +175,10 @@ class SceneMaker:
                 entity = self.obs_space.entities[name]
                 largest = self._largest.get((name, -1 if look.size is None else look.size), 0.0)
                 size = radius * look.sizes(rows[inside], entity, largest)
-                own = (name, entity, look, rows[inside], index)
+                kind = (name, entity, look, rows[inside], index)
                 ids = [frame.ids[i] for i in index] if len(frame.ids) <= _MOST_LETTERS else []
                 hidden = ~np.asarray(visible, np.bool_)[inside]
-                groups.append(Group(*own, ids, hidden, x[inside], y[inside], size, unit))
+                groups.append(Group(*kind, ids, hidden, x[inside], y[inside], size, unit))
             first += len(rows)
         dots = [group for group in groups if not group.look.fills_cells]
         if not dots:
@@ -222,7 +222,7 @@ class _Places:
 
     def group(self, index: int) -> Group:
         """Return the group of an entity with a place."""
-        return next(own for own in self._groups if (own.index == index).any())
+        return next(group for group in self._groups if (group.index == index).any())
 
     def areas(self) -> npt.NDArray[np.float64]:
         """Return left, top, right and bottom of each dot. Shape: (4, K)."""
@@ -235,18 +235,19 @@ def _draw_selections(
 ) -> Iterator[Arrows | Marks]:
     """Yield arrows from actors to the entities that they select; outlines without an actor."""
     arrows: dict[Color, list[tuple[float, ...]]] = {}
-    for own in chosen[:_MOST_SELECTIONS]:
-        actee = own.actee
+    for choice in chosen[:_MOST_SELECTIONS]:
+        actee = choice.actee
         if actee is None or not places.has(actee):
             continue
-        if not places.has(own.actor) or own.actor == actee:
+        if not places.has(choice.actor) or choice.actor == actee:
             yield places.group(actee).outline(actee, INK, 0.12 * unit, 0.25 * unit)
             continue
-        start, (x, y, radius) = complex(*places.dots[:2, own.actor]), places.dots[:, actee].tolist()
+        start = complex(*places.dots[:2, choice.actor])
+        x, y, radius = places.dots[:, actee].tolist()
         end = complex(x, y)
         away = (end - start) / abs(end - start) if end != start else 1.0 + 0j
         tip = end - (radius + 0.06 * unit) * away
-        color = places.group(own.actor).look.color
+        color = places.group(choice.actor).look.color
         arrows.setdefault(color, []).append((start.real, start.imag, tip.real, tip.imag))
     for color, ends in arrows.items():
         x, y, to_x, to_y = np.array(ends).T
@@ -256,9 +257,9 @@ def _draw_selections(
 def _covered(shapes: Sequence[Arrows | Marks], unit: float) -> npt.NDArray[np.float64]:
     """Return the areas covered by arrows, in parts. Shape: (4, K)."""
     covered = [np.zeros((0, 4))]
-    for own in shapes:
-        if isinstance(own, Arrows):
-            for x, y, to_x, to_y in zip(own.x, own.y, own.to_x, own.to_y, strict=True):
+    for shape in shapes:
+        if isinstance(shape, Arrows):
+            for x, y, to_x, to_y in zip(shape.x, shape.y, shape.to_x, shape.to_y, strict=True):
                 count = 2 + int(math.hypot(to_x - x, to_y - y) / (0.5 * unit))
                 middles = np.linspace((x, y), (to_x, to_y), count)
                 covered.append(np.hstack([middles - 0.18 * unit, middles + 0.18 * unit]))
@@ -269,10 +270,10 @@ def _covered(shapes: Sequence[Arrows | Marks], unit: float) -> npt.NDArray[np.fl
 def _choice_texts(chosen: Sequence[Chosen], places: _Places) -> dict[int, str]:
     """Return the choices of each actor as text, without those that an arrow shows."""
     words: dict[int, list[str]] = {}
-    for own in chosen:
-        if own.actee is None:
-            words.setdefault(own.actor, []).append(own.what)
-        elif not places.has(own.actee):
-            words.setdefault(own.actor, []).append(f"-> {own.what}")
+    for choice in chosen:
+        if choice.actee is None:
+            words.setdefault(choice.actor, []).append(choice.what)
+        elif not places.has(choice.actee):
+            words.setdefault(choice.actor, []).append(f"-> {choice.what}")
     shown = (actor for actor in words if actor < len(places.shown) and places.shown[actor])
     return {actor: ", ".join(words[actor]) for actor in shown}

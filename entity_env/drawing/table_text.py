@@ -99,7 +99,7 @@ def entity_table(
     """
     width = (terminal_width() if width is None else width) - len(_INDENT)
     values = zip(obs_space.global_features, frame.global_features, strict=True)
-    lines = fold("", [f"{feature_name(own)} {feature_text(own, v)}" for own, v in values], width)
+    lines = fold("", [f"{feature_name(f)} {feature_text(f, v)}" for f, v in values], width)
     blocks = [block for block in entity_blocks(frame, obs_space, limit) if block.count]
     heads = [[("#", block.name), *block.labels] for block in blocks]
     every = [label for labels in heads for label in labels]
@@ -188,7 +188,7 @@ def _fold(columns: list[list[str]], width: int) -> list[list[list[str]]]:
     """Return columns in groups that fit into ``width``; without columns one empty group."""
     groups: list[list[list[str]]] = [[]]
     for column in columns:
-        if groups[-1] and sum(len(own[0]) for own in [*groups[-1], column]) > width:
+        if groups[-1] and sum(len(cells[0]) for cells in [*groups[-1], column]) > width:
             groups.append([])
         groups[-1].append(column)
     return groups

@@ -215,8 +215,8 @@ def _play_shares(
 
 def _metrics_of(obs: VecObs, row: int) -> dict[str, float]:
     """Return the metrics of the episode that has ended in a row, without those that are NaN."""
-    own = {name: float(column[row]) for name, column in obs.metrics.items()}
-    return {name: value for name, value in own.items() if value == value}
+    metrics = {name: float(column[row]) for name, column in obs.metrics.items()}
+    return {name: value for name, value in metrics.items() if value == value}
 
 
 def _first_of_each(played: list[_Played], count: int) -> list[_Played]:

@@ -73,8 +73,8 @@ def at_each_seat(
         )
     of_seat = getattr(made, "of_seat", lambda _: copied(made))
     agents = [of_seat(number) for number, _ in enumerate(game.seats())]
-    for seat, own in enumerate(agents):
-        call_if_there(own, "seed", seed + seat)
+    for seat, agent in enumerate(agents):
+        call_if_there(agent, "seed", seed + seat)
     return agents
 
 

@@ -103,7 +103,7 @@ def load_script(path: str, where: str, error: type[EntityEnvError] = SettingErro
             expected=_SCRIPT,
         ) from failure
     if found is None:
-        own = [
+        players = [
             key
             for key, value in vars(module).items()
             if getattr(value, "__module__", None) == module_name and _takes_an_observation(value)
@@ -111,8 +111,8 @@ def load_script(path: str, where: str, error: type[EntityEnvError] = SettingErro
         raise error(
             f"{where}: {path!r} does not exist",
             expected=_SCRIPT,
-            hint=nearest(name, own),
-            options=own,
+            hint=nearest(name, players),
+            options=players,
         )
     if not _takes_an_observation(found):
         raise error(

@@ -117,9 +117,9 @@ class FrameFormat:
         noted = {"choices": batch.actions, "log_probs": batch.log_probs, "logits": batch.logits}
         for part, buffers in noted.items():
             for name, buffer in (buffers or {}).items():
-                own = _column(buffer)
-                counts = np.where(is_decision, own.counts, -1)
-                found[f"{part}.{name}"] = Column(own.values, counts)
+                column = _column(buffer)
+                counts = np.where(is_decision, column.counts, -1)
+                found[f"{part}.{name}"] = Column(column.values, counts)
         return {column: found[column] for column in self.fields}
 
     def observations(self, obs: VecObs) -> dict[str, Column]:
@@ -159,7 +159,7 @@ class FrameFormat:
                 raise ValueError(f"column {name!r} has a frame without a list")
         features = {n: _buffer(columns[f"entities.{n}"]) for n in self.obs_space.entities}
         visible = {n: self._visible(n, columns, lengths(features[n])) for n in features}
-        total = sum((lengths(own) for own in features.values()), np.zeros(size, np.int64))
+        total = sum((lengths(buffer) for buffer in features.values()), np.zeros(size, np.int64))
         none = np.zeros(size, np.bool_)
         obs = VecObs(
             features=features,

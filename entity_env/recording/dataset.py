@@ -146,11 +146,11 @@ class EpisodeDataset:
     def __init__(self, paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> None:
         self._arrow = import_arrow()
         found = [find_parts(path) for path in _checked(paths)]
-        self.problems = [str(own) for own in found if own.problems]
+        self.problems = [str(recording) for recording in found if recording.problems]
         for problem in self.problems:
             warnings.warn(problem, DamageWarning, stacklevel=3)
-        self.lost_parts = sum(own.lost_parts for own in found)
-        self.parts: list[RecordedPart] = [part for own in found for part in own.parts]
+        self.lost_parts = sum(recording.lost_parts for recording in found)
+        self.parts: list[RecordedPart] = [part for recording in found for part in recording.parts]
         if not self.parts:
             raise RecordingError(f"nothing can be read: {'; '.join(self.problems)}")
         frames = self.parts[0].form.frames
@@ -164,7 +164,8 @@ class EpisodeDataset:
             check_same_spaces(f"{where} has other spaces than {first}", known, spaces)
             if (theirs.has_log_probs, theirs.has_logits) != (self.has_log_probs, self.has_logits):
                 raise RecordingError(f"only one of {first} and {where} has log_probs or logits")
-        self._recordings = np.repeat(np.arange(len(found)), [len(own.parts) for own in found])
+        counts = [len(recording.parts) for recording in found]
+        self._recordings = np.repeat(np.arange(len(found)), counts)
         # An episode is identified by its number and the stretch of parts without a gap.
         gaps = np.array([part.after_gap for part in self.parts])
         self._stretches = np.cumsum(gaps | (np.diff(self._recordings, prepend=-1) != 0))
@@ -233,7 +234,7 @@ class EpisodeDataset:
         order = np.arange(self._recordings[-1] + 1)
         if rng is not None:
             order = rng.permutation(order)
-        numbers = [n for own in order for n in np.flatnonzero(self._recordings == own).tolist()]
+        numbers = np.concatenate([np.flatnonzero(self._recordings == n) for n in order]).tolist()
         is_over = np.zeros(len(self._keys), np.bool_)
         table, entries = None, np.zeros(0, np.int64)  # episodes that are not yielded
         for place, number in enumerate(numbers):

@@ -88,7 +88,7 @@ class TableFormat:
         empty = pa.BufferReader(_written(pa, self.schema.empty_table(), {}))
         leaves = pa.parquet.ParquetFile(empty).schema
         columns = {leaves.column(i).path: leaves.column(i) for i in range(len(leaves))}
-        numbers = [path for path, own in columns.items() if own.physical_type in _NUMBERS]
+        numbers = [path for path, column in columns.items() if column.physical_type in _NUMBERS]
         self._options = {
             "column_encoding": dict.fromkeys(numbers, "BYTE_STREAM_SPLIT")
             | dict.fromkeys(_PLACES, "DELTA_BINARY_PACKED"),
@@ -102,7 +102,7 @@ class TableFormat:
         arrays = {name: pa.array(getattr(outcomes, name)) for name in (*_PLACES, *_FLAGS)}
         arrays["reward"] = pa.array(outcomes.reward, mask=~outcomes.is_decision)
         ends = np.cumsum([0, *map(len, outcomes.metrics)]).astype(np.int32)
-        items = [item for own in outcomes.metrics for item in own.items()]
+        items = [item for metrics in outcomes.metrics for item in metrics.items()]
         keys = pa.array([name for name, _ in items], pa.string()).dictionary_encode()
         values = pa.array([value for _, value in items], pa.float64())
         arrays["metrics"] = pa.MapArray.from_arrays(pa.array(ends), keys, values)
@@ -184,7 +184,7 @@ def table_size(file: Any) -> int:
         for group in map(about.row_group, range(about.num_row_groups))
         for place in range(about.num_columns)
     ]
-    sizes = (max(own.total_uncompressed_size, 8 * own.num_values) for own in columns)
+    sizes = (max(column.total_uncompressed_size, 8 * column.num_values) for column in columns)
     return int(sum(sizes, 8 * about.num_rows))
 
 
@@ -210,8 +210,8 @@ def read_outcomes(table: Any) -> Outcomes:
         keys = [names[place] for place in _array(found.keys.indices).tolist()]
         values, ends = _array(found.items).tolist(), found.offsets.to_numpy()
         for row in np.flatnonzero(np.diff(ends)).tolist():
-            own = slice(ends[row], ends[row + 1])
-            metrics[row] = dict(zip(keys[own], values[own], strict=True))
+            part = slice(ends[row], ends[row + 1])
+            metrics[row] = dict(zip(keys[part], values[part], strict=True))
     return Outcomes(
         **{name: _array(column) for name, column in columns.items()},
         reward=_array(reward.fill_null(0.0)),
@@ -234,7 +234,7 @@ def _type(pa: Any, name: str, field: ColumnType) -> Any:
     """Return the type of a column."""
     value = {"float32": pa.float32(), "int64": pa.int64(), "bool": pa.bool_()}[field.dtype]
     if field.names is not None:
-        struct = pa.struct([(own, value) for own in field.names])
+        struct = pa.struct([(feature, value) for feature in field.names])
         if name == "global_features":
             return struct
         return pa.list_(struct) if field.names else pa.int64()

@@ -87,7 +87,7 @@ class TerminalGame:
         def answer(obs: VecObs) -> Mapping[ActionName, ActionBuffer]:
             names = chosen[0] if chosen else ()
             return obs.ragged_actions(
-                {n: np.concatenate([own[n] for own in chosen]) for n in names}
+                {n: np.concatenate([choices[n] for choices in chosen]) for n in names}
             )
 
         for step, _ in enumerate(play(self.rows, answer)):
@@ -97,7 +97,7 @@ class TerminalGame:
             if table.is_over:
                 break
             chosen = [self._choose(seat, frame) for seat, frame in table.asked.items()]
-        self.returns.append([own.reward for own in trackers])
+        self.returns.append([tracker.reward for tracker in trackers])
         self._print_end(f"{self._what} {number} is", trackers)
 
     def _print_state(self, head: str, step: int, trackers: Sequence[EpisodeTracker]) -> None:
@@ -145,8 +145,8 @@ class TerminalGame:
             return
         print(f"\n{head} over")
         width = max(map(len, self.table.names))
-        for name, own in zip(self.table.names, trackers, strict=True):
-            print(f"  {name:<{width}}  return {own.reward:g}")
+        for name, tracker in zip(self.table.names, trackers, strict=True):
+            print(f"  {name:<{width}}  return {tracker.reward:g}")
 
 
 def _own_text(game: Any) -> str | None:

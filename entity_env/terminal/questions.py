@@ -74,12 +74,12 @@ def questions(
     for name, space in action_space.items():
         who = frame.actions.get(name)
         for row, actor in enumerate([] if who is None else who.actors.tolist()):
-            own = name, row, entity_name(frame, obs_space, actor)
+            named = name, row, entity_name(frame, obs_space, actor)
             if isinstance(space, CONTINUOUS_ACTIONS):
-                found.append(Question(*own, (), space))
+                found.append(Question(*named, (), space))
             else:
                 choices = _choices(frame, obs_space, space, who, row)
-                found.append(Question(*own, choices, None, getattr(space, "at_most", 0)))
+                found.append(Question(*named, choices, None, getattr(space, "at_most", 0)))
     return found
 
 
@@ -151,32 +151,32 @@ def _choices(
         # Numbers could be confused with labels that are numbers.
         numbered = not any(label.strip().isdecimal() for label in labels)
         every = [Choice(i, str(i) * numbered, (label,), i) for i, label in enumerate(labels)]
-    return [own for own in every if mask is None or mask[row, own.place]]
+    return [choice for choice in every if mask is None or mask[row, choice.place]]
 
 
 def _pick(text: str, question: Question) -> int:
     """Return the index of the choice with this number or name."""
     given, choices = _plain(text), question.choices
     for matches in (
-        [own for own in choices if text.strip() == own.number],
-        [own for own in choices if given in map(_plain, own.names)],
-        [own for own in choices if given and any(_plain(n).startswith(given) for n in own.names)],
+        [choice for choice in choices if text.strip() == choice.number],
+        [choice for choice in choices if given in map(_plain, choice.names)],
+        [c for c in choices if given and any(_plain(n).startswith(given) for n in c.names)],
     ):
         if len(matches) == 1:
             return matches[0].index
         if matches:
             raise ActionError(
                 f"{text.strip()!r} can mean several choices",
-                received=", ".join(own.text for own in matches[:_MOST_NAMED]),
+                received=", ".join(choice.text for choice in matches[:_MOST_NAMED]),
                 hint="type its number" if matches[0].number else "type more letters",
             )
-    options = [own.text for own in choices[:_MOST_NAMED]]
+    options = [choice.text for choice in choices[:_MOST_NAMED]]
     if len(choices) > _MOST_NAMED:
         options.append(f"... and {len(choices) - _MOST_NAMED:,} more")
     raise ActionError(
         f"there is no choice {shorten(text.strip(), 60)} for {question.actor} now",
         options=options,
-        hint=nearest(text.strip(), [name for own in choices for name in own.names]),
+        hint=nearest(text.strip(), [name for choice in choices for name in choice.names]),
     )
 
 

@@ -59,28 +59,28 @@ def spaces_json(
 def frame_json(frame: Frame, decision: Decision | None = None) -> dict[str, Any]:
     """Return one frame: its entities, its actors and masks, and the decision.
 
-    Entities are given type by type, as columns; ``spaces_json`` describes their features.
+    Entities are entry type by type, as columns; ``spaces_json`` describes their features.
     """
     entities, first = {}, 0
     for name, rows in frame.features.items():
         if len(rows):
-            own: dict[str, Any] = {"first": first, "features": rows}
+            entry: dict[str, Any] = {"first": first, "features": rows}
             ids = frame.ids[first : first + len(rows)]
             if ids.count(None) < len(ids):
-                own["ids"] = [id_text(one) for one in ids]
+                entry["ids"] = [id_text(one) for one in ids]
             if name in frame.visible and not frame.visible[name].all():
-                own["visible"] = frame.visible[name]
-            entities[name] = own
+                entry["visible"] = frame.visible[name]
+            entities[name] = entry
         first += len(rows)
     actions: dict[str, Any] = {}
     for name, who in frame.actions.items():
-        own = actions[name] = {"actors": who.actors}
+        entry = actions[name] = {"actors": who.actors}
         for part in ("mask", "actees"):
             values = getattr(who, part, None)
             if values is not None:
-                own[part] = values
+                entry[part] = values
         if decision is not None:
-            own |= _decided_json(name, decision)
+            entry |= _decided_json(name, decision)
     return {
         "entities": entities,
         "globals": [number(value) for value in frame.global_features.tolist()],
@@ -109,7 +109,7 @@ def frame_of(obs: VecObs, place: int) -> Frame:
         global_features=one.global_features[0],
         visible={name: shown.as_array()[:, 0] for name, shown in one.visible.items()},
         ids=[None] * sum(map(len, features.values())),
-        actions={name: own for name, own in actors.items() if own is not None},
+        actions={name: who for name, who in actors.items() if who is not None},
         reward=float(one.reward[0]),
         done=bool(one.done[0]),
         truncated=bool(one.truncated[0]),
@@ -125,13 +125,13 @@ def _decided_json(name: ActionName, decision: Decision) -> dict[str, Any]:
 
 
 def _feature_json(feature: Feature) -> dict[str, Any]:
-    own: dict[str, Any] = {"name": feature_name(feature)}
+    entry: dict[str, Any] = {"name": feature_name(feature)}
     if isinstance(feature, Flags):
-        own["flags"] = feature.count
+        entry["flags"] = feature.count
     elif isinstance(feature, Discrete):
-        own["names"] = list(feature.names)
-        own["n"] = feature.n
-    return own
+        entry["names"] = list(feature.names)
+        entry["n"] = feature.n
+    return entry
 
 
 def _action_json(space: ActionSpace) -> dict[str, Any]:

@@ -68,7 +68,7 @@ class TableSource(Source):
             self._store(seat, frame, decision)
         game.length += 1
         if table.is_over:
-            game.done, game.truncated = True, any(own.truncated for own in table.told.values())
+            game.done, game.truncated = True, any(frame.truncated for frame in table.told.values())
             game.metrics = self._summary()
         self._drop()
 
@@ -91,7 +91,7 @@ class TableSource(Source):
         """Drop the oldest episodes, or the first half of the only one, if too much is stored."""
         while self._bytes > _MOST_BYTES and len(self._episodes) > 1:
             first = self._episodes.pop(0)
-            self._bytes -= sum(_size(own) for line in first.lines for own in line.stored)
+            self._bytes -= sum(_size(stored) for line in first.lines for stored in line.stored)
             self._dropped += 1
         if self._bytes > _MOST_BYTES:
             for line in self._episodes[0].lines:

@@ -37,9 +37,9 @@ def to_message(answer: Any) -> bytes:
         kind = np.dtype(_KINDS.get(values.dtype.kind, np.int32)).newbyteorder("<")
         data = values.astype(kind).tobytes()
         parts.append(data + bytes(-len(data) % _ALIGNED))
-        own = {"$array": f"{kind.kind}{kind.itemsize}", "shape": values.shape, "at": end}
+        entry = {"$array": f"{kind.kind}{kind.itemsize}", "shape": values.shape, "at": end}
         end += len(parts[-1])
-        return own
+        return entry
 
     text = json.dumps(answer, default=place, allow_nan=False, separators=(",", ":")).encode()
     text += b" " * (-len(text) % _ALIGNED)

@@ -110,7 +110,7 @@ class RecordedSource(Source):
         count = len(line.stored)
         places = np.unique(np.linspace(0, count - 1, _MOST_JUDGED).astype(int)).tolist()
         judged = [self._load(line.stored[place])[1] for place in places]
-        values = [0.0 if own is None or own.value is None else own.value for own in judged]
+        values = [getattr(decision, "value", None) or 0.0 for decision in judged]
         return np.interp(np.arange(count), places, values).tolist()  # type: ignore[no-any-return]
 
     def _decision(self, batch: RecordedBatch, place: int) -> Decision:

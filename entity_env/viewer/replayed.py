@@ -58,7 +58,7 @@ class _ReplayedTable(TableSource):
         if not self._episodes or self._episodes[-1].done:
             self._begin(_WHO)
         choices = _choices(self._replay, item)
-        self._note({seat: _decision(own, self._forms) for seat, own in choices.items()})
+        self._note({seat: _decision(given, self._forms) for seat, given in choices.items()})
 
 
 class _ReplayedRows(Source):
@@ -92,7 +92,7 @@ class _ReplayedRows(Source):
             game.length += 1
         self._waiting += obs.reward
         for row in np.flatnonzero(obs.done).tolist():
-            self._end(row, {name: float(own[row]) for name, own in obs.metrics.items()})
+            self._end(row, {name: float(column[row]) for name, column in obs.metrics.items()})
         packed = zlib.compress(self._format.pack(per_frame(obs)), 1)
         self._moments.append((packed, _choices(self._replay, item)))
         for place, row in enumerate(obs.rows.tolist()):

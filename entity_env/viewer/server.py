@@ -95,7 +95,7 @@ class Viewer:
         A page from the internet may reach the port under another host name.
         """
         hosts = {f"{name}:{self.port}" for name in (_HERE, "localhost")}
-        return host in hosts and (origin is None or origin in {f"http://{own}" for own in hosts})
+        return host in hosts and origin in {None, *(f"http://{name}" for name in hosts)}
 
     def knows(self, token: str) -> bool:
         """Return True for the word of the address."""
@@ -274,7 +274,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _send_file(self, name: str) -> None:
         ending = name.rpartition(".")[2]
         page = next(
-            (own for own in files(__package__).joinpath("pages").iterdir() if own.name == name),
+            (file for file in files(__package__).joinpath("pages").iterdir() if file.name == name),
             None,
         )
         if page is None or ending not in _TYPES:

@@ -154,12 +154,12 @@ def live_source(
     made = make_proposer(agent, *spaces, seed, trust)
     table = TableRows(fit_environment(game, made) if isinstance(game, Environment) else game, seed)
 
-    def at_seats(own: Proposer) -> tuple[list[Proposer], str]:
-        own_version = getattr(own, "version", None)
-        name = agent if isinstance(agent, str) else str(own_version or type(own).__name__)
+    def at_seats(player: Proposer) -> tuple[list[Proposer], str]:
+        version = getattr(player, "version", None)
+        name = agent if isinstance(agent, str) else str(version or type(player).__name__)
         if isinstance(game, Environment):
-            return [own], name
-        return at_each_seat(own, game, spaces, seed), name
+            return [player], name
+        return at_each_seat(player, game, spaces, seed), name
 
     def renewed() -> tuple[list[Proposer], str] | None:
         newer = renew()
