@@ -220,9 +220,7 @@ class AsyncEnv(WorkerRows):
         reports = _reports_of(workers)  # the other one may be in use by another thread
         # A worker whose report has not been read, for instance during an update, is not hanging.
         reported = {descriptor for descriptor, _ in reports.poll(0)}
-        return [
-            worker.running() for worker in workers if worker.connection.fileno() not in reported
-        ]
+        return [worker.running() for worker in workers if worker.reports not in reported]
 
     def _check_open(self) -> None:
         if not self._finalizer.alive:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import array
+import fcntl
 import os
+import termios
 import time
 from pathlib import Path
 
@@ -13,6 +16,7 @@ from support.tiny_envs import Chain
 
 from entity_env import AsyncEnv, ListEnv, ParallelEnv, SeatRows, VecEnv
 from entity_env.rows.slow_calls import SlowCalls, naming_slow_calls
+from entity_env.workers.row_loop import REPORT
 from entity_env.wrappers import VecWrapper
 
 
@@ -118,8 +122,9 @@ def test_a_game_of_several_players_is_named():
 def test_rows_that_nobody_reads_do_not_hang():
     with AsyncEnv(lambda: Chain(5), 2, 1, 1) as env:
         env.async_reset()
-        env._reports.poll(60_000)  # the worker has reported
-        while len(env._workers[0].channel._socket.recv(4096, 2)) < 2 * 40:  # MSG_PEEK
+        waiting = array.array("i", [0])  # bytes of reports
+        while waiting[0] < 2 * REPORT.size:
             os.sched_yield()
+            fcntl.ioctl(env._workers[0].reports, termios.FIONREAD, waiting)
         assert env._running() == []
         env.recv()
