@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -53,6 +53,9 @@ class Playable(ABC):
     Draw all random numbers from ``self.rng``: then runs with the same seed are equal. If the game
     also has ``get_state`` and ``set_state``, a resumed run continues exactly where it stopped.
     """
+
+    hides_state: ClassVar[bool] = False
+    """True if players do not see the whole state; a search then needs ``resample``."""
 
     _rng: Any = None
 
@@ -113,6 +116,18 @@ class Playable(ABC):
             and type(self).set_state is not Playable.set_state
             and can_save(self)
         )
+
+    def resample(self, seat: Any = None) -> None:
+        """Draw anew, from ``self.rng``, what a seat cannot see, so that a search does not know it.
+
+        Args:
+            seat: A seat that must act; None in an environment for one player.
+        """
+        raise StateError(f"{type(self).__name__} does not draw anew what it hides")
+
+    def can_resample(self) -> bool:
+        """Return True if ``resample`` is defined."""
+        return type(self).resample is not Playable.resample
 
     def render(self, **kwargs: Any) -> npt.NDArray[np.uint8]:
         """Return a picture of the current state. Shape: (H, W, 3), uint8."""

@@ -134,6 +134,7 @@ class PokerGame(SeatGame):
     """
 
     _action_space = {"Bet": CategoricalActionSpace(ACTIONS)}
+    hides_state = True
     _seats = SEATS
     _saved = {"cards": [whole], "bets": [[whole]]}
 
@@ -167,6 +168,20 @@ class PokerGame(SeatGame):
         self.bets = self.rules.after(self.bets, chosen)
         self.steps += 1
         return self._shown()
+
+    def resample(self, seat: Any = None) -> None:
+        """Draw the other player's card, and the public card before it is shown."""
+        own = SEATS.index(seat)
+        shown = [self.cards[own], *([] if self._public is None else [self._public])]
+        left = [rank for rank in range(self.rules.ranks) for _ in range(self.rules.suits)]
+        for card in shown:
+            left.remove(card)
+        drawn = [left[i] for i in self.rng.permutation(len(left))]
+        cards = list(self.cards)
+        cards[1 - own] = drawn[0]
+        if len(cards) > 2 and self._public is None:
+            cards[2] = drawn[1]
+        self.cards = cards
 
     def observe_state(self, state: InfoState) -> Observation:
         """Go to ``state``, and return the observation of the player to move."""

@@ -6,6 +6,11 @@ does not fall any more. The result is a run, from which PPO can begin: ``python 
 env=minesweeper init=runs/<run>``. ``python -m ppo_trainer.record`` makes recordings of scripts,
 networks and replays. The settings are those of ``ppo_trainer``, with the group ``imitation`` for
 the cloning.
+
+``--teacher search`` needs no recording: a search plays, and the network learns its improved
+policies and values (``algorithm=search`` with a fixed ``search.teacher``)::
+
+    python -m ppo_trainer.imitate --teacher search env=connect_four search.teacher=runs/<run>
 """
 
 from __future__ import annotations
@@ -250,9 +255,20 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line."""
     parser = command_parser("imitate", __doc__, trusts=False)
     parser.add_argument("words", nargs="+", metavar="<file> or <setting>=<value>")
-    words = parser.parse_args(arguments).words
+    parser.add_argument("--teacher", choices=("search",), help="learn from a search while it plays")
+    given = parser.parse_intermixed_args(arguments)
+    words = given.words
     settings = [word for word in words if "=" in word and not Path(word).exists()]
     paths = [word for word in words if word not in settings]
+    if given.teacher is not None:
+        if paths:
+            parser.error("--teacher search takes no recordings")
+        config = config_of(["algorithm=search", *settings], "learn to play")
+        if config.search.teacher is None:
+            parser.error("name the teacher, search.teacher=<run> or search.teacher=none")
+        if train(config).interrupted:
+            sys.exit(INTERRUPTED)
+        return
     if not paths:
         parser.error("name a recording, such as games.episodes env=minesweeper")
     if imitate(paths, config_of(settings, "learn to play")).interrupted:

@@ -36,6 +36,7 @@ from entity_env.observation import Observation
 from entity_env.rows.compiled_game import Actors, CompiledGame, Entities, Field
 from entity_env.rows.game_frames import FrameWriter, Written
 from entity_env.rows.game_kernel import (
+    RESAMPLE,
     RESET,
     SHOW,
     STEP,
@@ -239,6 +240,24 @@ class CompiledRows(VecEnv):
         self._taken.reshape(-1, self._seats)[chosen] = saved.taken
         self._last = None
         self._last = self._first(SHOW)
+        return self._last
+
+    @property
+    def hides_state(self) -> bool:
+        """True if players do not see the whole state."""
+        return self._game.hides
+
+    @property
+    def can_resample(self) -> bool:
+        """True if ``resample`` works."""
+        return self._game.resample is not None
+
+    def resample(self, games: npt.NDArray[np.bool_]) -> VecObs:
+        """Draw anew what the acting seats of some games (G,) cannot see; return the observation."""
+        for part in self._parts:
+            part.over[:] = games[part.games]
+        self._last = None
+        self._last = self._first(RESAMPLE)
         return self._last
 
     def save_game(self, game: int) -> dict[str, Any]:
@@ -479,7 +498,7 @@ class _Part:
         game, seats = owner._game, owner._seats
         self._first, self._plan = first, owner._plan
         self._types, self._lists = list(game.obs_space.entities), 7 + owner._plan.lists
-        self.rows = slice(first * seats, last * seats)
+        self.rows, self.games = slice(first * seats, last * seats), slice(first, last)
         count = (last - first) * seats
         self.kernel = game_kernel(game)
         self._state = (

@@ -148,6 +148,9 @@ class CompiledGame:
             If seats leave and join, it is ``(g, game, reward, left)``, and sets ``left`` (seats,),
             which is False before, for seats whose episode ends while the game continues. These
             seats do not act in that step; ``asks`` lets them join again from the next step on.
+        hides: True if players do not see the whole state.
+        resample: For games that hide something: ``(g, game)``, or ``(g, game, seat)``, draws anew
+            what the seat cannot see, so that a search does not know it.
         problems: ``(g, game)`` returns a dict from descriptions of invalid states, as nouns, to
             True if the state is invalid. Called once for each saved game when all fields are within
             their bounds. Python runs it and all functions that it calls; it may write to ``g``, a
@@ -168,6 +171,8 @@ class CompiledGame:
     seats: int | None = None
     asks: Function | None = None
     resolve: Function | None = None
+    hides: bool = False
+    resample: Function | None = None
     problems: Function | None = None
 
     def __post_init__(self) -> None:

@@ -22,6 +22,7 @@ from entity_env.rows.jit import inlined, interpreted, kernel, with_arrays, wrapp
 from entity_env.spaces import ActionName, SelectEntityActionSpace
 
 __all__ = [
+    "RESAMPLE",
     "RESET",
     "SHOW",
     "STEP",
@@ -32,7 +33,7 @@ __all__ = [
     "kernel_text",
 ]
 
-STEP, RESET, SHOW, STEP_ONLY = range(4)
+STEP, RESET, SHOW, STEP_ONLY, RESAMPLE = range(5)
 """Modes of a call of the kernel: play a step and reset games that are over, begin all episodes,
 only observe, or play a step after which games that are over stay as they are."""
 
@@ -156,6 +157,7 @@ def _functions(game: CompiledGame) -> dict[str, Function]:
         "reset": game.reset,
         "step": game.step,
         "resolve": game.resolve,
+        "resample": game.resample,
         "asks": game.asks,
         "global_features": game.global_features,
     }
@@ -171,8 +173,9 @@ def kernel_text(game: CompiledGame) -> str:
     """Return the source of ``play(mode, ...)``, which plays G games of S seats, R = G * S rows.
 
     Arguments of ``play``, filled or changed except where it says otherwise:
-        mode: ``STEP``, ``RESET``, ``SHOW`` or ``STEP_ONLY``; read. After ``STEP_ONLY``, all seats
-            of a game that is over are shown, and none acts.
+        mode: ``STEP``, ``RESET``, ``SHOW``, ``STEP_ONLY`` or ``RESAMPLE``; read. ``RESAMPLE`` draws
+            anew what the acting seats of the games in ``over`` cannot see. After ``STEP_ONLY``, all
+            seats of a game that is over are shown, and none acts.
         fields: The game's state, then ``random`` and ``steps``. Shape of each: (G, ...).
         settings: The game's, then ``max_steps``; read. Numbers are not written into the text, as
             a game with other settings would be compiled again.
@@ -205,6 +208,7 @@ def kernel_text(game: CompiledGame) -> str:
         *[f"    {name} = counts[{i}]" for i, name in enumerate(_fixed(game))],
         "    totals[:] = 0",
         *[f"    most{k} = frames[{k}].shape[0] // len(reward)" for k in types],
+        *_indent(4, _resample_lines(game)),
         f"    if stays or mode == {STEP}:",
         *_indent(8, _step_lines(game, plan)),
         "    else:",
@@ -218,6 +222,24 @@ def kernel_text(game: CompiledGame) -> str:
         *_indent(4, _show_lines(game, plan)),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _resample_lines(game: CompiledGame) -> list[str]:
+    """Return the lines that draw anew what the seats that act cannot see."""
+    if game.resample is None:
+        return []
+    one = ["resample(g, game)"]
+    each = [
+        "for seat in range(seats):",
+        "    if asked[game * seats + seat]:",
+        "        resample(g, game, seat)",
+    ]
+    return [
+        f"if mode == {RESAMPLE}:",
+        "    for game in range(len(g.steps)):",
+        "        if over[game]:",
+        *_indent(12, each if game.seats else one),
+    ]
 
 
 def _step_lines(game: CompiledGame, plan: KernelPlan) -> list[str]:

@@ -83,6 +83,23 @@ class ListEnv(VecEnv):
         """Make other rows of the same environments, for instance for a search."""
         return ListEnv(self._create_env, num_envs)
 
+    @property
+    def hides_state(self) -> bool:
+        """True if players do not see the whole state."""
+        return bool(_innermost(next(iter(self._envs))).hides_state)
+
+    @property
+    def can_resample(self) -> bool:
+        """True if ``resample`` works."""
+        return bool(_innermost(next(iter(self._envs))).can_resample())
+
+    def resample(self, games: npt.NDArray[np.bool_]) -> VecObs:
+        """Draw anew what some rows (R,) hide from their players; return the observation."""
+        for row, env in enumerate(self._envs):
+            if games[row]:
+                self._envs.call(row, "resample", _innermost(env).resample)
+        return self.set_state(self.get_state())
+
     def has_state(self) -> bool:
         """Return True if every environment saves and restores its state."""
         if not all(env.has_state() for env in self._envs):
@@ -216,3 +233,8 @@ class ListEnv(VecEnv):
 
     def _close(self) -> None:
         self._envs.close()
+
+
+def _innermost(env: Environment) -> Any:
+    """Return an environment without its wrappers."""
+    return getattr(env, "unwrapped", env)

@@ -46,6 +46,9 @@ class _SingleGame(Playable):
     rows: ClassVar[Callable[..., CompiledRows]]
     """The class of rows that plays the game; it takes ``num_envs``, ``seed`` and the settings."""
 
+    # Its random numbers are not those of ``self.rng``, so that a search would know them.
+    hides_state = True
+
     def __init_subclass__(cls) -> None:
         """Copy the signature of the rows, and their lists of settings with files, to the class.
 

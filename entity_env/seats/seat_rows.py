@@ -137,6 +137,25 @@ class SeatRows(VecEnv):
         """Make other rows of the same games, for instance for a search."""
         return SeatRows(self._create_env, num_envs)
 
+    @property
+    def hides_state(self) -> bool:
+        """True if players do not see the whole state."""
+        return bool(_innermost(self._tables[0]).hides_state)
+
+    @property
+    def can_resample(self) -> bool:
+        """True if ``resample`` works."""
+        return bool(_innermost(self._tables[0]).can_resample())
+
+    def resample(self, games: npt.NDArray[np.bool_]) -> VecObs:
+        """Draw anew what the acting seats of some games (G,) cannot see; return the observation."""
+        for row in self._asked.tolist():
+            game, seat = divmod(row, len(self._seats))
+            if games[game]:
+                own = _innermost(self._tables[game])
+                self._call(game, "resample", own.resample, self._seats[seat])
+        return self.set_state(self.get_state())
+
     def has_state(self) -> bool:
         """Return True if every game saves and restores its state."""
         return all(table.game.has_state() for table in self._tables)
@@ -387,6 +406,11 @@ class SeatRows(VecEnv):
                     "create_env returned the same game again", expected="a new game at each call"
                 ).located(f"game {game}")
             seen.add(id(table.game))
+
+
+def _innermost(table: Table) -> Any:
+    """Return the game of a table without wrappers."""
+    return getattr(table.game, "unwrapped", table.game)
 
 
 def _no_game(made: object) -> ObservationError:

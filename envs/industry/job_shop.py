@@ -22,7 +22,7 @@ from entity_env.rows.single_game import CompiledEnvironment
 
 from ..given_files import is_kept, keep_files
 from .job_shop_chart import Bar, bars_of, draw_chart, named_bars, names_of, turned
-from .job_shop_engine import BREAKDOWNS, NEVER, problems, reset, resume, step
+from .job_shop_engine import BREAKDOWNS, NEVER, leave_out_unknown, problems, reset, resume, step
 from .job_shop_instances import LONGEST, MOST_JOBS, MOST_MACHINES, Instance, find_instances
 from .job_shop_view import (
     ACTION_SPACE,
@@ -385,6 +385,8 @@ def _game(instances: Sequence[Instance], settings: dict[str, Any]) -> CompiledGa
         metrics={"makespan": "makespan"}
         | ({"tardiness": "outcome"} if settings["dated"] else {"ratio": "outcome"})
         | ({"gap": "gap"} if any(one.best for one in instances) else {}),
+        hides=settings["arrivals"] or settings["breakdowns"] > 0,
+        resample=leave_out_unknown,
         problems=problems,
     )
 

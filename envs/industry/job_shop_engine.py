@@ -94,6 +94,19 @@ def step(g: Any, game: int, chosen: npt.NDArray[np.int64]) -> tuple[float, bool]
     return (before - g.bound[game]) * 10 / g.scale[game], over
 
 
+def leave_out_unknown(g: Any, game: int) -> None:
+    """Remove the jobs that have not arrived, and draw the next breakdowns anew."""
+    g.jobs[game] = g.come[game]
+    if g.breakdowns > 0:
+        down = g.repair * g.unit[game]
+        up = down * (1 - g.breakdowns) / g.breakdowns
+        for machine in range(g.machines[game]):
+            for k in range(g.ups.shape[2]):
+                g.ups[game, machine, k] = 1 + _exponential(g, game, up)
+                g.downs[game, machine, k] = 1 + _exponential(g, game, down)
+            g.next_break[game, machine] = g.now[game] + g.ups[game, machine, 0]
+
+
 def resume(
     g: Any,
     game: int,

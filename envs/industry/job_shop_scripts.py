@@ -14,7 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.actions import Action, SelectEntityAction
+from entity_env.batching.ragged import ActionBuffer
+from entity_env.batching.vec_obs import VecObs
 from entity_env.observation import Observation
+from entity_env.spaces import ActionName
 
 from .job_shop_view import JOB
 
@@ -35,6 +38,7 @@ __all__ = [
 ]
 
 F64 = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 Jobs = Mapping[str, F64]
 """The columns of jobs by name, each of shape (jobs,).
 
@@ -61,15 +65,42 @@ class Rule:
         """Start the ready job with the smallest number."""
         seen: Any = observation
         features = np.array(seen.features["Job"], np.float64)
+        machines = np.array([len(seen.features["Machine"])])
+        (place,) = self._places(features, np.array([len(features)]), machines)
+        chosen = list(seen.ids["Job"])[place]
+        return {"Dispatch": SelectEntityAction(actors=list(seen.ids["Clock"]), actees=[chosen])}
+
+    def act_rows(self, obs: VecObs) -> Mapping[ActionName, ActionBuffer]:
+        """Return the choices of all shops at once."""
+        jobs, machines = obs.features["Job"], obs.features["Machine"]
+        features = np.asarray(jobs.as_array(), np.float64)
+        places = self._places(features, np.asarray(jobs.size1()), np.asarray(machines.size1()))
+        return obs.ragged_actions({"Dispatch": places})
+
+    def _places(self, features: F64, lengths: Ints, machines: Ints) -> Ints:
+        """Return the place of the job to start among those of each shop. Shape: (B,).
+
+        Args:
+            features: Features of the jobs of all shops. Shape: (N, F).
+            lengths: Number of jobs of each shop. Shape: (B,).
+            machines: Number of machines of each shop. Shape: (B,).
+        """
+        first = np.cumsum(lengths) - lengths
         jobs = dict(zip(JOB, features.T, strict=False))
         # With due dates ``work`` is in parts of as many mean durations as there are machines.
-        jobs["work left"] = jobs["work"] * len(seen.features["Machine"])
-        mean = (jobs["ready"] * jobs["duration"]).sum() / max(jobs["ready"].sum(), 1)
-        jobs["mean ready"] = np.full(len(features), mean)
-        soonest = jobs["wait"] == jobs["wait"][jobs["ready"] > 0].min()
-        numbers = np.where((jobs["ready"] > 0) & soonest, self.priority(jobs), np.inf)
-        chosen = list(seen.ids["Job"])[int(numbers.argmin())]
-        return {"Dispatch": SelectEntityAction(actors=list(seen.ids["Clock"]), actees=[chosen])}
+        jobs["work left"] = jobs["work"] * np.repeat(machines, lengths)
+        ready = jobs["ready"] > 0
+        total = np.add.reduceat(jobs["ready"] * jobs["duration"], first)
+        mean = total / np.maximum(np.add.reduceat(jobs["ready"], first), 1)
+        jobs["mean ready"] = np.repeat(mean, lengths)
+        soonest = np.minimum.reduceat(np.where(ready, jobs["wait"], np.inf), first)
+        ready &= jobs["wait"] == np.repeat(soonest, lengths)
+        numbers = np.where(ready, self.priority(jobs), np.inf)
+        is_least = numbers == np.repeat(np.minimum.reduceat(numbers, first), lengths)
+        # Of equals the first: the place of the first True in each shop.
+        places = np.where(is_least, np.arange(len(numbers)), len(numbers))
+        found: Ints = np.minimum.reduceat(places, first) - first
+        return found
 
 
 @Rule

@@ -23,7 +23,7 @@ from entity_env import VecEnv, VecObs
 from entity_env.agent import random_policy
 from entity_env.batching.ragged import ActionBuffer
 from entity_env.errors import SettingError
-from entity_env.spaces import ActionName
+from entity_env.spaces import ActionName, check_same_spaces
 from entity_env.wrappers.vec_wrapper import VecWrapper
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.experience.acting import act, autocast
@@ -31,8 +31,9 @@ from ppo_trainer.experience.frames import take_frames
 from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.players.opponents import make_opponent
 from ppo_trainer.players.search_choices import ActorTable, Candidates, check_searchable
-from ppo_trainer.players.search_games import Copies, copies_of
+from ppo_trainer.players.search_games import Copies, copies_of, hides_something
 from ppo_trainer.players.search_tree import SearchTrees
+from ppo_trainer.runs.load_run import load_net
 from ppo_trainer.settings.search_config import SearchConfig
 from ragged_net import EntityBatch, NetOutput, RaggedNet, RaggedTensor
 
@@ -86,8 +87,9 @@ class _Found:
 class Search:
     """A tree search that selects the choices in rows of games.
 
-    The search knows the whole state of the games. Seats that act at once choose independently, and
-    each seat has its own value, so that games need not be zero-sum.
+    Seats that act at once choose independently, and each seat has its own value, so that games need
+    not be zero-sum. What a game hides from the seat that acts is drawn anew for each visit; after
+    the first choice, the search knows what was drawn.
 
     Args:
         rows: Rows of games, which stay as they are.
@@ -130,6 +132,7 @@ class Search:
                 "a search without a network needs a player that plays on",
                 expected="net, or play_on",
             )
+        self._hides = self._config.chance == "drawn" and hides_something(self._rows)
         copies_of(self._rows, 1, 1)  # raises the error of rows that cannot be copied
         self._copies: dict[int, Copies] = {}
 
@@ -210,6 +213,11 @@ class Search:
         copies = self._copies_of(len(games))
         copies.begin(games)
         shown = copies.put(np.zeros(len(games), np.int64), None)
+        if self._hides and len(shown.rows) > len(games):
+            raise SettingError(
+                "seats that act at once cannot be searched in a game that hides something",
+                expected="one seat that acts at a time",
+            )
         first = self._add(copies, trees, 0, shown, np.ones(len(games), np.bool_), keys)
         trees.add_noise(keys if noisy else None)
         for number in range(1, visits + 1):
@@ -228,7 +236,8 @@ class Search:
         position, picked, after = trees.descend(number - 1, keys)
         new = after < 0
         draws = self._config.chance == "drawn"
-        shown = copies.put(position, keys if draws else None)
+        dealt = (position == 0) if self._hides else None
+        shown = copies.put(position, keys if draws else None, dealt)
         table = ActorTable(shown)
         seat, choices = trees.joint(position, picked)
         game, slot = np.nonzero(seat >= 0)  # in the order of the frames
@@ -406,14 +415,30 @@ def make_search(rows: VecEnv, net: RaggedNet, config: TrainConfig) -> Search:
     elif config.search.play_on is not None:
         spaces = net.obs_space, net.action_space
         play_on = make_opponent(config.search.play_on, *spaces).act_rows
+    teacher: RaggedNet | None = net
+    if config.search.teacher is not None:
+        teacher = _teacher_of(config.search.teacher, net)
     return Search(
         rows,
-        net,
+        teacher,
         config.search,
         gamma=config.ppo.gamma,
         play_on=play_on,
         precision=config.precision,
     )
+
+
+def _teacher_of(name: str, net: RaggedNet) -> RaggedNet | None:
+    """Return the fixed network of a run, on the device of ``net``; None for ``none``."""
+    if name == "none":
+        return None
+    device = next(net.parameters()).device
+    teacher = load_net(name, str(device)).net
+    check_same_spaces(
+        [{"obs_space": own.obs_space, "action_space": own.action_space} for own in (net, teacher)],
+        lambda number: ("the environment", f"search.teacher={name}")[number],
+    )
+    return teacher
 
 
 def _flat(probs: Any) -> npt.NDArray[np.float32]:

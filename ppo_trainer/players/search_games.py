@@ -12,9 +12,10 @@ from entity_env.errors import SettingError, shorten
 from entity_env.rows.compiled import CompiledRows, SavedGames
 from entity_env.seats.seat_rows import SeatRows
 
-__all__ = ["Copies", "copies_of"]
+__all__ = ["Copies", "copies_of", "hides_something"]
 
 Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 Keys = npt.NDArray[np.uint64]
 
 
@@ -28,11 +29,13 @@ class Copies(Protocol):
     def begin(self, games: Ints) -> None:
         """Store the present state of these games (G,) as position 0."""
 
-    def put(self, positions: Ints, keys: Keys | None) -> VecObs:
+    def put(self, positions: Ints, keys: Keys | None, dealt: Bools | None = None) -> VecObs:
         """Put each copy into one of its positions, and return the observation.
 
         Args:
             positions: Shape: (G,).
+            dealt: True for games in which that what the acting seat cannot see is drawn anew; None
+                for no game. Shape: (G,).
             keys: Seeds of the random numbers that the games draw from then on; None for their own.
                 Shape: (G,).
         """
@@ -42,6 +45,25 @@ class Copies(Protocol):
 
     def have_drawn(self) -> npt.NDArray[np.bool_]:
         """Return True for copies that have drawn random numbers since ``put``. Shape: (G,)."""
+
+
+def hides_something(rows: VecEnv) -> bool:
+    """Return True if what the players cannot see must be drawn anew.
+
+    Raises:
+        SettingError: The game hides something, and cannot draw it anew.
+    """
+    own: Any = rows
+    if not getattr(own, "hides_state", False):
+        return False
+    if not own.can_resample:
+        raise SettingError(
+            "this game hides something from its players, which a search would know",
+            expected="a game that draws it anew: resample(seat)",
+            received=shorten(rows),
+            hint="search in the rows of a compiled game, not in single games",
+        )
+    return True
 
 
 def copies_of(rows: VecEnv, games: int, positions: int) -> Copies:
@@ -80,14 +102,15 @@ class _CompiledCopies:
     def begin(self, games: Ints) -> None:
         self._store(0, self._every, self._real.copy_games(np.asarray(games).tolist()))
 
-    def put(self, positions: Ints, keys: Keys | None) -> VecObs:
+    def put(self, positions: Ints, keys: Keys | None, dealt: Bools | None = None) -> VecObs:
         kept = self._kept
         fields = {name: own[self._every, positions] for name, own in kept.fields.items()}
         if keys is not None:
             fields["random"] = keys
         self._random = fields["random"]
         returns, taken = (own[self._every, positions] for own in (kept.returns, kept.taken))
-        return self.rows.put_games(self._every, SavedGames(fields, returns, taken))
+        shown = self.rows.put_games(self._every, SavedGames(fields, returns, taken))
+        return shown if dealt is None else self.rows.resample(dealt)
 
     def keep(self, position: int, games: npt.NDArray[np.bool_]) -> None:
         chosen: Any = np.flatnonzero(games)
@@ -128,7 +151,7 @@ class _PythonCopies:
         for kept, game in zip(self._kept, games.tolist(), strict=True):
             kept[0] = every[game * self._seats : (game + 1) * self._seats]
 
-    def put(self, positions: Ints, keys: Keys | None) -> VecObs:
+    def put(self, positions: Ints, keys: Keys | None, dealt: Bools | None = None) -> VecObs:
         states = []
         self._random = []
         for number, (kept, position) in enumerate(zip(self._kept, positions.tolist(), strict=True)):
@@ -138,7 +161,8 @@ class _PythonCopies:
                 first = _with_random(first, drawn)
             states += [first, *others]
             self._random.append(_random_of(first))
-        return self.rows.set_state(states)
+        shown = self.rows.set_state(states)
+        return shown if dealt is None else self.rows.resample(dealt)
 
     def keep(self, position: int, games: npt.NDArray[np.bool_]) -> None:
         every = self.rows.get_state()

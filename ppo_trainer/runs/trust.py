@@ -127,6 +127,8 @@ def _needing_consent(
         players = [("selfplay.opponents", own) for own in saved.selfplay.opponents]
         if saved.search.play_on not in (None, "network"):
             players.append(("search.play_on", str(saved.search.play_on)))
+        if saved.search.teacher not in (None, "none"):
+            players.append(("search.teacher", str(saved.search.teacher)))
         for setting, name in players:
             if is_script(name) and not _is_of_registered_package(name):
                 yield setting, name, _import_of(name)

@@ -31,6 +31,9 @@ class SearchConfig:
             network's value: ``network``, ``random``, or the dotted path of a function from
             Observation to actions. Results are exact but take many steps; they pay off where a good
             rule is known. null uses the network's value.
+        teacher: Network of the search in a training: null for the one that is trained, a run folder
+            for a fixed one, or ``none`` for equal probabilities, which needs ``play_on``. A fixed
+            teacher is as good from the start as it will ever be.
         unit: Difference of returns that is large. The search trusts smaller differences less than
             the network's probabilities. A smaller unit changes the policy faster, also because of
             errors of the values.
@@ -41,4 +44,5 @@ class SearchConfig:
     candidates: int = checked(at_least(2), 32)
     chance: Literal["drawn", "known"] = "drawn"
     play_on: str | None = path_field(None)
+    teacher: str | None = path_field(None)
     unit: float = checked(ABOVE_0, 1.0)

@@ -7,6 +7,7 @@ import pytest
 import torch
 from ragged_envs.connect_four import ConnectFourRows
 from ragged_envs.industry.job_shop import JobShopRows
+from ragged_envs.poker import LeducPoker
 from ragged_envs.tic_tac_toe import TicTacToe
 from support.seat_games import asked, told
 from support.tiny_envs import Farm
@@ -17,6 +18,7 @@ from entity_env import (
     CategoricalActionSpace,
     Entity,
     Environment,
+    GlobalCategoricalActionMask,
     GlobalCategoricalActionSpace,
     ListEnv,
     MultiPlayerEnvironment,
@@ -26,7 +28,7 @@ from entity_env import (
 from entity_env.agent import RandomAgent, random_policy
 from entity_env.errors import SettingError
 from entity_env.recording import EpisodeDataset
-from entity_env.rows.compiled import Actors, CompiledGame, CompiledRows, Entities, Field
+from entity_env.rows.compiled import Actors, CompiledGame, CompiledRows, Entities, Field, random_int
 from entity_env.rows.single_game import CompiledEnvironment
 from entity_env.seats.seat_rows import SeatRows
 from ppo_trainer import SearchConfig, train
@@ -257,8 +259,6 @@ class Coin(Environment):
         return {"Go": GlobalCategoricalActionSpace(["safe", "throw"])}
 
     def _seen(self, reward=0.0, done=False):
-        from entity_env import GlobalCategoricalActionMask
-
         actions = {} if done else {"Go": GlobalCategoricalActionMask()}
         return Observation(features={"Coin": [[0]]}, actions=actions, reward=reward, done=done)
 
@@ -286,6 +286,109 @@ def test_a_search_does_not_know_how_the_coin_will_fall(seed):
     fell = rows.act(obs.ragged_actions({"Go": np.ones(8, np.int64)})).reward
     assert known == (fell > 0).astype(int).tolist()
     assert drawn == [0] * 8
+
+
+class Guess(Environment):
+    """A hidden card: to name it pays 1, to pass 0.6."""
+
+    hides_state = True
+
+    def obs_space(self):
+        return ObsSpace(entities={"Card": Entity(["back"])})
+
+    def action_space(self):
+        return {"Go": GlobalCategoricalActionSpace(["0", "1", "pass"])}
+
+    def _seen(self, reward=0.0, done=False):
+        actions = {} if done else {"Go": GlobalCategoricalActionMask()}
+        return Observation(features={"Card": [[0]]}, actions=actions, reward=reward, done=done)
+
+    def reset(self):
+        self.card = int(self.rng.integers(2))
+        return self._seen()
+
+    def act(self, actions):
+        named = actions["Go"].index
+        return self._seen(0.6 if named == 2 else float(named == self.card), True)
+
+    def get_state(self):
+        return self.card
+
+    def set_state(self, state):
+        self.card = state
+        return self._seen()
+
+
+class Dealt(Guess):
+    """The same game, which draws the card anew for a search."""
+
+    def resample(self, seat=None):
+        self.card = int(self.rng.integers(2))
+
+
+def test_a_search_does_not_know_a_hidden_card():
+    rows = ListEnv(Dealt, 6, seed=2)
+    obs = rows.reset()
+    cards = [state["env"] for state in rows.get_state()]
+    assert sorted(set(cards)) == [0, 1]
+    assert chosen(Evenly(rows, visits=3, chance="known"), obs) == cards
+    assert chosen(Evenly(rows, visits=60), obs) == [2] * 6
+    assert [state["env"] for state in rows.get_state()] == cards
+    with pytest.raises(SettingError, match="hides something from its players"):
+        Evenly(ListEnv(Guess, 1))
+
+
+def hidden_begin(g, game):
+    g.card[game] = random_int(g.random, game, 0, 1)
+
+
+def hidden_step(g, game, chosen):
+    return (0.6 if chosen[0] == 2 else float(chosen[0] == g.card[game])), True
+
+
+def hidden_back(g, game, i, out):
+    out[0] = 0
+
+
+def test_a_compiled_game_draws_anew_what_it_hides():
+    game = CompiledGame(
+        obs_space=ObsSpace(entities={"Card": Entity(["back"])}),
+        action_space={"Go": GlobalCategoricalActionSpace(["0", "1", "pass"])},
+        state={"card": Field((), np.int64, 0, 1)},
+        settings={},
+        reset=hidden_begin,
+        step=hidden_step,
+        entities={"Card": Entities(hidden_back, 1, 1)},
+        actions={"Go": Actors()},
+        hides=True,
+        resample=hidden_begin,
+    )
+    rows = CompiledRows(game, 6, seed=4)
+    rows.interpret(resets=True)
+    obs = rows.reset()
+    cards = rows.copy_games(range(6)).fields["card"].tolist()
+    assert sorted(set(cards)) == [0, 1]
+    assert chosen(Evenly(rows, visits=3, chance="known"), obs) == cards
+    assert chosen(Evenly(rows, visits=60), obs) == [2] * 6
+    refused = CompiledRows(replace(game, resample=None), 1)
+    with pytest.raises(SettingError, match="hides something from its players"):
+        Evenly(refused)
+
+
+def test_poker_deals_what_a_seat_does_not_see():
+    game = LeducPoker()
+    game.seed(1)
+    game.reset()
+    seen = set()
+    for _ in range(60):
+        game.set_state({"cards": [2, 0, 1], "bets": [[]]})
+        game.resample("first")
+        seen.add(tuple(game.cards))
+    # Leduc has two cards of each of three ranks: all but the first seat's own are possible.
+    assert {cards[0] for cards in seen} == {2}
+    assert {cards[1:] for cards in seen} == {(a, b) for a in range(3) for b in range(3)} - {(2, 2)}
+    rows, obs = rows_of(LeducPoker, games=2)
+    assert len(chosen(Evenly(rows, visits=6), obs, "Bet")) == 2
 
 
 class Pair(Environment):

@@ -15,12 +15,14 @@ from entity_env import (
     GlobalCategoricalActionSpace,
     Observation,
     ObsSpace,
+    batch_obs,
 )
-from entity_env.errors import SettingError
+from entity_env.errors import SettingError, SpaceError
 from ppo_trainer import OptimConfig, PPOConfig, RolloutConfig, SearchConfig, resume, train
 from ppo_trainer.algorithms.algorithm import Scale
 from ppo_trainer.algorithms.search import SearchTeaching
 from ppo_trainer.experience.rollout import Rollout
+from ppo_trainer.imitate import main
 from ppo_trainer.runs.checkpoint import latest_checkpoint
 from ppo_trainer.runs.folder import RunFolder
 from ragged_net import ActionOutput, EntityBatch, NetOutput, RaggedTensor
@@ -103,6 +105,34 @@ def test_it_learns_what_a_search_finds(tmp_path):
     config = searching(total_timesteps=16 * 3 * 12, run_dir=str(tmp_path))
     result = train(config, env=Line)
     assert result.means["episodic_reward"] > 0.85
+
+
+def test_a_fixed_teacher_without_a_network(tmp_path):
+    own = SearchConfig(visits=20, teacher="none", play_on="random")
+    net = train(searching(total_timesteps=48 * 8, run_dir=str(tmp_path), search=own), env=Line).net
+    line = Line()
+    shown = batch_obs([line.reset()], line.obs_space(), line.action_space())
+    with torch.no_grad():
+        probs = net(EntityBatch.from_obs(shown)).actions["Go"].probs
+    # Random play pays 1/4 after the right and 0.1 after the left, from where nothing more comes.
+    assert isinstance(probs, torch.Tensor)
+    assert float(probs[0, 1]) > 0.55
+
+
+def test_the_teacher_of_the_command_line(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    board = {"_target_": "tic_tac_toe"}
+    train(small_config(env=board, total_timesteps=24, run_dir="runs", run_name="first"))
+    small = "rollout.num_envs=8 rollout.steps=4 ppo.minibatch_size=16 net.dim=16 net.layers=1 "
+    small += "net.heads=2 eval.episodes=0 env=tic_tac_toe total_timesteps=32 search.visits=2"
+    teacher = ["--teacher", "search", *small.split()]
+    main([*teacher, "search.teacher=runs/first", "run_name=second"])
+    assert (tmp_path / "runs" / "second").exists()
+    for wrong in ([], ["search.teacher=none", "games"]):
+        with pytest.raises(SystemExit):
+            main([*teacher, *wrong])
+    with pytest.raises(SpaceError, match=r"search.teacher"):
+        main([*teacher, "search.teacher=runs/first", "env=xor"])
 
 
 @pytest.mark.parametrize("env", ["tic_tac_toe", Line])
