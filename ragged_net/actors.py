@@ -12,7 +12,7 @@ from entity_env.errors import BatchError
 from ragged_net import kernels
 from ragged_net.devices import send
 from ragged_net.ragged import FrameNumbers, RaggedTensor, offsets_of
-from ragged_net.tensor_checks import check_array, check_device, check_kind
+from ragged_net.tensor_checks import check_device, check_kind, check_tensor
 
 __all__ = ["Actors", "CategoricalActors", "ContinuousActors", "Pairs", "SelectActors"]
 
@@ -39,7 +39,7 @@ class CategoricalActors:
     def check(self, where: str = "a categorical action") -> None:
         """Check the actors, which may have changed since; errors call the action ``where``."""
         _check_indices(f"the actors of {where}", self.actors)
-        check_array(f"the mask of {where}", self.mask, torch.bool)
+        check_tensor(f"the mask of {where}", self.mask, torch.bool)
         check_device(f"the mask of {where}", self.mask, self.actors.values, "the actors")
         if self.mask.ndim != 2 or self.mask.shape[0] != self.actors.num_rows:
             raise BatchError(
@@ -47,6 +47,11 @@ class CategoricalActors:
                 expected=f"(A, C) with A = {self.actors.num_rows} actors",
                 received=tuple(self.mask.shape),
             )
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        """The tensors with a value for each actor or pair."""
+        return [self.actors.values, self.mask]
 
     def select(self, frames: Tensor | FrameNumbers) -> CategoricalActors:
         """Return the actors of the given ``frames`` (K,), in that order."""
@@ -99,7 +104,7 @@ class SelectActors:
         if self.mask is not None:
             check_kind(f"the mask of {where}", self.mask, RaggedTensor, hint=_PAIRS)
             pairs = "(P,), one value for each pair, actor-major within each frame"
-            check_array(f"the mask of {where}", self.mask.values, torch.bool, 1, pairs)
+            check_tensor(f"the mask of {where}", self.mask.values, torch.bool, 1, pairs)
             check_device(f"the mask of {where}", self.mask.values, self.actors.values, "the actors")
             frames.append(self.mask.num_frames)
         if frames[1:] != frames[:-1]:
@@ -107,6 +112,12 @@ class SelectActors:
                 f"actors, actees and mask of {where} differ in their frames",
                 received=f"{sorted(set(frames))} frames",
             )
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        """The tensors with a value for each actor, actee or pair."""
+        pairs = [] if self.mask is None else [self.mask.values]
+        return [self.actors.values, self.actees.values, *pairs]
 
     def pair_lengths(self) -> Tensor:
         """Return the number of actor-actee pairs of each frame: (B,) int64 on the CPU."""
@@ -155,6 +166,11 @@ class ContinuousActors:
         """Check the actors, which may have changed since; errors call the action ``where``."""
         _check_indices(f"the actors of {where}", self.actors)
 
+    @property
+    def tensors(self) -> list[Tensor]:
+        """The tensors with a value for each actor."""
+        return [self.actors.values]
+
     def select(self, frames: Tensor | FrameNumbers) -> ContinuousActors:
         """Return the actors of the given ``frames`` (K,), in that order."""
         return ContinuousActors(self.actors.select(frames))
@@ -171,7 +187,7 @@ _PAIRS = "RaggedTensor.from_lengths(mask, lengths), with actors x actees values 
 
 def _check_indices(where: str, indices: RaggedTensor) -> None:
     check_kind(where, indices, RaggedTensor, hint=_INDICES)
-    check_array(where, indices.values, torch.int64, 1, "(A,), one entity index each")
+    check_tensor(where, indices.values, torch.int64, 1, "(A,), one entity index each")
 
 
 _INDICES = "RaggedTensor.from_lengths(indices, lengths), with the number of them in each frame"

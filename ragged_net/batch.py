@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +19,7 @@ from ragged_net.growing import GrowingActors, GrowingRagged, GrowingTensor
 from ragged_net.observed import Observed, actors_of, column_of, rows_of
 from ragged_net.packing import by_type, from_lists, from_nested, from_padded
 from ragged_net.ragged import FrameNumbers, RaggedTensor, check_memory
-from ragged_net.tensor_checks import check_array, check_device, check_kind, check_names
+from ragged_net.tensor_checks import check_device, check_kind, check_names, check_tensor
 
 __all__ = ["BatchReading", "EntityBatch", "GrowingBatch"]
 
@@ -55,7 +55,7 @@ class EntityBatch:
             if type(parts) is not dict:  # a check for an abstract class takes longer
                 check_kind(f"{name} of an EntityBatch", parts, Mapping, hint=_BY_NAME)
             object.__setattr__(self, name, dict(parts))
-        self.check()
+        self._check_parts()
 
     def check(self) -> None:
         """Check everything that may have changed since, except numbers.
@@ -63,47 +63,40 @@ class EntityBatch:
         Tensors can be resized, and entries of the mappings replaced. It takes as long as a few
         operations on small tensors.
         """
+        for name, action in self.actions.items():
+            check_kind(f"action {name!r}", action, *_ACTORS)
+            action.check(f"action {name!r}")
+        self._check_parts()
+
+    def _check_parts(self) -> None:
+        """Check all parts but actors, which have checked themselves when they were made."""
         features = self.global_features
         shape = "(B, G), with G = 0 without global features"
-        check_array("the global features", features, torch.float32, 2, shape)
+        check_tensor("the global features", features, torch.float32, 2, shape)
         for name, rows in self.entities.items():
             where = f"entity type {name!r}"
             check_kind(where, rows, RaggedTensor, hint=_ROWS)
-            check_array(where, rows.values, torch.float32, 2, "(N, F)")
+            check_tensor(where, rows.values, torch.float32, 2, "(N, F)")
             _check_frames(where, rows, features)
         if self.visible:
             _check_visible(self.visible, self.entities)
         for name, action in self.actions.items():
             where = f"action {name!r}"
-            check_kind(where, action, CategoricalActors, SelectActors, ContinuousActors)
-            action.check(where)
+            check_kind(where, action, *_ACTORS)
             _check_frames(where, action.actors, features)
 
     def check_memory(self) -> None:
         """Check that all tensors on the CPU have as much memory as their shapes need."""
         if self.device.type != "cpu" or not kernels.available() or torch.compiler.is_compiling():
             return
-        for where, tensor in self._tensors():
+        tensors = [("the global features", self.global_features), *self.visible.items()]
+        tensors += [(name, rows.values) for name, rows in self.entities.items()]
+        for name, action in self.actions.items():
+            tensors += [(name, tensor) for tensor in action.tensors]
+        for where, tensor in tensors:
             # This comparison is enough, except for views of a part of a storage.
             if tensor.untyped_storage().nbytes() < tensor.nbytes or tensor.storage_offset():
                 check_memory(where, tensor)
-
-    def _tensors(self) -> Iterator[tuple[str, Tensor]]:
-        """Yield all tensors of the batch with their names in errors."""
-        yield "the global features", self.global_features
-        yield from self.visible.items()
-        for name, rows in self.entities.items():
-            yield name, rows.values
-        for name, action in self.actions.items():
-            yield name, action.actors.values
-            if isinstance(action, ContinuousActors):
-                continue
-            if isinstance(action, CategoricalActors):
-                yield name, action.mask
-                continue
-            yield name, action.actees.values
-            if action.mask is not None:
-                yield name, action.mask.values
 
     @property
     def num_frames(self) -> int:
@@ -198,7 +191,7 @@ class EntityBatch:
         check_kind("the lengths of entity types", lengths, Mapping, hint=_BY_NAME)
         check_names("entity type", "the lengths", lengths, entities)
         for name, rows in entities.items():
-            check_array(f"entity type {name!r}", rows, torch.float32)
+            check_tensor(f"entity type {name!r}", rows, torch.float32)
         return _packed(
             {
                 name: from_padded(f"entity type {name!r}", rows, lengths[name])
@@ -387,13 +380,14 @@ def _packed(
     return EntityBatch(entities, global_features, {}, {} if actions is None else actions)
 
 
+_ACTORS = CategoricalActors, SelectActors, ContinuousActors
 _BY_NAME = "a dict from names to parts"
 _ROWS = "RaggedTensor.from_lengths(values, lengths), with the number of entities in each frame"
 
 
 def _check_frames(where: str, part: RaggedTensor, features: Tensor) -> None:
     """Check that a part of a batch has the frames of its global features (B, G)."""
-    check_array(f"the offsets of {where}", part.offsets, torch.int64)
+    check_tensor(f"the offsets of {where}", part.offsets, torch.int64)
     if part.num_frames != features.shape[0]:
         raise BatchError(
             f"{where} has another number of frames than the batch",
@@ -408,7 +402,7 @@ def _check_visible(visible: Mapping[str, Tensor], entities: Mapping[str, RaggedT
         # Types without a mask are valid, so only the present names are checked.
         check_names("entity type", "the visible mask", {**entities, name: None}, entities)
         where = f"the visible mask of entity type {name!r}"
-        check_array(where, mask, torch.bool)
+        check_tensor(where, mask, torch.bool)
         if mask.shape != (entities[name].num_rows,):
             raise BatchError(
                 f"{where} has the wrong shape",

@@ -29,7 +29,7 @@ from ragged_net.batch import EntityBatch
 from ragged_net.heads import head_kind
 from ragged_net.layout import Layout
 from ragged_net.ragged import RaggedTensor
-from ragged_net.tensor_checks import check_array, check_device, check_kind, check_names
+from ragged_net.tensor_checks import check_device, check_kind, check_names, check_tensor
 
 __all__ = ["FaultFlags", "check_actions", "check_features", "check_given", "flag_actions"]
 
@@ -177,7 +177,7 @@ def check_given(
     for name, choices in given.items():
         own, actors = space[name], batch.actions[name].actors
         kind = head_kind(own)
-        check_array(f"given[{name!r}]", choices, kind.dtype)
+        check_tensor(f"given[{name!r}]", choices, kind.dtype)
         shape = (actors.num_rows, *kind.shape(own))
         if choices.shape != shape:
             raise BatchError(
@@ -243,9 +243,8 @@ def _are_sound(
     if values.device.type != "cpu" or not kernels.available():
         return False
     choices = values.new_empty(0) if chosen is None else chosen
-    index, *others = (
-        tensor.contiguous().numpy() for tensor in (values, layout.offsets, action.mask, choices)
-    )
+    tensors = values, layout.offsets, action.mask, choices
+    index, *others = [tensor.contiguous().numpy() for tensor in tensors]
     offsets = action.actors.offsets.numpy()
     return bool(kernels.load("indices").are_sound(index, offsets, *others))
 

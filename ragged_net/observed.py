@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from ragged_net.actors import Actors, CategoricalActors, ContinuousActors, SelectActors
-from ragged_net.ragged import RaggedTensor, offsets_of
+from ragged_net.ragged import RaggedTensor
 
 __all__ = ["Observed", "actors_of", "choices_for", "column_of", "rows_of"]
 
@@ -60,7 +61,9 @@ def _framed(values: Tensor, buffer: Any) -> RaggedTensor:
     lengths = buffer.size1()
     if lengths.min(initial=0) < 0:  # the only mistake that a buffer does not check
         return RaggedTensor.from_lengths(values, torch.from_numpy(lengths))  # raises the error
-    return RaggedTensor.unchecked(values, offsets_of(torch.from_numpy(lengths)))
+    offsets = np.zeros(len(lengths) + 1, np.int64)
+    lengths.cumsum(out=offsets[1:])
+    return RaggedTensor.unchecked(values, torch.from_numpy(offsets))
 
 
 def actors_of(mask: Any) -> Actors:

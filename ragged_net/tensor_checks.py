@@ -9,7 +9,7 @@ from torch import Tensor
 
 from entity_env.errors import BatchError, DeviceError, DtypeError, nearest
 
-__all__ = ["check_array", "check_device", "check_kind", "check_names", "check_rows", "check_tensor"]
+__all__ = ["check_device", "check_kind", "check_names", "check_rows", "check_tensor"]
 
 
 def check_names(kind: str, where: str, received: Iterable[str], valid: Iterable[str]) -> None:
@@ -36,8 +36,25 @@ def check_names(kind: str, where: str, received: Iterable[str], valid: Iterable[
             )
 
 
-def check_tensor(where: str, value: object, *, nested: bool = False) -> None:
-    """Raise DtypeError unless ``value`` is a dense tensor, or with ``nested`` a nested one."""
+def check_tensor(
+    where: str,
+    value: object,
+    dtype: torch.dtype | None = None,
+    ndim: int | None = None,
+    expected: str = "",
+    *,
+    nested: bool = False,
+) -> None:
+    """Raise DtypeError or BatchError unless ``value`` is a dense tensor of some kind.
+
+    Args:
+        where: Name of the tensor in an error.
+        value: Value to check.
+        dtype: Expected dtype; None allows any.
+        ndim: Expected number of dimensions; None allows any.
+        expected: Expected shape in an error, such as ``(N, F)``.
+        nested: True if it may be a nested tensor.
+    """
     if not isinstance(value, Tensor):
         raise DtypeError(
             f"{where}: not a tensor",
@@ -57,27 +74,11 @@ def check_tensor(where: str, value: object, *, nested: bool = False) -> None:
             if value.is_nested
             else "tensor.to_dense(), or .dequantize()",
         )
-
-
-def check_array(
-    where: str, tensor: object, dtype: torch.dtype, ndim: int | None = None, expected: str = ""
-) -> None:
-    """Raise DtypeError or BatchError unless ``tensor`` has a dtype and a number of dimensions.
-
-    Args:
-        where: Name of the tensor in an error.
-        tensor: Value to check.
-        dtype: Expected dtype.
-        ndim: Expected number of dimensions; None allows any.
-        expected: Expected shape in an error, such as ``(N, F)``.
-    """
-    check_tensor(where, tensor)
-    assert isinstance(tensor, Tensor)  # for the type checker
-    if tensor.dtype != dtype:
-        raise DtypeError(f"{where}: wrong dtype", expected=dtype, received=tensor.dtype)
-    if ndim is not None and tensor.ndim != ndim:
+    if dtype is not None and value.dtype != dtype:
+        raise DtypeError(f"{where}: wrong dtype", expected=dtype, received=value.dtype)
+    if ndim is not None and value.ndim != ndim:
         raise BatchError(
-            f"{where}: wrong number of dimensions", expected=expected, received=tuple(tensor.shape)
+            f"{where}: wrong number of dimensions", expected=expected, received=tuple(value.shape)
         )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Protocol, TypeGuard, TypeVar
 
 import numpy as np
@@ -108,14 +109,22 @@ NO_ROWS = torch.empty(0, device="cpu")
 
 def is_plain(module: nn.Module, kind: type[M]) -> TypeGuard[M]:
     """Return True if ``module`` has exactly the class ``kind``, without hooks or overrides."""
-    return type(module) is kind and not (
-        module._forward_hooks
-        or module._forward_pre_hooks
-        or module._backward_hooks
-        or module._backward_pre_hooks
-        or module._compiled_call_impl
-        or "forward" in module.__dict__
-    )
+    return _are_plain((module,), (kind,))
+
+
+def _are_plain(modules: Sequence[nn.Module], kinds: Sequence[type[nn.Module]]) -> bool:
+    """Return True if ``is_plain`` is true of each module and kind; one call takes less time."""
+    for module, kind in zip(modules, kinds, strict=True):
+        if type(module) is not kind or (
+            module._forward_hooks
+            or module._forward_pre_hooks
+            or module._backward_hooks
+            or module._backward_pre_hooks
+            or module._compiled_call_impl
+            or "forward" in module.__dict__
+        ):
+            return False
+    return True
 
 
 def weights_of(
@@ -123,9 +132,9 @@ def weights_of(
 ) -> list[Tensor] | None:
     """Return weight and bias of each module, or None unless each is plain and has both."""
     found: list[Tensor] = []
-    for module, kind in zip(modules, kinds, strict=True):
-        if not is_plain(module, kind):
-            return None
+    if not _are_plain(modules, kinds):
+        return None
+    for module in modules:
         # From the dict, because an attribute look-up takes a microsecond.
         weight, bias = module._parameters.get("weight"), module._parameters.get("bias")
         if weight is None or bias is None or getattr(module, "eps", _EPSILON) != _EPSILON:
@@ -284,13 +293,16 @@ _NOTHING_KEPT = (np.empty(0, np.float32),) * 5
 """Empty arrays, passed if there is no backward pass."""
 
 
+_shape_of = attrgetter("shape")
+
+
 def _check_shapes(weights: Arrays, *expected: tuple[int, ...]) -> None:
     """Check the shapes of weights, because kernels would read or write beyond their memory.
 
     Raises:
         BatchError: A weight that was replaced has another shape.
     """
-    received = tuple(weight.shape for weight in weights)
+    received = tuple(map(_shape_of, weights))
     if received != expected:
         raise BatchError(
             "the weights of a layer do not fit its rows", expected=expected, received=received

@@ -73,10 +73,11 @@ def can_run(parts: Sequence[Part], dim: int) -> bool:
 
 
 def _fits(part: Part, dim: int) -> bool:
-    tensors = [part.values, part.shift, part.scale, *part.parameters]
+    for tensor in (part.values, part.shift, part.scale, *part.parameters):
+        if not tensor.is_cpu or tensor.dtype != torch.float32:
+            return False
     return (
-        all(tensor.is_cpu and tensor.dtype == torch.float32 for tensor in tensors)
-        and not part.values.requires_grad
+        not part.values.requires_grad
         and part.columns.numel() <= MOST_COLUMNS
         # A layer that was replaced may have another width.
         and (part.weight is None or part.weight.shape == (dim, part.columns.numel()))

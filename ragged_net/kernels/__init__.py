@@ -53,18 +53,20 @@ def available() -> bool:
 
 
 def torch_is_wanted() -> bool:
-    """Return True if somebody asks for plain torch, or looks at its operations."""
-    return bool(_wanting_torch or in_torch_func() or in_forward_mode() or _is_watched())
+    """Return True if somebody asks for plain torch, or traces, counts or fakes its operations."""
+    # Written out, because it is asked before every kernel.
+    return bool(
+        _wanting_torch
+        or _transformation() is not None
+        or getattr(forward_ad, "_current_level", -1) >= 0
+        or _onlookers()
+        or torch.jit.is_tracing()
+    )
 
 
 def in_torch_func() -> bool:
     """Return True if ``torch.func`` transforms what runs: its tensors are no arrays of NumPy."""
     return _transformation() is not None
-
-
-def _is_watched() -> bool:
-    """Return True if somebody takes note of torch's operations: traces, counts or fakes them."""
-    return bool(_onlookers() or torch.jit.is_tracing())
 
 
 def in_forward_mode() -> bool:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from entity_env.errors import BatchError, DeviceError, nearest
+from entity_env.errors import BatchError, DeviceError, nearest, shorten
 from ragged_net import kernels
 from ragged_net.compiled import autograd as compiled
 from ragged_net.frames import Frames
@@ -71,7 +71,7 @@ def attend(qkv: Tensor, frames: Frames, backend: str = "auto") -> Tensor:
             expected=f"({frames.num_rows}, 3, H, D)",
             received=tuple(qkv.shape),
         )
-    function = _named(_auto(qkv, frames) if backend == "auto" else backend)
+    function = _backend(backend, qkv, frames)
     # The only place that handles empty batches, so that backends get at least one row.
     if frames.num_rows == 0:
         return qkv[:, 2]
@@ -103,17 +103,16 @@ def _turn(x: Tensor, turns: Tensor, *, back: bool) -> Tensor:
     return turn_back(x, cos, sin) if back else turn(x, cos, sin)
 
 
-def _named(name: str) -> AttentionBackend:
-    """Return the backend with a name, or raise BatchError."""
-    backend = BACKENDS.get(name) if isinstance(name, str) else None
-    if backend is None:
+def _backend(name: str, qkv: Tensor, frames: Frames) -> AttentionBackend:
+    """Return the backend with a name, or for ``auto`` the fastest one; else raise BatchError."""
+    if not isinstance(name, str) or (name != "auto" and name not in BACKENDS):
         options = ["auto", *BACKENDS]
         raise BatchError(
-            f"attention backend {name!r} does not exist",
+            f"attention backend {shorten(name)} does not exist",
             options=options,
             hint=nearest(name, options),
         )
-    return backend
+    return BACKENDS[_auto(qkv, frames) if name == "auto" else name]
 
 
 def _auto(qkv: Tensor, frames: Frames) -> str:

@@ -14,6 +14,7 @@ from torch.nn.functional import linear
 from entity_env.arguments import check_whole
 from entity_env.errors import BatchError
 from entity_env.spaces import Discrete, Feature, Grid, ObsSpace
+from ragged_net import kernels
 from ragged_net.batch import EntityBatch
 from ragged_net.compiled import embedding as compiled_embedding
 from ragged_net.compiled.autograd import all_are_watched
@@ -191,7 +192,9 @@ class EntityEmbedding(nn.Module):
         sources = self._sources(batch, layout)
         if not sources:
             return batch.global_features.new_zeros(0, self.dim)
-        layer = None if all_are_watched() else self._layer(sources, layout.num_rows)
+        layer = None
+        if kernels.available() and not all_are_watched():
+            layer = self._layer(sources, layout.num_rows)
         if layer is not None:
             return chain([layer], NO_ROWS)
         rows = [embed(values) for embed, values, _ in sources]

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from entity_env.errors import BatchError, SettingError
 from entity_env.spaces import ObsSpace
+from ragged_net import kernels
 from ragged_net.batch import EntityBatch
 from ragged_net.compiled import autograd as compiled
 from ragged_net.compiled.autograd import WeightArrays, all_are_watched
@@ -157,6 +158,7 @@ class Encoder(nn.Module):
         return (
             self.fits
             and layout.num_rows > 0
+            and kernels.available()
             and not all_are_watched()
             and batch.device.type == "cpu"
             and is_plain(self.embedding, EntityEmbedding)
