@@ -323,7 +323,7 @@ class RaggedTensor:
         """Return the given ``frames`` (K,) int64, in that order; a frame may occur more than once.
 
         Raises:
-            BatchError: A frame does not exist. It is an IndexError, too.
+            BatchError: A frame does not exist.
             DtypeError, BatchError: See ``FrameNumbers``.
         """
         return self.select_with_rows(frames)[0]

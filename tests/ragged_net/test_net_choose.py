@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from net_support import ragged
 from torch.testing import assert_close
 
-from entity_env.errors import BatchError
+from entity_env.errors import ActionError, BatchError
 from ragged_net import CategoricalActors, RaggedTensor, check, kernels
 from ragged_net.compiled.heads import choose
 from ragged_net.heads.categorical import CategoricalDist
@@ -138,7 +138,7 @@ def test_a_forbidden_choice_has_no_probability_and_one_that_is_none_is_an_error(
     logits, mask = torch.zeros(1, 3), torch.tensor([[True, True, False]])
     assert choose(logits, mask, torch.tensor([2]), None, False).log_prob.tolist() == [-math.inf]
     for choice in (3, -1):
-        with pytest.raises(IndexError):
+        with pytest.raises(ActionError):
             choose(logits, mask, torch.tensor([choice]), None, False)
 
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from net_support import GLOBAL_OBS, make_batch
 from torch.testing import assert_close
 
+from entity_env.errors import BatchError
 from entity_env.spaces import Discrete, Entity, ObsSpace
 from ragged_net import EntityBatch, EntityEmbedding, Layout, RaggedTensor, kernels
 from ragged_net.compiled import embedding as compiled_embedding
@@ -98,7 +99,7 @@ def test_what_is_not_a_number_stays_so(ran):
 @pytest.mark.parametrize("team", [3.0, -1.0, -0.5, float("nan")])
 def test_a_discrete_feature_out_of_range(team):
     batch = robots([1.0, team, 1.0])
-    with pytest.raises(IndexError, match="discrete feature"):
+    with pytest.raises(BatchError, match="discrete feature"):
         by_hand()(batch, Layout.of(batch))
 
 
@@ -203,12 +204,12 @@ def test_a_table_that_does_more_than_look_up_is_left_to_torch(ran, change):
 def test_a_column_that_the_features_do_not_have():
     embed, batch = by_hand(), robots([3.0, 2.0, 4.0])
     embed.types[0].norm.columns[1] = 2**40
-    with pytest.raises(IndexError, match="a column that the features do not have"):
+    with pytest.raises(BatchError, match="a column that the features do not have"):
         embed(batch, Layout.of(batch))
 
 
 def test_places_outside_the_batch():
     embed, batch = by_hand(), robots([3.0, 2.0, 4.0])
     layout = Layout(torch.tensor([0, 1]), {"Robot": torch.tensor([1])}, None, 1)
-    with pytest.raises(IndexError, match="without a place"):
+    with pytest.raises(BatchError, match="without a place"):
         embed(batch, layout)

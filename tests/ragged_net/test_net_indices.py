@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from net_support import rows
 from torch.testing import assert_close
 
+from entity_env.errors import BatchError
 from ragged_net import EntityBatch, Layout, RaggedTensor, SelectActors, kernels
 from ragged_net.actors import Pairs
 from ragged_net.model.encoder import frame_means
@@ -51,7 +52,7 @@ def test_selected_rows(counts, data):
 @pytest.mark.parametrize("frame", [-1, 3])
 def test_a_frame_that_does_not_exist(frame):
     tensor = ragged([2, 0, 1])
-    with pytest.raises(IndexError):
+    with pytest.raises(BatchError, match="a frame that the batch does not have"):
         tensor.select(torch.tensor([0, frame]))
 
 
