@@ -201,6 +201,7 @@ def test_they_are_environments_like_any_other(kind):
     for change, words in (
         ({"cards": [0]}, "another number of cards"),
         ({"cards": [7] * len(good["cards"])}, "cards that there are not"),
+        ({"cards": [1] * len(good["cards"])}, "cards that there are not"),  # more than suits
         ({"bets": [[RAISE, 9]]}, "bets that the rules do not allow"),
         ({"bets": [[FOLD]]}, "bets that the rules do not allow"),
         ({"bets": 3}, "not a state"),

@@ -6,6 +6,7 @@ import pytest
 from ragged_envs.tic_tac_toe import PerfectPlayer, TicTacToe, best_cells, value
 
 from entity_env import MaskedEnvironment
+from entity_env.errors import StateError
 from entity_env.player.episodes import play_scripted
 
 
@@ -29,3 +30,11 @@ def test_a_perfect_player_never_loses_and_random_players_do(seat):
     wins = play_scripted(create, PerfectPlayer(), 150, 0)["win"]
     assert wins.min() >= 0.5
     assert wins.mean() > 0.85  # known: 99.5% of games are won as X, about 90% as O
+
+
+@pytest.mark.parametrize("change", [{"turn": 1}, {"board": [0] * 8}, {"board": [3, *[0] * 8]}])
+def test_states_that_do_not_fit_are_refused(change):
+    game = TicTacToe()
+    game.reset()
+    with pytest.raises(StateError, match=r"a state with|not a state"):
+        game.set_state({**game.get_state(), **change})
