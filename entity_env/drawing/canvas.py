@@ -1,4 +1,4 @@
-"""A canvas that collects the shapes of a scene one by one, and pictures of scenes with Pillow."""
+"""A canvas on which Pillow paints scenes, and shapes one by one."""
 
 from __future__ import annotations
 
@@ -31,61 +31,33 @@ _FINER = 2
 """The factor of oversampling, for smooth edges and text."""
 
 
-_PLACES: dict[type[Marks | Arrows | Words], tuple[str, ...]] = {
-    Marks: ("x", "y", "size", "tall"),
-    Arrows: ("x", "y", "to_x", "to_y"),
-    Words: ("x", "y", "text"),
-}
-"""The fields that differ between shapes of one look."""
-
-
 class Canvas:
-    """A collection of shapes; positions and lengths are pixels from the upper left corner.
+    """A picture; positions and lengths are pixels from the upper left corner.
 
     Args:
         width: Width of the picture.
         height: Height of the picture.
+
+    Raises:
+        MissingPackageError: Pillow is not installed.
     """
 
     def __init__(self, width: int, height: int) -> None:
         self.width, self.height = width, height
-        self._placed: list[tuple[Scene, float, float, float]] = []
-        self._looks: list[tuple[type[Marks | Arrows | Words], dict[str, Any], list[Any]]] = []
+        pillow = _pillow()
+        self._image = pillow.Image.new("RGB", (width * _FINER, height * _FINER), "white")
+        self._draw = pillow.ImageDraw.Draw(self._image)
+        self._blend = pillow.ImageDraw.Draw(self._image, "RGBA")  # several times as slow
 
     def picture(self) -> Picture:
         """Return the picture. Shape: (height, width, 3)."""
-        painter = _Painter(self.width, self.height)
-        for scene, left, top, scale in self._placed:
-            painter.paint(scene, left, top, scale)
-        painter.paint(Scene(self.width, self.height, self.shapes()), 0.0, 0.0, 1.0)
-        return painter.picture()
-
-    def shapes(self) -> list[Marks | Arrows | Words]:
-        """Return the shapes, in the order in which they were drawn."""
-        shapes = []
-        for kind, look, places in self._looks:
-            fields: dict[str, Any] = dict(
-                zip(_PLACES[kind], zip(*places, strict=True), strict=True)
-            )
-            shapes.append(kind(**fields, **look))
-        return shapes
-
-    def _add(self, kind: type[Marks | Arrows | Words], place: tuple[Any, ...], **look: Any) -> None:
-        """Add a shape, to the shapes before if they have the same look."""
-        if self._looks and self._looks[-1][:2] == (kind, look):
-            self._looks[-1][2].append(place)
-        else:
-            self._looks.append((kind, look, [place]))
-
-    def place(self, scene: Scene, left: float, top: float, scale: float) -> None:
-        """Draw a scene behind everything else, with so many pixels for a unit of it."""
-        self._placed.append((scene, left, top, scale))
+        return np.array(self._image.reduce(_FINER), np.uint8)
 
     def box(self, left: float, top: float, right: float, bottom: float, fill: Color) -> None:
         """Draw a filled rectangle, or a line as a thin one."""
-        x, y = (left + right) / 2, (top + bottom) / 2
-        half = abs(right - left) / 2, abs(bottom - top) / 2
-        self._add(Marks, (x, y, *half), shape="box", fill=fill)
+        x, y = [(left + right) / 2], [(top + bottom) / 2]
+        wide, tall = [abs(right - left) / 2], [abs(bottom - top) / 2]
+        self._paint(Marks("box", x, y, wide, tall, fill))
 
     def dot(
         self,
@@ -101,19 +73,17 @@ class Canvas:
         """Draw a filled shape with an edge; a ``hollow`` one is white inside."""
         fill, outline = ("card", color) if hollow else (color, edge)
         line = radius * 0.14 + 0.2
-        place = (x, y, radius, radius)
-        self._add(Marks, place, shape=shape, fill=fill, edge=outline, line=line)
+        self._paint(Marks(shape, [x], [y], [radius], None, fill, outline, line))
 
     def arrow(
         self, start: complex, end: complex, width: float, color: Color, *, head: float
     ) -> None:
         """Draw a line between points (x + y i), with a head of this length at its end."""
-        ends = (start.real, start.imag, end.real, end.imag)
-        self._add(Arrows, ends, color=color, line=width, head=head)
+        self._paint(Arrows([start.real], [start.imag], [end.real], [end.imag], color, width, head))
 
     def ring(self, x: float, y: float, radius: float, width: float, color: Color) -> None:
         """Draw a circle that is not filled."""
-        self._add(Marks, (x, y, radius, radius), shape="circle", edge=color, line=width)
+        self._paint(Marks("circle", [x], [y], [radius], None, None, color, width))
 
     def text(
         self,
@@ -126,11 +96,7 @@ class Canvas:
         halo: float = 0.0,
     ) -> None:
         """Draw one line of text; see ``Words``."""
-        self._add(Words, (x, y, text), size=size, color=color, anchor=anchor, halo=halo)
-
-    def text_width(self, text: str, size: float) -> float:
-        """Return the width of a line of text."""
-        return text_width(text, size)
+        self._paint(Words([x], [y], [text], size, color, anchor, halo))
 
     def shortened(self, text: str, size: float, width: float) -> str:
         """Return the text, cut to a width."""
@@ -140,33 +106,25 @@ class Canvas:
             text = text[:-1]
         return text + "..."
 
-
-class _Painter:
-    """Paints scenes on one image, which is larger by ``_FINER`` than the picture."""
-
-    def __init__(self, width: int, height: int) -> None:
-        pillow = _pillow()
-        self._image = pillow.Image.new("RGB", (width * _FINER, height * _FINER), "white")
-        self._draw = pillow.ImageDraw.Draw(self._image)
-        self._blend = pillow.ImageDraw.Draw(self._image, "RGBA")  # several times as slow
-
-    def picture(self) -> Picture:
-        """Return the picture."""
-        return np.array(self._image.reduce(_FINER), np.uint8)
-
-    def paint(self, scene: Scene, left: float, top: float, scale: float) -> None:
-        """Paint a scene at a place in pixels, with so many pixels for a unit."""
-        left, top, scale = left * _FINER, top * _FINER, scale * _FINER
+    def scene(self, scene: Scene, left: float, top: float, scale: float) -> None:
+        """Draw a scene, with so many pixels for a unit of it."""
         for shape in scene.shapes:
-            x, y = _scaled(shape.x, scale, left), _scaled(shape.y, scale, top)
-            if isinstance(shape, Marks):
-                self._marks(shape, x, y, scale)
-            elif isinstance(shape, Words):
-                self._words(shape, x, y, scale)
-            else:
-                to_x, to_y = _scaled(shape.to_x, scale, left), _scaled(shape.to_y, scale, top)
-                for a, b, c, d in zip(x, y, to_x, to_y, strict=True):
-                    self._arrow(shape, complex(a, b), complex(c, d), scale)
+            self._paint(shape, left, top, scale)
+
+    def _paint(
+        self, shape: Marks | Arrows | Words, left: float = 0.0, top: float = 0.0, scale: float = 1.0
+    ) -> None:
+        """Draw shapes of one look."""
+        left, top, scale = left * _FINER, top * _FINER, scale * _FINER
+        x, y = _scaled(shape.x, scale, left), _scaled(shape.y, scale, top)
+        if isinstance(shape, Marks):
+            self._marks(shape, x, y, scale)
+        elif isinstance(shape, Words):
+            self._words(shape, x, y, scale)
+        else:
+            to_x, to_y = _scaled(shape.to_x, scale, left), _scaled(shape.to_y, scale, top)
+            for a, b, c, d in zip(x, y, to_x, to_y, strict=True):
+                self._arrow(shape, complex(a, b), complex(c, d), scale)
 
     def _marks(self, shape: Marks, x: list[float], y: list[float], scale: float) -> None:
         wide = _scaled(shape.size, scale)

@@ -79,7 +79,7 @@ class Drawer:
         if side:
             scale = side / max(scene.width, scene.height)
             left, top = (side - scene.width * scale) / 2, (side - scene.height * scale) / 2
-            canvas.place(scene, left, top, scale)
+            canvas.scene(scene, left, top, scale)
         panel = Panel(canvas, unit, side + 16 * unit, (152 if side else 548) * unit)
         panel.draw(scene, frame, self.obs_space, chosen)
         return canvas.picture()

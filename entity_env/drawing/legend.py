@@ -137,5 +137,5 @@ def _caption_size(width: int) -> float:
 def draw_sign(canvas: Canvas, left: float, y: float, sign: Sign, size: float) -> None:
     """Draw a mark and its meaning at the height ``y``, in text of this size."""
     mark = sign_scene(sign)
-    canvas.place(mark, left, y - size / 2, size)
+    canvas.scene(mark, left, y - size / 2, size)
     canvas.text(left + (mark.width + 0.5) * size, y, sign.meaning, size, INK)

@@ -9,7 +9,7 @@ from entity_env.batching.frame import Frame
 from entity_env.drawing.canvas import Canvas
 from entity_env.drawing.chosen import Chosen
 from entity_env.drawing.legend import draw_sign
-from entity_env.drawing.scene import INK, SOFT, Color, Scene, Sign
+from entity_env.drawing.scene import INK, SOFT, Color, Scene, Sign, text_width
 from entity_env.drawing.table_text import TextBlock, feature_text, short_name
 from entity_env.spaces import ObsSpace, feature_name
 
@@ -134,4 +134,4 @@ class Panel:
         return 12 * self.unit
 
     def _measure(self, text: str) -> float:
-        return self.canvas.text_width(text, self._size)
+        return text_width(text, self._size)

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.drawing.canvas import Canvas, Color
+from entity_env.drawing.scene import text_width
 
 from .job_shop_instances import Instance
 
@@ -115,7 +116,7 @@ def draw_chart(
     canvas = Canvas(width, bottom + foot)
     edge, most = 34.0, 150
     if row >= 12:
-        edge = max([edge, *(12 + canvas.text_width(name, 10) for name in machines)])
+        edge = max([edge, *(12 + text_width(name, 10) for name in machines)])
         edge = min(edge, most)
     scale = (width - edge - 16) / last
     for tick in _ticks(last):
