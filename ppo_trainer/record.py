@@ -264,7 +264,7 @@ class _Shown(Wrapper):
 
     last: Observation
 
-    def _show(self, observation: Observation) -> Observation:
+    def observation(self, observation: Observation) -> Observation:
         self.last = observation
         return observation
 

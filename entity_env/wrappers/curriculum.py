@@ -82,8 +82,8 @@ class Curriculum(Wrapper):
         """Play one step."""
         return self.env.act(actions)
 
-    def _own_state(self) -> dict[str, Any]:
+    def _wrapper_state(self) -> dict[str, Any]:
         return {"most": self._most}
 
-    def _set_own_state(self, own: Mapping[str, Any]) -> None:
+    def _set_wrapper_state(self, own: Mapping[str, Any]) -> None:
         self._most = float(own["most"])

@@ -61,7 +61,7 @@ class EpisodeStatistics(Wrapper):
                 self._return, self._length = 0.0, 0
         return observation
 
-    def _own_state(self) -> dict[str, Any]:
+    def _wrapper_state(self) -> dict[str, Any]:
         return {
             "return": self._return,
             "length": self._length,
@@ -69,7 +69,7 @@ class EpisodeStatistics(Wrapper):
             "lengths": list(self.lengths),
         }
 
-    def _set_own_state(self, own: Mapping[str, Any]) -> None:
+    def _set_wrapper_state(self, own: Mapping[str, Any]) -> None:
         self._return, self._length = float(own["return"]), int(own["length"])
         self.returns = deque(map(float, own["returns"]), self.returns.maxlen)
         self.lengths = deque(map(int, own["lengths"]), self.lengths.maxlen)

@@ -83,7 +83,8 @@ class VecFeatureFilter(VecWrapper):
     def _act(self, chosen: Mapping[ActionName, ActionBuffer]) -> VecObs:
         return super()._act(_complete(chosen, self._answers))
 
-    def _show(self, obs: VecObs) -> VecObs:
+    def observation(self, obs: VecObs) -> VecObs:
+        """Return the part of ``obs`` that is kept."""
         shown, self._answers = _filtered(obs, self._selection)
         if obs.final is not None:
             shown = replace(shown, final=_filtered(obs.final, self._selection)[0])
@@ -125,7 +126,8 @@ class FeatureFilter(Wrapper):
         (whole,) = answers_of_frames(_complete(chosen, self._answers), self._masks, forms)
         return super().act(typed_actions(self._frame, whole, space))
 
-    def _show(self, observation: Observation) -> Observation:
+    def observation(self, observation: Observation) -> Observation:
+        """Return the part of ``observation`` that is kept."""
         self._frame = frame = self._reader.read(observation)
         space = self._reader.action_space
         whole = batch_frames([frame], self._reader.obs_space, space)

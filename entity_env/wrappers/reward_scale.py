@@ -62,7 +62,8 @@ class RewardScale(_Scaling, Wrapper):
         SettingError: A number is not finite, or ``low > high``.
     """
 
-    def _show(self, observation: Observation) -> Observation:
+    def observation(self, observation: Observation) -> Observation:
+        """Return the observation with its reward scaled and clipped."""
         return self._scaled(observation)
 
 

@@ -56,10 +56,10 @@ class StaggeredStart(Wrapper):
             return replace(observation, done=True, truncated=True, metrics={STAGGERED: 1.0})
         return observation
 
-    def _own_state(self) -> dict[str, Any]:
+    def _wrapper_state(self) -> dict[str, Any]:
         return {"steps": self._steps, "is_over": self._is_over}
 
-    def _set_own_state(self, own: Mapping[str, Any]) -> None:
+    def _set_wrapper_state(self, own: Mapping[str, Any]) -> None:
         self._steps, self._is_over = int(own["steps"]), bool(own["is_over"])
 
 

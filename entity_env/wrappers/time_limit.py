@@ -53,17 +53,18 @@ class TimeLimit(Wrapper):
         """Play one step."""
         observation = self.env.act(actions)
         self._steps += 1
-        return observation if self._steps < self.max_steps else self._shown(observation)
+        return observation if self._steps < self.max_steps else self._observe(observation)
 
-    def _show(self, observation: Observation) -> Observation:
+    def observation(self, observation: Observation) -> Observation:
+        """Return the observation, done and truncated if the limit is reached."""
         if self._steps < self.max_steps or observation.done:
             return observation
         return replace(observation, done=True, truncated=True)
 
-    def _own_state(self) -> dict[str, Any]:
+    def _wrapper_state(self) -> dict[str, Any]:
         return {"steps": self._steps}
 
-    def _set_own_state(self, own: Mapping[str, Any]) -> None:
+    def _set_wrapper_state(self, own: Mapping[str, Any]) -> None:
         self._steps = int(own["steps"])
 
 
@@ -134,7 +135,7 @@ class SeatTimeLimit(SeatWrapper):
                     self._out.discard(seat)
         return told
 
-    def _own_state(self) -> dict[str, Any]:
+    def _wrapper_state(self) -> dict[str, Any]:
         seats = list(self.game.seats())
         return {
             "steps": self._steps,
@@ -142,7 +143,7 @@ class SeatTimeLimit(SeatWrapper):
             "out": sorted(map(seats.index, self._out)),
         }
 
-    def _set_own_state(self, own: Mapping[str, Any]) -> None:
+    def _set_wrapper_state(self, own: Mapping[str, Any]) -> None:
         seats = self.game.seats()
         self._steps = int(own["steps"])
         self._last = {seats[i]: _arrays(seen) for i, seen in own["last"]}

@@ -21,8 +21,8 @@ __all__ = ["VecWrapper", "act_unchecked", "check_rows"]
 class VecWrapper(VecEnv):
     """Base of wrappers of rows, which passes all calls on to the wrapped rows.
 
-    Most subclasses override ``_show`` only, which may change observations. The wrapped rows check
-    actions, because they may have a faster check.
+    Most subclasses override ``observation`` only, which may change observations. The wrapped rows
+    check actions, because they may have a faster check.
 
     Args:
         env: The rows to wrap.
@@ -62,7 +62,7 @@ class VecWrapper(VecEnv):
         """Return True if the wrapped rows save and restore their state."""
         return self.env.has_state()
 
-    def _show(self, obs: VecObs) -> VecObs:
+    def observation(self, obs: VecObs) -> VecObs:
         """Return the observation to show in place of ``obs``; called after each step and reset."""
         return obs
 
@@ -73,18 +73,18 @@ class VecWrapper(VecEnv):
 
     def _reset(self, seed: int | None) -> VecObs:
         self._inner = self.env.reset(seed)
-        return self._show(self._inner)
+        return self.observation(self._inner)
 
     def _act(self, chosen: Mapping[ActionName, ActionBuffer]) -> VecObs:
         self._inner = act_unchecked(self.env, chosen, self._inner)
-        return self._show(self._inner)
+        return self.observation(self._inner)
 
     def _get_state(self) -> list[Any]:
         return self.env.get_state()
 
     def _set_state(self, state: list[Any]) -> VecObs:
         self._inner = self.env.set_state(state)
-        return self._show(self._inner)
+        return self.observation(self._inner)
 
     def _running(self) -> list[tuple[Hashable, str]]:
         if self._doing is None or self.unwrapped._running():  # they report the call themselves

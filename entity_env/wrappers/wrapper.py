@@ -21,7 +21,7 @@ __all__ = ["SeatWrapper", "Wrapper"]
 class _PlayableWrapper(Playable):
     """Base of wrappers, which passes all calls on to the wrapped game.
 
-    Subclasses that have a state define ``_own_state`` and ``_set_own_state``.
+    Subclasses that have a state define ``_wrapper_state`` and ``_set_wrapper_state``.
     """
 
     _attribute: ClassVar[str]
@@ -65,7 +65,7 @@ class _PlayableWrapper(Playable):
 
     def get_state(self) -> dict[str, Any]:
         """Return the state of the wrapped environment and, if it has one, of the wrapper."""
-        inner, own = self._inner.get_state(), self._own_state()
+        inner, own = self._inner.get_state(), self._wrapper_state()
         return inner if own is None else {self._attribute: inner, type(self).__name__: own}
 
     def set_state(self, state: Mapping[str, Any]) -> Any:
@@ -74,8 +74,8 @@ class _PlayableWrapper(Playable):
         Raises:
             StateError: ``state`` is not a state of this wrapper, or is damaged.
         """
-        if self._own_state() is None:
-            return self._shown(self._inner.set_state(state))
+        if self._wrapper_state() is None:
+            return self._observe(self._inner.set_state(state))
         name = type(self).__name__
         if not isinstance(state, Mapping) or set(state) != {self._attribute, name}:
             raise StateError(
@@ -85,13 +85,13 @@ class _PlayableWrapper(Playable):
             )
         seen = self._inner.set_state(state[self._attribute])
         try:
-            self._set_own_state(state[name])
+            self._set_wrapper_state(state[name])
         except DAMAGES as error:
             raise StateError(
                 f"the saved state of {name} is damaged: {type(error).__name__}: {error}",
                 received=shorten(state[name]),
             ) from error
-        return self._shown(seen)
+        return self._observe(seen)
 
     def has_state(self) -> bool:
         """Return True if the wrapped environment saves and restores its state."""
@@ -113,14 +113,14 @@ class _PlayableWrapper(Playable):
             self._closed = True
             self._inner.close()
 
-    def _own_state(self) -> dict[str, Any] | None:
+    def _wrapper_state(self) -> dict[str, Any] | None:
         """Return the wrapper's own state as JSON values, or None."""
         return None
 
-    def _set_own_state(self, own: Mapping[str, Any]) -> None:
-        """Restore a state of ``_own_state``; a damaged state may raise any of ``DAMAGES``."""
+    def _set_wrapper_state(self, own: Mapping[str, Any]) -> None:
+        """Restore a state of ``_wrapper_state``; a damaged state may raise any of ``DAMAGES``."""
 
-    def _shown(self, seen: Any) -> Any:
+    def _observe(self, seen: Any) -> Any:
         """Return the observation to show in place of the wrapped environment's."""
         return seen
 
@@ -128,8 +128,8 @@ class _PlayableWrapper(Playable):
 class Wrapper(_PlayableWrapper, Environment):
     """Base of wrappers of an environment, which passes all calls on to it.
 
-    Most subclasses override ``_show`` only, which may change observations. Subclasses that have a
-    state also define ``_own_state`` and ``_set_own_state``.
+    Most subclasses override ``observation`` only, which may change observations. Subclasses that
+    have a state also define ``_wrapper_state`` and ``_set_wrapper_state``.
 
     Args:
         env: The environment to wrap.
@@ -154,25 +154,26 @@ class Wrapper(_PlayableWrapper, Environment):
 
     def reset(self) -> Observation:
         """Start an episode."""
-        return self._shown(self.env.reset())
+        return self._observe(self.env.reset())
 
     def act(self, actions: Mapping[ActionName, Action]) -> Observation:
         """Play one step."""
-        return self._shown(self.env.act(actions))
+        return self._observe(self.env.act(actions))
 
-    def _show(self, observation: Observation) -> Observation:
+    def observation(self, observation: Observation) -> Observation:
         """Return the observation to show in place of ``observation``."""
         return observation
 
-    def _shown(self, observation: Observation) -> Observation:
+    def _observe(self, observation: Observation) -> Observation:
         # The reader raises an error for other objects.
-        return self._show(observation) if isinstance(observation, Observation) else observation
+        is_valid = isinstance(observation, Observation)
+        return self.observation(observation) if is_valid else observation
 
 
 class SeatWrapper(_PlayableWrapper, MultiPlayerEnvironment):
     """Base of wrappers of a game of several players, which passes all calls on to it.
 
-    Subclasses that have a state define ``_own_state`` and ``_set_own_state``.
+    Subclasses that have a state define ``_wrapper_state`` and ``_set_wrapper_state``.
 
     Args:
         game: The game to wrap.

@@ -103,7 +103,7 @@ class OpponentRows(GameRows):
         self._games.begin(self._inner)
         self._scores[:] = 0.0
         self._draw(range(len(self._lineups)))
-        return self._show(self._inner)
+        return self.observation(self._inner)
 
     def _act(self, chosen: Mapping[str, ActionBuffer]) -> VecObs:
         assert self._inner is not None
@@ -122,7 +122,7 @@ class OpponentRows(GameRows):
                     self._matchmaker.ended(self._lineups[game], total / count)
             self._scores[:, over] = 0.0
             self._draw(over.tolist())
-        return self._show(shown)
+        return self.observation(shown)
 
     def _all_actions(
         self, obs: VecObs, chosen: Mapping[str, ActionBuffer]
@@ -203,7 +203,7 @@ class OpponentRows(GameRows):
             added.setdefault(name, np.full(len(self), np.nan))[row] = score
         return replace(obs, metrics={**obs.metrics, **added}) if added else obs
 
-    def _show(self, obs: VecObs) -> VecObs:
+    def observation(self, obs: VecObs) -> VecObs:
         """Return the frames of the learner's rows."""
         mine = self._is_learner[obs.rows]
         if mine.all():

@@ -383,7 +383,7 @@ def test_a_full_disk_is_said_and_loses_nothing(tmp_path, monkeypatch):
 
 def test_rows_that_forget_a_final_observation_are_refused(tmp_path):
     class Forgets(VecWrapper):
-        def _show(self, obs):
+        def observation(self, obs):
             return dataclasses.replace(obs, final=None)
 
     inner = Forgets(ListEnv(lambda: Chain(1, truncates=True), 2))

@@ -190,7 +190,7 @@ class Sticky(Wrapper):
         super().seed(seed)
         self.own = np.random.default_rng(seed + 1)
 
-    def _show(self, observation):
+    def observation(self, observation):
         return replace(observation, reward=float(self.own.random()))
 
 

@@ -153,7 +153,7 @@ def test_only_the_truncated_rows_get_the_value_of_their_final_observation():
 class WithoutFinal(VecWrapper):
     """Forgets the last observations of truncated rows."""
 
-    def _show(self, obs):
+    def observation(self, obs):
         return replace(obs, final=None)
 
 
