@@ -695,9 +695,9 @@ def test_an_environment_that_never_ends_is_trained_and_evaluated(config):
     )
     Counted.made = 0
     done = train(config, env=Counted)
-    # The script's first step; 4 rows to train on; 3 for the evaluation after the update; at the end
+    # The script's first step; 4 rows to train on; 4 for the evaluation after the update; at the end
     # 4, 4, 1 and 4 rows for the agent greedy and sampled, the script and random play.
-    assert Counted.made == 1 + 4 + 3 + 4 + 4 + 1 + 4
+    assert Counted.made == 1 + 4 + 4 + 4 + 4 + 1 + 4
     assert len(done.evaluations) == 4
     for player in done.evaluations:
         assert player.metrics["episodic_length"].tolist() == [7.0] * 10
