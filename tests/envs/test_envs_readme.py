@@ -80,7 +80,7 @@ def test_both_forms_play_the_same_game(games, name):
             return self.observe(0.0)
 
     ends = set()
-    for seed in range(6):
+    for seed in range(20):
         rows = gather_rows.GatherRows(8, seed, **SETTINGS[name])
         envs = [Told(**SETTINGS[name]) for _ in range(8)]
         made = iter(envs)
