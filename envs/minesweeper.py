@@ -143,7 +143,7 @@ class MineSweeperRows(CompiledRows):
             [(x, y) for x, y in saved["mines"][: saved["nmines"]]],
             [(x, y) for x, y in saved["robots"][: saved["nrobots"]]],
             saved["cooldowns"],
-            self._game.settings["period"],
+            int(self._game.settings["period"]),
         )
 
     def draw_row(self, row: int, **kwargs: Any) -> npt.NDArray[np.uint8]:
@@ -190,6 +190,7 @@ class MineSweeper(CompiledEnvironment):
     """
 
     rows = MineSweeperRows
+    _rows: MineSweeperRows
 
     @classmethod
     def from_state(
@@ -257,13 +258,13 @@ def _make_game(
     spans: dict[str, tuple[int, int]], cannons: int, period: int, max_steps: int
 ) -> CompiledGame:
     (_, mines), (_, robots) = spans["nmines"], spans["nrobots"]
-    tile = {"least": (_GONE, 0), "most": (_MOST_TILES - 1, _MOST_TILES - 1)}
+    least, most = (_GONE, 0), (_MOST_TILES - 1, _MOST_TILES - 1)
     return CompiledGame(
         obs_space=OBS_SPACE,
         action_space=ACTION_SPACE,
         state={
-            "mines": Field((mines, 2), **tile),
-            "robots": Field((robots, 2), **tile),
+            "mines": Field((mines, 2), least=least, most=most),
+            "robots": Field((robots, 2), least=least, most=most),
             "cooldowns": Field((cannons,), least=0, most=period),
             "width": Field(least=spans["width"][0], most=spans["width"][1]),
             "height": Field(least=spans["height"][0], most=spans["height"][1]),

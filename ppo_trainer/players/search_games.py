@@ -100,7 +100,8 @@ class _CompiledCopies:
         self._random = np.zeros(games, np.uint64)
 
     def begin(self, games: Ints) -> None:
-        self._store(0, self._every, self._real.copy_games(np.asarray(games).tolist()))
+        chosen: Any = games
+        self._store(0, self._every, self._real.copy_games(chosen))
 
     def put(self, positions: Ints, keys: Keys | None, dealt: Bools | None = None) -> VecObs:
         kept = self._kept
