@@ -192,7 +192,7 @@ class CompiledRows(VecEnv):
         made._step_mode = self._step_mode
         return made
 
-    def copy_games(self, games: Sequence[int]) -> SavedGames:
+    def copy_games(self, games: Sequence[int] | npt.NDArray[np.int64]) -> SavedGames:
         """Return copies of the state of some games, for instance for a search.
 
         Args:
@@ -210,7 +210,7 @@ class CompiledRows(VecEnv):
             self._taken.reshape(-1, self._seats)[chosen],
         )
 
-    def put_games(self, games: Sequence[int], saved: SavedGames) -> VecObs:
+    def put_games(self, games: Sequence[int] | npt.NDArray[np.int64], saved: SavedGames) -> VecObs:
         """Restore states of ``copy_games``, of these rows or of other rows of the same game.
 
         Args:
@@ -444,7 +444,7 @@ class CompiledRows(VecEnv):
         if not self._begun:
             raise ResetNeededError("no episode has been started", hint="call reset() first")
 
-    def _numbers(self, games: Sequence[int]) -> npt.NDArray[np.int64]:
+    def _numbers(self, games: Sequence[int] | npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         count = len(self._fields["steps"])
         numbers = np.asarray(games)
         if numbers.ndim != 1 or (numbers.size and numbers.dtype.kind not in "iu"):

@@ -90,7 +90,7 @@ class _CompiledCopies:
         self._real = rows
         self.rows = rows.alike(games * rows.num_seats)
         self.rows.reset()
-        self._every: Any = np.arange(games)
+        self._every = np.arange(games)
         self._kept = SavedGames(
             **{
                 name: _with_positions(own, positions)
@@ -100,8 +100,7 @@ class _CompiledCopies:
         self._random = np.zeros(games, np.uint64)
 
     def begin(self, games: Ints) -> None:
-        chosen: Any = games
-        self._store(0, self._every, self._real.copy_games(chosen))
+        self._store(0, self._every, self._real.copy_games(games))
 
     def put(self, positions: Ints, keys: Keys | None, dealt: Bools | None = None) -> VecObs:
         kept = self._kept
@@ -114,7 +113,7 @@ class _CompiledCopies:
         return shown if dealt is None else self.rows.resample(dealt)
 
     def keep(self, position: int, games: npt.NDArray[np.bool_]) -> None:
-        chosen: Any = np.flatnonzero(games)
+        chosen = np.flatnonzero(games)
         self._store(position, chosen, self.rows.copy_games(chosen))
 
     def have_drawn(self) -> npt.NDArray[np.bool_]:
