@@ -3,10 +3,12 @@
 python -m benchmarks.search speed                     # CPU time of a visit
 python -m benchmarks.search connect_four RUN          # against minimax of depth 4
 python -m benchmarks.search connect_four RUN --visits 0 16 64 --games 1000 300 200
+python -m benchmarks.search shop --visits 8 --games 16 --jobs 50   # dynamic shops, with a rule
 
 Games of connect four begin after two random moves, because two players without random choices
 would play almost the same game again and again. Half of them are played from each seat. 0 visits
-are the network's most likely choices.
+are the network's most likely choices. In shops, a search without a network plays each visit on by
+the rule ATC, over the jobs that have arrived; the rule plays the same streams.
 """
 
 from __future__ import annotations
@@ -22,7 +24,10 @@ import numpy.typing as npt
 import torch
 from ragged_envs.connect_four import ConnectFourRows
 from ragged_envs.connect_four_script import Minimax
+from ragged_envs.industry.job_shop_scripts import apparent_tardiness_cost
 
+from benchmarks.work.dynamic import streams_of
+from benchmarks.work.play import first_episodes
 from entity_env import VecObs
 from entity_env.agent import random_policy
 from entity_env.player.scripted_agent import ScriptedAgent
@@ -106,19 +111,40 @@ def connect_four(run: str, visits: Sequence[int], games: Sequence[int]) -> None:
         )
 
 
+def shop(visits: int, streams: int, jobs: int) -> None:
+    """Print the weighted tardiness of the rule ATC, and that of a search which plays on by it."""
+    settings = {"jobs": jobs, "machines": 10, "waiting": False}
+    rows = streams_of(streams, settings)
+    by_rule = first_episodes(apparent_tardiness_cost.act_rows, rows, "tardiness")
+    rows = streams_of(streams, settings)
+    config, begun = SearchConfig(visits=visits, unit=0.01), time.process_time()
+    search = Search(rows, None, config, play_on=apparent_tardiness_cost.act_rows)
+    found = first_episodes(search, rows, "tardiness")
+    less = by_rule - found
+    error = 1.96 * less.std() / math.sqrt(streams)
+    print(
+        f"{streams} streams of {jobs} jobs: ATC {by_rule.mean():.1f}, {visits} visits "
+        f"{found.mean():.1f}, {100 * less.mean() / by_rule.mean():.1f}% less (difference "
+        f"{less.mean():.1f} +- {error:.1f}); {time.process_time() - begun:.0f} CPU-s"
+    )
+
+
 def main() -> None:
     """Run one of them."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=("speed", "connect_four"))
+    parser.add_argument("what", choices=("speed", "connect_four", "shop"))
     parser.add_argument("run", nargs="?")
     parser.add_argument("--visits", type=int, nargs="+", default=[0, 16, 64])
     parser.add_argument("--games", type=int, nargs="+", default=[1000, 300, 200])
+    parser.add_argument("--jobs", type=int, default=100)
     given = parser.parse_args()
     torch.set_num_threads(1)
     if given.what == "speed":
         speed([1, 16, 128])
+    elif given.what == "shop":
+        shop(given.visits[0] or 16, given.games[0], given.jobs)
     else:
         connect_four(given.run, given.visits, given.games)
 
