@@ -291,13 +291,22 @@ class Search:
         """Return the actors of an observation, the probabilities of their choices, and values."""
         table = ActorTable(obs)
         if self._net is None:
-            return table, table.even(obs), np.zeros(obs.num_frames)
+            return table, self._prior(table, obs), np.zeros(obs.num_frames)
         device = next(self._net.parameters()).device
         batch = EntityBatch.from_obs(obs, device)
         with torch.no_grad(), autocast(device, self._precision):
             output = act(self._net, batch, None, greedy=True)
         probs = {name: _flat(own.probs) for name, own in output.actions.items()}
         return table, table.padded(probs), output.value.float().cpu().numpy().astype(np.float64)
+
+    def _prior(self, table: ActorTable, obs: VecObs) -> F64:
+        """Return equal probabilities, halved by that of what the player that plays on chooses."""
+        probs = table.even(obs)
+        if self._play_on is not None:
+            own = {name: acts.as_array()[:, 0] for name, acts in self._play_on(obs).items()}
+            probs /= 2
+            probs[np.arange(len(probs)), table.places(table.joined(own))] += 0.5
+        return probs
 
     def _play(self, copies: Copies, shown: VecObs, games: Bools) -> F64:
         """Play on to the end of some games, and return the returns of all seats. Shape: (G, S)."""

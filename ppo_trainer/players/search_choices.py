@@ -147,6 +147,14 @@ class ActorTable:
         even: F64 = probs / np.maximum(probs.sum(axis=1, keepdims=True), 1)
         return even
 
+    def places(self, choices: Ints) -> Ints:
+        """Return the place of each actor's choice among its choices. Shape: (T,)."""
+        width = np.arange(int(self.width.max(initial=1)))
+        inside = np.clip(self._first[:, None] + width, 0, max(len(self._actees) - 1, 0))
+        actees = np.append(self._actees, 0)[inside]
+        found: Ints = ((actees == choices[:, None]) & (width < self.width[:, None])).argmax(axis=1)
+        return np.where(self._first < 0, choices, found)
+
     def joined(self, flat: Mapping[ActionName, npt.NDArray[Any]]) -> npt.NDArray[Any]:
         """Return numbers of all actors in the order of this table, from those of each action."""
         joined: npt.NDArray[Any] = np.concatenate([flat[name] for name in self._names])

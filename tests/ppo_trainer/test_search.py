@@ -7,6 +7,7 @@ import pytest
 import torch
 from ragged_envs.connect_four import ConnectFourRows
 from ragged_envs.industry.job_shop import JobShopRows
+from ragged_envs.industry.job_shop_scripts import most_work_remaining
 from ragged_envs.poker import LeducPoker
 from ragged_envs.tic_tac_toe import TicTacToe
 from support.seat_games import asked, told
@@ -245,8 +246,18 @@ def test_a_player_that_plays_on_replaces_values():
     search = Search(rows, None, SearchConfig(visits=2), play_on=to_the_right)
     found = search._search(rows.reset(), np.zeros(2, np.uint64), noisy=False)
     assert found.best.tolist() == [1, 1]
-    # Left and then right pays 0.1; right and then right pays 1.
-    assert found.values[0] == pytest.approx((0.1 + np.exp(5.1 * 0.9) * 1.0) / (1 + np.exp(4.59)))
+    # Left and then right pays 0.1; right and then right pays 1. The player's choice, the right, has
+    # the probability 3/4.
+    odds = 3 * np.exp(5.1 * 0.9)
+    assert found.values[0] == pytest.approx((0.1 + odds) / (1 + odds))
+
+
+def test_the_choice_of_the_player_that_plays_on_comes_first():
+    rows = JobShopRows(3, jobs=4, machines=3, seed=1, waiting=False)
+    rows.interpret(resets=True)
+    obs, rule = rows.reset(), most_work_remaining.act_rows
+    one = Search(rows, None, SearchConfig(visits=1), play_on=rule)
+    assert one(obs)["Dispatch"].as_array().tolist() == rule(obs)["Dispatch"].as_array().tolist()
 
 
 class Coin(Environment):
