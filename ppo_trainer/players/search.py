@@ -212,7 +212,9 @@ class Search:
         trees = SearchTrees(len(games), visits, self._seats, self._gamma, self._config.unit)
         copies = self._copies_of(len(games))
         copies.begin(games)
-        shown = copies.put(np.zeros(len(games), np.int64), None)
+        # What is hidden must not be known to the value of the first position, either.
+        dealt = (keys, np.ones(len(games), np.bool_)) if self._hides else (None, None)
+        shown = copies.put(np.zeros(len(games), np.int64), *dealt)
         if self._hides and len(shown.rows) > len(games):
             raise SettingError(
                 "seats that act at once cannot be searched in a game that hides something",

@@ -349,6 +349,21 @@ def test_a_search_does_not_know_a_hidden_card():
         Evenly(ListEnv(Guess, 1))
 
 
+def test_nothing_that_a_search_returns_depends_on_a_hidden_card():
+    def name_0(obs):
+        return obs.ragged_actions({"Go": np.zeros(obs.num_frames, np.int64)})
+
+    rows = ListEnv(Dealt, 2)
+    rows.reset()
+    state = rows.get_state()
+    state[0]["env"], state[1]["env"] = 0, 1
+    obs = rows.set_state(state)
+    search = Search(rows, None, SearchConfig(visits=2), play_on=name_0)
+    found = search._search(obs, np.array([5, 5], np.uint64), noisy=True)
+    assert found.policy[0].tolist() == found.policy[1].tolist()
+    assert found.values[0] == found.values[1]
+
+
 def hidden_begin(g, game):
     g.card[game] = random_int(g.random, game, 0, 1)
 
