@@ -442,7 +442,7 @@ def test_a_memory_that_no_checkpoint_could_fill_is_not_built(tmp_path):
     train(config, env=SavedForaging, stop=lambda update: update == 1)
     text = (run / "config.yaml").read_text()
     (run / "config.yaml").write_text(text.replace("memory_size: 8", "memory_size: 1000000"))
-    with pytest.raises(CheckpointError, match="another network.*differs in shape"):
+    with pytest.raises(CheckpointError, match=r"another network.*differs in shape"):
         load_agent(run)
 
 
