@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 import numpy as np
 import pytest
 import torch
@@ -197,7 +199,7 @@ def test_a_network_learns_from_a_recorded_teacher(kind, name, tmp_path):
         recording.obs_space, recording.action_space, NetConfig(dim=32, layers=1, heads=2)
     )
     optimizer = torch.optim.Adam(net.parameters(), lr=3e-3)
-    for batch in recording.minibatches(64, seed=1, epochs=10):
+    for batch in chain.from_iterable(recording.minibatches(64, seed=i) for i in range(10)):
         output = net(EntityBatch.from_obs(batch.obs), given=given(batch))
         optimizer.zero_grad()
         (-output.actions[name].log_prob.mean()).backward()
