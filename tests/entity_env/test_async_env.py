@@ -11,8 +11,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from ragged_envs.minesweeper import MineSweeper
 from support.broken import ragged
+from support.mines import NEEDS_NUMBA, minesweeper
 from support.rows import rows_of
 from support.tiny_envs import Chain, Failing, Farm
 from support.workers import collected, pids, wait_until
@@ -83,7 +83,10 @@ class Uneven(Farm):
 
 
 @pytest.mark.parametrize(("processes", "batch"), [(1, 5), (2, 1), (3, 2), (5, 3)])
-@pytest.mark.parametrize("create_env", [Uneven, functools.partial(MineSweeper, 4, 4, 3, 2, 2, 1)])
+@pytest.mark.parametrize(
+    "create_env",
+    [Uneven, pytest.param(functools.partial(minesweeper, 4, 4, 3, 2, 2, 1), marks=NEEDS_NUMBA)],
+)
 def test_each_row_plays_what_it_plays_in_a_list(create_env, processes, batch):
     expected = play_list(create_env, 5, 25, seed=3)
     with AsyncEnv(create_env, 5, processes, batch, seed=3) as env:
@@ -507,7 +510,9 @@ def test_hundreds_of_rows_do_not_fill_the_sockets():
 # -------------------------------------------------------------- as a VecEnv, which asks some rows
 
 
-@pytest.mark.parametrize(("create_env", "processes"), [(MineSweeper, 2), (Farm, 1)])
+@pytest.mark.parametrize(
+    ("create_env", "processes"), [pytest.param(minesweeper, 2, marks=NEEDS_NUMBA), (Farm, 1)]
+)
 def test_with_all_rows_at_once_it_is_a_list(create_env, processes):
     policy, other = Drawn(3), Drawn(3)
     with AsyncEnv(create_env, 3, processes, 3, seed=4) as env, ListEnv(create_env, 3, 4) as listed:

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from ragged_envs.minesweeper import MineSweeper
+from support.mines import NEEDS_NUMBA, minesweeper
 from support.tiny_envs import BrokenAtBirth, Chain, Farm
 
 from entity_env import (
@@ -372,7 +372,10 @@ BROKEN = [
         Walk,
         Farm,
         lambda: Chain(2, truncates=True),
-        lambda: MineSweeper(4, 4, 3, 2, orbital_cannon=2, cooldown_period=1, max_steps=9),
+        pytest.param(
+            lambda: minesweeper(4, 4, 3, 2, orbital_cannon=2, cooldown_period=1, max_steps=9),
+            marks=NEEDS_NUMBA,
+        ),
     ],
 )
 def test_a_sound_environment_passes(create_env):
@@ -564,9 +567,9 @@ class BrokenWithoutIds(Walk):
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
-        ([MINES], 0, "no mistakes found"),
-        ([MINES, "widht=4"], 1, "did you mean 'width'?"),
-        ([MINES, "width"], 1, "name=value"),
+        pytest.param([MINES], 0, "no mistakes found", marks=NEEDS_NUMBA),
+        pytest.param([MINES, "widht=4"], 1, "did you mean 'width'?", marks=NEEDS_NUMBA),
+        pytest.param([MINES, "width"], 1, "name=value", marks=NEEDS_NUMBA),
         (["support.tiny_envs.BrokenAtBirth"], 1, "EnvironmentFailedError: environment 0"),
         ([f"{OWN}Size"], 1, "BrokenSize needs the setting 'size'"),
         ([f"{OWN}WithoutAct"], 1, "BrokenWithoutAct has no method 'act'\n  expected: def act(self"),

@@ -11,8 +11,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from ragged_envs.minesweeper import MineSweeper
 from support.broken import ragged
+from support.mines import NEEDS_NUMBA, minesweeper
 from support.tiny_envs import Chain, Farm, assert_same_obs, chain_metrics, row_seed
 
 from entity_env import (
@@ -554,10 +554,11 @@ class Faulty(Chain):
         raise self.error()
 
 
+@NEEDS_NUMBA
 @pytest.mark.parametrize("make", [ListEnv, functools.partial(ParallelEnv, num_processes=2)])
 def test_an_error_class_from_elsewhere_arrives_as_itself(make):
     with pytest.raises(SettingError) as caught:
-        make(functools.partial(MineSweeper, width=0), 2)
+        make(functools.partial(minesweeper, width=0), 2)
     assert type(caught.value) is SettingError
     assert caught.value.where == "environment 0, step 0, create_env"
     assert "width" in caught.value.what

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from ragged_envs.minesweeper import MineSweeper
+from support.mines import minesweeper
 
 from entity_env import (
     CategoricalActionMask,
@@ -122,7 +122,7 @@ def test_they_are_those_that_the_exporter_takes():
     from ragged_net import EntityBatch, NetConfig, RaggedNet
     from ragged_net.export import ActingGraph
 
-    game = MineSweeper(nrobots=3, orbital_cannon=True, cooldown_period=1)
+    game = minesweeper(nrobots=3, orbital_cannon=True, cooldown_period=1)
     game.seed(1)
     spaces = game.obs_space(), game.action_space()
     observations = [game.reset() for _ in range(3)]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from itertools import chain
 
 import numpy as np
 import pytest
-from ragged_envs.minesweeper import MineSweeper
+from support.mines import NEEDS_NUMBA, minesweeper
 from support.tiny_envs import Farm, assert_same_obs
 
 from entity_env import ListEnv, RaggedBufferI64
@@ -103,7 +104,9 @@ def some_observations(create_env, rows, first_row=0, steps=25):
         return ObsFormat(env.obs_space(), env.action_space()), seen
 
 
-@pytest.mark.parametrize("create_env", [Farm, lambda: MineSweeper(4, 4, 3, 2, 2, 1, 5)])
+@pytest.mark.parametrize(
+    "create_env", [Farm, pytest.param(partial(minesweeper, 4, 4, 3, 2, 2, 1, 5), marks=NEEDS_NUMBA)]
+)
 def test_an_observation_that_is_packed_and_joined_is_the_same(create_env):
     form, seen = some_observations(create_env, 5)
     for obs in seen:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import copy
 import json
 import random
+from functools import partial
 
 import numpy as np
 import pytest
-from ragged_envs.minesweeper import MineSweeper
+from support.mines import NEEDS_NUMBA, minesweeper
 from support.tiny_envs import Chain, Farm, Replay
 
 from entity_env import (
@@ -64,7 +65,10 @@ over_all = pytest.mark.parametrize("wrap", WRAPPERS.values(), ids=WRAPPERS)
 
 
 @over_all
-@pytest.mark.parametrize("env", [Farm, lambda: MineSweeper(orbital_cannon=True, max_steps=7)])
+@pytest.mark.parametrize(
+    "env",
+    [Farm, pytest.param(partial(minesweeper, orbital_cannon=True, max_steps=7), marks=NEEDS_NUMBA)],
+)
 def test_a_wrapped_environment_is_as_sound_as_it_was(wrap, env, monkeypatch):
     monkeypatch.setattr("entity_env.checking.check_env._LEAST_STEPS", 12)  # most of its time
     check_env(lambda: wrap(env()), episodes=1)

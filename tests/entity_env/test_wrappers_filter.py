@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ragged_envs.minesweeper import MineSweeper
+from support.mines import NEEDS_NUMBA, minesweeper
 from support.random_obs import ACTION_SPACE, OBS_SPACE, random_observation
 from support.rows import rows_of
 from support.tiny_envs import Farm, Replay, assert_same_obs, lists
@@ -459,8 +459,9 @@ def test_a_name_is_a_continuous_feature_without_scale():
     assert batch(seen(observation(), part), part).features["Mine"].as_array().tolist() == [[2], [4]]
 
 
+@NEEDS_NUMBA
 def test_minesweeper_without_mines_cannot_fire_at_them():
-    part = dict(MineSweeper().obs_space().entities)
+    part = dict(minesweeper().obs_space().entities)
     del part["Mine"]
-    env = FeatureFilter(MineSweeper(orbital_cannon=True), ObsSpace(entities=part))
+    env = FeatureFilter(minesweeper(orbital_cannon=True), ObsSpace(entities=part))
     assert set(env.reset().features) == {"Robot", "Orbital Cannon"}

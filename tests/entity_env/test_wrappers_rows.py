@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from ragged_envs.minesweeper import MineSweeper
+from support.mines import minesweeper
 from support.rows import rows_of
 from support.tiny_envs import Chain, Compiled, Failing, Farm, assert_same_obs
 
@@ -242,8 +242,8 @@ def test_compiled_rows_beside_rows_in_python_and_in_workers():
     settings = {"max_steps": 5, "orbital_cannon": True}
     rows = pytest.importorskip("ragged_envs.minesweeper")
     native = rows.MineSweeperRows(3, seed=1, **settings)
-    plain = ListEnv(lambda: MineSweeper(**settings), 2, seed=2)
-    workers = ParallelEnv(lambda: MineSweeper(**settings), 2, 2, seed=3)
+    plain = ListEnv(lambda: minesweeper(**settings), 2, seed=2)
+    workers = ParallelEnv(lambda: minesweeper(**settings), 2, 2, seed=3)
     with VecValidate(ConcatVecEnv([native, plain, workers])) as env:
         game = play(env, 12)
         assert sum(int(obs.truncated.sum()) for obs in game) > 5
