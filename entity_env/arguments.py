@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import operator
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -160,8 +161,8 @@ def check_number(
     what: str, value: Any, least: float = -sys.float_info.max, most: float = sys.float_info.max
 ) -> float:
     """Return ``value`` as a float if it is a finite number in this range, else SettingError."""
-    is_number = isinstance(value, Real) and not isinstance(value, bool)
-    if not is_number or not least <= value <= most:
+    number = _real(value)
+    if not least <= number <= most:
         is_bounded = most < sys.float_info.max
         raise SettingError(
             f"invalid {what}",
@@ -169,7 +170,17 @@ def check_number(
             received=shorten(value),
             about=what if what.isidentifier() else "",
         )
-    return float(value)
+    return number
+
+
+def _real(value: Any) -> float:
+    """Return a real number as a float, infinite if it is too large, and NaN for other objects."""
+    if not isinstance(value, Real) or isinstance(value, bool):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
 
 
 def check_flag(what: str, value: Any) -> bool:
@@ -212,10 +223,9 @@ class Range:
 
     def __call__(self, where: str, value: Any) -> Any:
         """Return ``value`` if it is in the range."""
-        is_number = isinstance(value, Real) and not isinstance(value, bool)
-        if not is_number or not self.least <= value <= self.most:  # False for NaN, too
-            size = abs(value) if is_number else 1.0
-            is_float32 = not size > LARGEST and not 0 < size < SMALLEST
+        number = _real(value)
+        if not self.least <= number <= self.most:  # False for NaN, too
+            is_float32 = not abs(number) > LARGEST and not 0 < abs(number) < SMALLEST
             raise SettingError(
                 f"{where} is out of range",
                 expected=self.expected + ("" if is_float32 else ", finite in float32"),

@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 from ragged_envs.tic_tac_toe import TicTacToe
+from support.mines import NEEDS_NUMBA
 from support.seat_games import Played, Secrets, asked, told
 from support.tricky_games import Tricky
 
@@ -221,6 +222,7 @@ def test_a_reset_within_a_game_begins_the_episodes_of_all_seats():
             assert obs.metrics["episodic_reward"][1] == 3.5
 
 
+@NEEDS_NUMBA
 def test_rows_of_single_environments_have_one_seat():
     from ragged_envs.minesweeper import MineSweeper
 
