@@ -177,10 +177,11 @@ def _real(value: Any) -> float:
     """Return a real number as a float, infinite if it is too large, and NaN for other objects."""
     if not isinstance(value, Real) or isinstance(value, bool):
         return math.nan
+    number: Any = value
     try:
-        return float(value)
+        return float(number)
     except OverflowError:
-        return math.inf if value > 0 else -math.inf
+        return math.inf if number > 0 else -math.inf
 
 
 def check_flag(what: str, value: Any) -> bool:
