@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env import VecObs
+from entity_env.arguments import check_fields
 from entity_env.errors import SettingError, counted, nearest
 from entity_env.hints import ViewerHints
 from entity_env.rows.compiled import CompiledGame, CompiledRows, Field, random_int
@@ -51,7 +52,7 @@ from .overlays import (
     with_populations,
     with_visits,
 )
-from .settings import check_settings, numbers
+from .settings import numbers
 from .spawning import Spawning, remove_marked, spawn
 from .terrain import FOREST, LAKE, LAVA, SCRUB, STONE, TILES, Terrain
 
@@ -72,7 +73,7 @@ class MmoSettings(Terrain, Spawning, Foraging, Combat, Progression, Safety, Obse
 
     def __post_init__(self) -> None:
         """Check all values."""
-        check_settings(self)
+        check_fields(self)
         if self.agents % self.populations:
             raise SettingError(
                 "the seats do not divide into populations",
