@@ -14,12 +14,12 @@ from entity_env.actions import Action
 from entity_env.batching.action_checks import check_actions
 from entity_env.batching.frame import Frame
 from entity_env.batching.frame_reader import FrameReader
+from entity_env.batching.kinds.answers import flat_answers
+from entity_env.batching.kinds.table import answer_forms, kind_of, typed_actions
 from entity_env.batching.ragged import ActionBuffer
 from entity_env.batching.unbatch import batched_actions, observations_of
 from entity_env.batching.vec_obs import VecObs, batch_frames
 from entity_env.errors import EntityEnvError
-from entity_env.kinds.answers import flat_answers
-from entity_env.kinds.table import answer_forms, kind_of, typed_actions
 from entity_env.observation import Observation
 from entity_env.plugins import AGENTS, load_plugins
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from entity_env.batching.kinds.categorical import VecCategoricalActionMask
+from entity_env.batching.kinds.select_entity import VecSelectEntityActionMask
 from entity_env.batching.vec_obs import batch_obs
 from entity_env.errors import ObservationError
-from entity_env.kinds.categorical import VecCategoricalActionMask
-from entity_env.kinds.select_entity import VecSelectEntityActionMask
 from entity_env.observation import Observation
 from entity_env.spaces import GLOBAL_ACTIONS, ActionName, ActionSpace, ObsSpace
 from entity_env.storage.space_json import spaces_from_json

@@ -26,9 +26,9 @@ from torch import Tensor
 
 from entity_env import ListEnv, Metric, Observation, VecEnv, VecObs
 from entity_env.batching.frame_reader import FrameReader
+from entity_env.batching.kinds.table import answer_forms
 from entity_env.batching.unbatch import answers_in_frame
 from entity_env.errors import SettingError, counted
-from entity_env.kinds.table import answer_forms
 from entity_env.player.episodes import play
 from entity_env.player.scripted_agent import is_script
 from entity_env.recording import RecordEpisodes, Replay

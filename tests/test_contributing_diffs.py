@@ -66,7 +66,7 @@ KIND = """
 import torch
 from entity_env import *
 from entity_env.checking.check_env import check_env
-from entity_env.kinds.table import kind_of
+from entity_env.batching.kinds.table import kind_of
 from entity_env.spaces import YesNoActionSpace
 from entity_env.storage.space_json import spaces_from_json, spaces_to_json
 from ppo_trainer import EvalConfig, OptimConfig, RolloutConfig, TrainConfig, train

@@ -46,7 +46,7 @@ ONLY_IN = {
 # stands before it.
 LAYERS = {
     "entity_env": "errors habits arguments garbage nearby metrics plugins own_methods space_checks "
-    "spaces hints observation actions batching kinds environment multi_player agent drawing "
+    "spaces hints observation actions batching environment multi_player agent drawing "
     "storage objects rows seats registry onnx_inputs workers wrappers fitting recording "
     "command_line player checking check terminal runner play replay viewer interop __init__ "
     "compat __main__",
@@ -56,12 +56,6 @@ LAYERS = {
     "ppo_trainer": "settings config machine environments experience algorithms learner "
     "reporting runs players evaluation training scale preparation loop command_line agent "
     "evaluate export league record imitate watch tuning tune stable_baselines __init__ __main__",
-}
-# Those that still import from a later layer.
-STILL: dict[str, set[str]] = {
-    "entity_env": {"batching -> kinds"},
-    "ragged_net": set(),
-    "ppo_trainer": set(),
 }
 
 
@@ -172,7 +166,7 @@ def test_folders_are_layers(package):
     modules = {module_name(path): path for path in FILES}
     own = {layer(path) for name, path in modules.items() if name.split(".")[0] == package}
     assert sorted(own) == sorted(LAYERS[package].split())
-    assert against_the_order(package, modules) == STILL[package]
+    assert against_the_order(package, modules) == set()
 
 
 def test_an_import_against_the_order_is_found(monkeypatch):

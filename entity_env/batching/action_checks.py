@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.batching.features import every
+from entity_env.batching.kinds.answers import AnswerForm
+from entity_env.batching.kinds.table import kind_of
 from entity_env.batching.ragged import ActionBuffer, RaggedBufferF32, RaggedBufferI64
 from entity_env.batching.vec_obs import VecActionMask, VecObs
 from entity_env.errors import ActionError, EntityEnvError, check_known, counted, shorten
-from entity_env.kinds.answers import AnswerForm
-from entity_env.kinds.table import kind_of
 from entity_env.spaces import ActionName, ActionSpace
 
 __all__ = ["check_actions"]

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from entity_env.batching.features import check_values, feature_rows, is_listed, numbers
 from entity_env.batching.frame import Frame, FrameActors
 from entity_env.batching.grids import cell_ids, grid_rows, with_ids, with_mask, with_silent_cells
+from entity_env.batching.kinds.table import kind_of
 from entity_env.batching.masks import ONCE_ONLY, MaskReader, bool_array
 from entity_env.batching.step_results import read_end, read_metrics, read_reward
 from entity_env.errors import (
@@ -24,7 +25,6 @@ from entity_env.errors import (
     unknown_name,
 )
 from entity_env.habits import returned_hint
-from entity_env.kinds.table import kind_of
 from entity_env.observation import EntityID, Observation
 from entity_env.spaces import (
     ActionName,

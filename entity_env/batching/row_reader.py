@@ -27,12 +27,12 @@ from entity_env.batching.feature_tables import Bools, Floats, Ints, UnusualError
 from entity_env.batching.frame import Frame
 from entity_env.batching.frame_reader import FrameReader
 from entity_env.batching.grids import add_cells, grid_column, with_silent_cells
+from entity_env.batching.kinds.kind import Asked
+from entity_env.batching.kinds.table import kind_of
 from entity_env.batching.ragged import ActionBuffer, RaggedBufferBool, RaggedBufferF32
 from entity_env.batching.step_results import is_over, is_true
 from entity_env.batching.vec_obs import VecObs, batch_frames
 from entity_env.errors import EntityEnvError
-from entity_env.kinds.kind import Asked
-from entity_env.kinds.table import kind_of
 from entity_env.observation import EntityID, Observation
 from entity_env.spaces import ActionName, ActionSpace, EntityName, Grid, ObsSpace
 

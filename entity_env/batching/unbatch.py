@@ -12,6 +12,7 @@ import numpy.typing as npt
 from entity_env.actions import Action
 from entity_env.batching.frame import Frame
 from entity_env.batching.grids import cell_ids
+from entity_env.batching.kinds.table import answer_forms, kind_of
 from entity_env.batching.ragged import ActionBuffer
 from entity_env.batching.vec_obs import (
     VecActionMask,
@@ -20,7 +21,6 @@ from entity_env.batching.vec_obs import (
     VecSelectEntityActionMask,
 )
 from entity_env.errors import ActionError, MaskError, shorten
-from entity_env.kinds.table import answer_forms, kind_of
 from entity_env.observation import (
     ActionMask,
     CategoricalActionMask,

@@ -15,6 +15,10 @@ from entity_env.arguments import unknown_argument
 from entity_env.batching.features import is_listed
 from entity_env.batching.frame import Frame
 from entity_env.batching.frame_reader import FrameReader
+from entity_env.batching.kinds.categorical import VecCategoricalActionMask
+from entity_env.batching.kinds.continuous import VecContinuousActionMask
+from entity_env.batching.kinds.select_entity import VecSelectEntityActionMask
+from entity_env.batching.kinds.table import kind_of
 from entity_env.batching.ragged import (
     ActionBuffer,
     RaggedBufferBool,
@@ -29,10 +33,6 @@ from entity_env.errors import (
     shorten,
     unknown_name,
 )
-from entity_env.kinds.categorical import VecCategoricalActionMask
-from entity_env.kinds.continuous import VecContinuousActionMask
-from entity_env.kinds.select_entity import VecSelectEntityActionMask
-from entity_env.kinds.table import kind_of
 from entity_env.observation import Observation
 from entity_env.spaces import ActionName, ActionSpace, EntityName, ObsSpace
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy.typing as npt
 
 from entity_env.batching.frame import Frame
+from entity_env.batching.kinds.table import kind_of
 from entity_env.drawing.table_text import entity_name, fold
-from entity_env.kinds.table import kind_of
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 
 __all__ = ["Chosen", "choices_of", "chosen_lines"]

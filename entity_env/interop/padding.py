@@ -12,6 +12,8 @@ import numpy.typing as npt
 from entity_env.actions import Action
 from entity_env.batching.frame import Frame
 from entity_env.batching.frame_reader import FrameReader
+from entity_env.batching.kinds.categorical import masked
+from entity_env.batching.kinds.table import typed_actions
 from entity_env.batching.ragged import ActionBuffer, RaggedBufferI64, lengths
 from entity_env.batching.vec_obs import (
     VecActionMask,
@@ -22,8 +24,6 @@ from entity_env.batching.vec_obs import (
 from entity_env.environment import Playable
 from entity_env.errors import ActionError, CapacityError, counted, shorten
 from entity_env.interop.padded_spaces import ActionSlots, PaddedSpaces, Room
-from entity_env.kinds.categorical import masked
-from entity_env.kinds.table import typed_actions
 from entity_env.spaces import ActionName
 
 __all__ = ["FramePadding", "PaddedFrames", "PaddedObs", "choose", "pad"]

@@ -30,9 +30,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from entity_env.batching.kinds.table import answer_forms, kind_of
 from entity_env.batching.ragged import RaggedBufferBool, RaggedBufferF32, RaggedBufferI64, lengths
 from entity_env.batching.vec_obs import VecObs, all_rows
-from entity_env.kinds.table import answer_forms, kind_of
 from entity_env.recording.records import Bools, Ints, Outcomes, RecordedBatch
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 

@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from entity_env.batching.kinds.table import answer_forms
 from entity_env.batching.ragged import RaggedBufferF32, lengths
 from entity_env.batching.vec_obs import VecObs
-from entity_env.kinds.table import answer_forms
 from entity_env.recording.records import (
     Bools,
     Ints,

@@ -24,6 +24,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from entity_env.batching.kinds.answers import AnswerForm, answers_of_frames
+from entity_env.batching.kinds.table import answer_forms
 from entity_env.batching.ragged import ActionBuffer
 from entity_env.batching.vec_obs import VecObs
 from entity_env.environment import check_seed
@@ -36,8 +38,6 @@ from entity_env.errors import (
     counted,
     shorten,
 )
-from entity_env.kinds.answers import AnswerForm, answers_of_frames
-from entity_env.kinds.table import answer_forms
 from entity_env.recording.parts import DamageWarning
 from entity_env.registry import (
     Factory,

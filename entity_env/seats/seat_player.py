@@ -13,10 +13,10 @@ from entity_env.actions import Action
 from entity_env.agent import Agent, ObservationAgent, RandomAgent, load_agent
 from entity_env.batching.action_checks import check_actions
 from entity_env.batching.frame import Frame
+from entity_env.batching.kinds.answers import answers_of_frames
+from entity_env.batching.kinds.table import answer_forms, typed_actions
 from entity_env.batching.vec_obs import batch_frames
 from entity_env.errors import SettingError, shorten
-from entity_env.kinds.answers import answers_of_frames
-from entity_env.kinds.table import answer_forms, typed_actions
 from entity_env.multi_player import Seat
 from entity_env.observation import Observation
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from entity_env.batching.kinds.table import KINDS, kind_of
 from entity_env.errors import SpaceError, nearest, shorten
-from entity_env.kinds.table import KINDS, kind_of
 from entity_env.spaces import (
     ActionName,
     ActionSpace,

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from entity_env.agent import Decision
 from entity_env.batching.frame import Frame
+from entity_env.batching.kinds.continuous import numbers_text, range_text
 from entity_env.errors import EntityEnvError
-from entity_env.kinds.continuous import numbers_text, range_text
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 from entity_env.terminal.questions import Question, questions, read_answer, write_choices
 

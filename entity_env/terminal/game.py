@@ -10,11 +10,11 @@ import numpy.typing as npt
 
 from entity_env.agent import Proposer
 from entity_env.batching.frame import RESERVED_METRICS, Frame
+from entity_env.batching.kinds.table import kind_of
 from entity_env.batching.ragged import ActionBuffer
 from entity_env.batching.vec_obs import VecObs
 from entity_env.drawing import entity_table
 from entity_env.environment import Environment, call_environment
-from entity_env.kinds.table import kind_of
 from entity_env.metrics import EpisodeTracker
 from entity_env.player.episodes import play
 from entity_env.player.proposers import decide_at

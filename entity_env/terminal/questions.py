@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.batching.frame import Frame
+from entity_env.batching.kinds.continuous import bounds_of, numbers_error, range_text
+from entity_env.batching.kinds.select_entity import FrameSelectActors
 from entity_env.drawing.table_text import entity_name, id_text, terminal_width
 from entity_env.errors import ActionError, nearest, shorten
-from entity_env.kinds.continuous import bounds_of, numbers_error, range_text
-from entity_env.kinds.select_entity import FrameSelectActors
 from entity_env.spaces import CONTINUOUS_ACTIONS, ActionName, ActionSpace, ObsSpace
 
 __all__ = ["Choice", "Question", "percent", "questions", "read_answer", "write_choices"]

@@ -10,11 +10,11 @@ import numpy as np
 
 from entity_env.agent import Decision
 from entity_env.batching.frame import Frame
+from entity_env.batching.kinds.table import kind_of
 from entity_env.batching.vec_obs import VecObs
 from entity_env.drawing.scene import Sign, sign_json
 from entity_env.drawing.scene_maker import SceneMaker
 from entity_env.drawing.table_text import id_text
-from entity_env.kinds.table import kind_of
 from entity_env.recording.records import per_frame, select_frames
 from entity_env.spaces import (
     ActionName,

@@ -14,10 +14,10 @@ import numpy.typing as npt
 
 from entity_env.agent import Decision
 from entity_env.batching.frame import Frame
+from entity_env.batching.kinds.answers import flat_answers
 from entity_env.batching.vec_obs import VecObs
 from entity_env.errors import RecordingError
 from entity_env.hints import ViewerHints, YAxis
-from entity_env.kinds.answers import flat_answers
 from entity_env.recording import DamageWarning, EpisodeDataset, RecordedBatch
 from entity_env.recording.records import Outcomes
 from entity_env.viewer.frames import frame_of, one_frame

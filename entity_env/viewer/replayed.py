@@ -11,8 +11,8 @@ import numpy as np
 
 from entity_env.agent import Decision
 from entity_env.batching.frame import Frame
+from entity_env.batching.kinds.answers import AnswerForm
 from entity_env.environment import hints_of
-from entity_env.kinds.answers import AnswerForm
 from entity_env.recording.records import per_frame
 from entity_env.recording.replays import Moment, Replay, RowChoices
 from entity_env.registry import alone, resolve, seated

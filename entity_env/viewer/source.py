@@ -14,11 +14,11 @@ import numpy.typing as npt
 
 from entity_env.agent import Decision
 from entity_env.batching.frame import Frame
+from entity_env.batching.kinds.table import answer_forms
 from entity_env.drawing.chosen import choices_of
 from entity_env.drawing.scene_maker import SceneMaker
 from entity_env.errors import EntityEnvError, SettingError
 from entity_env.hints import ViewerHints
-from entity_env.kinds.table import answer_forms
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 from entity_env.viewer.frames import frame_json, number, spaces_json
 

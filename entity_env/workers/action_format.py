@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from entity_env.batching.kinds.answers import AnswerForm
 from entity_env.batching.ragged import ActionBuffer
-from entity_env.kinds.answers import AnswerForm
 from entity_env.spaces import ActionName
 
 __all__ = ["deal_actions", "read_actions", "read_dealt_actions", "split_actions"]

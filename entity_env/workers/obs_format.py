@@ -10,9 +10,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from entity_env.batching.kinds.table import kind_of
 from entity_env.batching.ragged import RaggedBufferBool, RaggedBufferF32, RaggedBufferI64
 from entity_env.batching.vec_obs import VecActionMask, VecObs, all_rows
-from entity_env.kinds.table import kind_of
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 
 __all__ = ["ObsFormat"]

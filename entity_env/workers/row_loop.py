@@ -12,9 +12,9 @@ from multiprocessing.connection import Connection
 
 import numpy as np
 
+from entity_env.batching.kinds.table import answer_forms
 from entity_env.batching.ragged import ActionBuffer
 from entity_env.batching.vec_obs import VecObs
-from entity_env.kinds.table import answer_forms
 from entity_env.rows.list_env import ListEnv
 from entity_env.seats.seat_rows import SeatRows
 from entity_env.spaces import ActionName

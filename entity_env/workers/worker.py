@@ -22,8 +22,8 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from entity_env import errors
+from entity_env.batching.kinds.table import answer_forms
 from entity_env.errors import EntityEnvError
-from entity_env.kinds.table import answer_forms
 from entity_env.rows.list_env import ListEnv
 from entity_env.seats.peeked import Peeked
 from entity_env.seats.seat_rows import SeatRows

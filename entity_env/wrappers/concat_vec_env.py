@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.arguments import named_arguments
+from entity_env.batching.kinds.table import answer_forms
 from entity_env.batching.ragged import ActionBuffer
 from entity_env.batching.vec_obs import VecObs
 from entity_env.environment import Environment, check_seed
 from entity_env.errors import EntityEnvError, SettingError, shorten
-from entity_env.kinds.table import answer_forms
 from entity_env.rows.vec_env import VecEnv, check_saved_rows
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace, check_same_spaces
 from entity_env.workers.action_format import read_actions, split_actions

@@ -16,6 +16,9 @@ from entity_env.actions import Action
 from entity_env.arguments import named_arguments
 from entity_env.batching.frame import Frame
 from entity_env.batching.frame_reader import FrameReader
+from entity_env.batching.kinds.answers import AnswerForm, answers_of_frames
+from entity_env.batching.kinds.select_entities import VecSelectEntitiesActionMask
+from entity_env.batching.kinds.table import answer_forms, typed_actions
 from entity_env.batching.ragged import (
     ActionBuffer,
     RaggedBufferBool,
@@ -33,9 +36,6 @@ from entity_env.batching.vec_obs import (
 )
 from entity_env.environment import Environment
 from entity_env.errors import SettingError
-from entity_env.kinds.answers import AnswerForm, answers_of_frames
-from entity_env.kinds.select_entities import VecSelectEntitiesActionMask
-from entity_env.kinds.table import answer_forms, typed_actions
 from entity_env.observation import EntityID, Observation
 from entity_env.rows.vec_env import VecEnv
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace

@@ -10,11 +10,11 @@ from entity_env.actions import Action, same_ids
 from entity_env.arguments import named_arguments
 from entity_env.batching.frame import Frame, FrameActors
 from entity_env.batching.frame_reader import FrameReader
+from entity_env.batching.kinds.kind import Kind
+from entity_env.batching.kinds.table import kind_of
 from entity_env.batching.step_results import read_metrics, read_reward
 from entity_env.environment import Environment
 from entity_env.errors import SettingError
-from entity_env.kinds.kind import Kind
-from entity_env.kinds.table import kind_of
 from entity_env.observation import Observation
 from entity_env.rows.vec_env import check_count
 from entity_env.spaces import ActionName

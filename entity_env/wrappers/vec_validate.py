@@ -12,11 +12,11 @@ import numpy.typing as npt
 from entity_env.arguments import named_arguments
 from entity_env.batching.frame import RESERVED_METRICS
 from entity_env.batching.frame_reader import FrameReader
+from entity_env.batching.kinds.kind import VecMask
 from entity_env.batching.ragged import ActionBuffer, RaggedBufferBool
 from entity_env.batching.unbatch import observations_of
 from entity_env.batching.vec_obs import VecObs, batch_frames
 from entity_env.errors import EntityEnvError, ObservationError, SettingError, shorten
-from entity_env.kinds.kind import VecMask
 from entity_env.observation import Observation
 from entity_env.rows.vec_env import VecEnv
 from entity_env.spaces import ActionName

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from entity_env import ActionSpace, ObsSpace, VecEnv, VecObs
+from entity_env.batching.kinds.table import answer_forms
 from entity_env.batching.ragged import ActionBuffer
 from entity_env.errors import EntityEnvError, SettingError
-from entity_env.kinds.table import answer_forms
 from entity_env.workers.action_format import read_actions, split_actions
 from entity_env.workers.obs_format import ObsFormat
 from entity_env.workers.row_share import cut_rows

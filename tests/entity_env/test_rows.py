@@ -24,10 +24,10 @@ from entity_env import (
 )
 from entity_env.batching import plain_rows
 from entity_env.batching.frame_reader import FrameReader
+from entity_env.batching.kinds.table import typed_actions
 from entity_env.batching.plain_rows import bool_rows, number_rows
 from entity_env.batching.row_reader import RowReader
 from entity_env.errors import EntityEnvError
-from entity_env.kinds.table import typed_actions
 from entity_env.player.episodes import random_policy
 
 

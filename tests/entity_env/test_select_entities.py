@@ -22,11 +22,11 @@ from entity_env import (
 )
 from entity_env.batching.action_checks import check_actions
 from entity_env.batching.frame_reader import FrameReader
+from entity_env.batching.kinds.table import typed_actions
 from entity_env.batching.row_reader import RowReader
 from entity_env.checking.check_env import check_env
 from entity_env.drawing.chosen import choices_of, chosen_lines
 from entity_env.errors import ActionError, MaskError, SettingError, SpaceError
-from entity_env.kinds.table import typed_actions
 from entity_env.player.episodes import random_policy
 from entity_env.player.scripted_agent import ScriptedAgent
 from entity_env.recording import EpisodeDataset, RecordEpisodes

@@ -30,10 +30,10 @@ from entity_env import (
     check_env,
 )
 from entity_env.batching.frame_reader import FrameReader
+from entity_env.batching.kinds.categorical import FrameCategoricalActors
+from entity_env.batching.kinds.table import typed_actions
 from entity_env.batching.unbatch import observations_of
 from entity_env.errors import EntityEnvError, FeatureError, SpaceError
-from entity_env.kinds.categorical import FrameCategoricalActors
-from entity_env.kinds.table import typed_actions
 from entity_env.player.episodes import random_policy
 from entity_env.wrappers import FeatureFilter, VecFeatureFilter, VecValidate
 

@@ -23,7 +23,7 @@ from entity_env import (
     batch_obs,
 )
 from entity_env.batching.frame_reader import FrameReader
-from entity_env.kinds.table import typed_actions
+from entity_env.batching.kinds.table import typed_actions
 from ragged_net import EntityBatch
 from ragged_net.layout import Layout
 

@@ -14,7 +14,7 @@ from support.seat_games import Played, asked, told
 from support.trainer_runs import collect_with, small_config
 
 from entity_env import CategoricalAction, ParallelEnv, RandomAgent, ScriptedAgent, SeatRows, errors
-from entity_env.kinds.answers import INDEX
+from entity_env.batching.kinds.answers import INDEX
 from ppo_trainer.config import PPOConfig, RolloutConfig
 from ppo_trainer.players.game_rows import check_sides
 from ppo_trainer.players.network_agent import NetworkAgent

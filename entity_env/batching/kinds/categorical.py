@@ -16,10 +16,10 @@ from entity_env.batching.actor_columns import Given, RowLayout
 from entity_env.batching.feature_tables import ARRAYS, Bools, UnusualError, boolean_table
 from entity_env.batching.features import every
 from entity_env.batching.frame import Frame, FrameActors
+from entity_env.batching.kinds.kind import Asked, Ints, Kind, VecMask, frame_lengths, joined
 from entity_env.batching.masks import MaskReader, bool_array
 from entity_env.batching.ragged import RaggedBufferBool, RaggedBufferI64
 from entity_env.errors import ActionError, MaskError, ObservationError, counted
-from entity_env.kinds.kind import Asked, Ints, Kind, VecMask, frame_lengths, joined
 from entity_env.observation import CategoricalActionMask, GlobalCategoricalActionMask
 from entity_env.spaces import CategoricalActionSpace, GlobalCategoricalActionSpace
 

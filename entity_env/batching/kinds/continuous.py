@@ -15,11 +15,11 @@ from entity_env.actions import ContinuousAction, GlobalContinuousAction
 from entity_env.arguments import quick_arguments
 from entity_env.batching.actor_columns import Given, RowLayout
 from entity_env.batching.frame import Frame, FrameActors
+from entity_env.batching.kinds.answers import AnswerForm
+from entity_env.batching.kinds.kind import Asked, Kind, VecMask, joined
 from entity_env.batching.masks import MaskReader
 from entity_env.batching.ragged import RaggedBufferF32, RaggedBufferI64
 from entity_env.errors import ActionError, ObservationError
-from entity_env.kinds.answers import AnswerForm
-from entity_env.kinds.kind import Asked, Kind, VecMask, joined
 from entity_env.observation import ContinuousActionMask, GlobalContinuousActionMask
 from entity_env.spaces import ContinuousActionSpace, GlobalContinuousActionSpace
 

@@ -10,12 +10,12 @@ import numpy.typing as npt
 
 from entity_env.actions import Action
 from entity_env.batching.frame import Frame
-from entity_env.kinds.answers import AnswerForm
-from entity_env.kinds.categorical import CategoricalKind, GlobalCategoricalKind
-from entity_env.kinds.continuous import ContinuousKind, GlobalContinuousKind
-from entity_env.kinds.kind import Asked, Ints, Kind
-from entity_env.kinds.select_entities import SelectEntitiesKind
-from entity_env.kinds.select_entity import SelectEntityKind
+from entity_env.batching.kinds.answers import AnswerForm
+from entity_env.batching.kinds.categorical import CategoricalKind, GlobalCategoricalKind
+from entity_env.batching.kinds.continuous import ContinuousKind, GlobalContinuousKind
+from entity_env.batching.kinds.kind import Asked, Ints, Kind
+from entity_env.batching.kinds.select_entities import SelectEntitiesKind
+from entity_env.batching.kinds.select_entity import SelectEntityKind
 from entity_env.observation import EntityID
 from entity_env.spaces import ActionName, ActionSpace
 

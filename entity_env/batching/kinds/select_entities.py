@@ -16,11 +16,11 @@ from entity_env.actions import SelectEntitiesAction, has_id
 from entity_env.arguments import quick_arguments
 from entity_env.batching.features import every
 from entity_env.batching.frame import Frame
+from entity_env.batching.kinds.answers import AnswerForm
+from entity_env.batching.kinds.kind import Asked
+from entity_env.batching.kinds.select_entity import SelectEntityKind, VecSelectEntityActionMask
 from entity_env.batching.ragged import RaggedBufferI64
 from entity_env.errors import ActionError, ObservationError, counted, shorten
-from entity_env.kinds.answers import AnswerForm
-from entity_env.kinds.kind import Asked
-from entity_env.kinds.select_entity import SelectEntityKind, VecSelectEntityActionMask
 from entity_env.spaces import SelectEntitiesActionSpace
 
 __all__ = ["SelectEntitiesKind", "VecSelectEntitiesActionMask"]

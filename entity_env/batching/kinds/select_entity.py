@@ -15,10 +15,10 @@ from entity_env.batching.actor_columns import Given, RowLayout
 from entity_env.batching.feature_tables import Bools, UnusualError, are_given, booleans
 from entity_env.batching.features import every, is_masked
 from entity_env.batching.frame import Frame, FrameActors
+from entity_env.batching.kinds.kind import Asked, Ints, Kind, VecMask, frame_lengths, joined
 from entity_env.batching.masks import MaskReader
 from entity_env.batching.ragged import RaggedBufferBool, RaggedBufferI64
 from entity_env.errors import ActionError, ObservationError, counted, shorten
-from entity_env.kinds.kind import Asked, Ints, Kind, VecMask, frame_lengths, joined
 from entity_env.observation import EntityID, SelectEntityActionMask
 from entity_env.spaces import SelectEntityActionSpace
 

@@ -12,10 +12,10 @@ import numpy.typing as npt
 
 from entity_env.batching.actor_columns import Given, RowLayout, picked
 from entity_env.batching.frame import Frame, FrameActors
+from entity_env.batching.kinds.answers import INDEX, AnswerForm
 from entity_env.batching.masks import MaskReader
 from entity_env.batching.ragged import ActionBuffer, RaggedBufferI64
 from entity_env.errors import ActionError, shorten
-from entity_env.kinds.answers import INDEX, AnswerForm
 from entity_env.observation import EntityID
 
 __all__ = ["Asked", "Ints", "Kind", "VecMask", "frame_lengths", "joined"]
