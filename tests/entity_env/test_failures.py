@@ -173,15 +173,6 @@ def test_actions_may_be_a_view():
             env.act({"Go": three[[0, 1, 2], :, :]})
 
 
-def test_actions_that_are_refused_have_played_nothing():
-    with ListEnv(Switch, 2) as env:
-        env.reset()
-        env.act(go(2))
-        with pytest.raises(errors.ActionError):
-            env.act({"Go": ragged([0, 7], [1, 1])})
-        assert env.act(go(2)).reward.tolist() == [2.0, 2.0]
-
-
 # -------------------------------------------------------------------------- closing what was made
 
 

@@ -60,17 +60,6 @@ def alive(pid):
     return True
 
 
-def test_each_worker_is_a_process_and_close_ends_them_all():
-    env = ParallelEnv(Farm, 3, 3)
-    workers = pids(env)
-    assert len(set(workers)) == 3
-    assert os.getpid() not in workers
-    assert all(alive(pid) for pid in workers)
-    env.reset()
-    env.close()
-    assert all(collected(pid) for pid in workers)
-
-
 def test_the_environments_run_in_the_workers():
     class Where(Chain):
         def render(self):
@@ -129,16 +118,6 @@ def test_an_error_in_a_worker_ends_all_workers(how):
     assert all(collected(pid) for pid in workers)
     with pytest.raises(errors.ClosedError):
         env.act(go(3))
-
-
-def test_a_worker_killed_between_two_steps_is_noticed():
-    env = ParallelEnv(Chain, 4, 2)
-    workers = pids(env)
-    env.reset()
-    os.kill(workers[1], signal.SIGKILL)
-    with pytest.raises(errors.WorkerDiedError, match=r"environments 2 to 3 died \(signal 9\)"):
-        env.act(go(4))
-    assert all(collected(pid) for pid in workers)
 
 
 def test_a_worker_killed_before_it_runs_anything_is_reported_by_its_first_row():
@@ -256,19 +235,6 @@ def test_what_an_environment_prints_does_not_disturb_the_messages(capfd):
     assert capfd.readouterr().out.count("hello from the environment") == 2
 
 
-def test_a_state_that_cannot_be_pickled_ends_in_an_error_of_ours():
-    class Secretive(Farm):
-        def get_state(self):
-            return {"secret": lambda: 1}
-
-    env = ParallelEnv(Secretive, 2, 2)
-    workers = pids(env)
-    env.reset()
-    with pytest.raises(errors.EntityEnvError):
-        env.get_state()
-    assert all(collected(pid) for pid in workers)
-
-
 SCRIPT = """
 import sys, time
 from support.tiny_envs import Farm
@@ -291,7 +257,7 @@ def start_script(script, **options):
     )
 
 
-@pytest.mark.parametrize("sig", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("sig", [signal.SIGKILL, signal.SIGTERM])
 def test_killing_the_parent_leaves_no_worker(sig):
     parent = start_script(SCRIPT)
     try:

@@ -20,7 +20,6 @@ from entity_env.observation import Observation
 from entity_env.play import random_policy
 from entity_env.player.episodes import play_scripted
 from entity_env.rows.compiled import random_int
-from entity_env.wrappers import TimeLimit
 
 RIGHT, LEFT, UP, DOWN = range(4)
 
@@ -413,16 +412,6 @@ def test_acting_before_reset_and_after_close_is_refused():
     env.close()
     with pytest.raises(errors.ClosedError):
         env.reset()
-
-
-def test_there_is_no_environment_to_put_a_wrapper_around():
-    rows = MineSweeperRows(2)
-    before = rows.reset()
-    with pytest.raises(
-        errors.SettingError, match=r"(?s)MineSweeperRows.*ListEnv\(MineSweeper, num_envs\)"
-    ):
-        rows.wrap_each(lambda env: TimeLimit(env, 20))
-    rows.act(random_policy(0)(before))  # no reset is needed: nothing has changed
 
 
 # ---- players ------------------------------------------------------------------------------------

@@ -23,7 +23,6 @@ from ragged_envs.mmo.world import MmoRows
 
 from entity_env.errors import SettingError
 from entity_env.play import random_policy
-from entity_env.seats.seat_rows import SeatRows
 
 MELEE_STYLE, RANGE_STYLE, MAGE_STYLE = range(len(STYLES))
 FIELD = ("." * 9,) * 9
@@ -286,9 +285,9 @@ def test_systems_can_be_switched_off():
 
 
 def test_a_saved_world_leaves_out_what_follows_from_who_lives():
-    rows, other, older = (MmoRows(12, seed, **SMALL_WORLD) for seed in range(3))
-    for own in (rows, other, older):
-        own.interpret()
+    rows, other = (MmoRows(12, seed, **SMALL_WORLD) for seed in range(2))
+    rows.interpret()
+    other.interpret()
     obs, policy = rows.reset(), random_policy(0)
     for _ in range(20):
         obs = rows.act(policy(obs))
@@ -297,14 +296,10 @@ def test_a_saved_world_leaves_out_what_follows_from_who_lives():
     before = rows.copy_games([0, 1]).fields
     for has in (before["first"], before["agents"][..., NEXT]):
         assert (has >= 0).any(), "some tiles have agents, and one of them several"
-    # An earlier version wrote the lists of who is where.
-    lists = [{"first": own.tolist()} for own in before["first"]]
-    was = [{**own, "env": own["env"] and {**own["env"], **lists.pop(0)}} for own in state]
-    for rows, own in ((older, was), (other, state)):
-        rows.set_state(own)
-        after = rows.copy_games([0, 1]).fields
-        assert all(np.array_equal(before[name], after[name]) for name in ("first", "agents"))
-    assert rows.places([0, 7]).tolist() == [
+    other.set_state(state)
+    after = other.copy_games([0, 1]).fields
+    assert all(np.array_equal(before[name], after[name]) for name in ("first", "agents"))
+    assert other.places([0, 7]).tolist() == [
         [*before["agents"][game, seat, [ROW, COLUMN]]] for game, seat in ((0, 0), (1, 1))
     ]
 
@@ -354,23 +349,3 @@ def test_maps_are_as_described():
 def test_settings_that_cannot_be(settings, message):
     with pytest.raises(SettingError, match=message):
         MmoRows(**settings)
-
-
-def test_a_single_world_is_that_of_the_rows():
-    from ragged_envs.mmo.world import Mmo
-
-    settings = {"tiles": np.pad(np.full((5, 5), GRASS), 4), "radius": 3, "agents": 8, "immunity": 2}
-    seed = int(np.random.SeedSequence(3, spawn_key=(0,)).generate_state(1)[0])
-    theirs, ours = MmoRows(seed=seed, **settings), SeatRows(lambda: Mmo(**settings), 8, seed=3)
-    theirs.interpret()
-    policy, here, there = random_policy(1), ours.reset(), theirs.reset()
-    ends = 0
-    for _ in range(80):
-        for part in ("rows", "reward", "done", "truncated"):
-            assert np.array_equal(getattr(here, part), getattr(there, part)), part
-        for name, own in here.features.items():
-            assert np.array_equal(own.as_array(), there.features[name].as_array()), name
-        ends += here.done.sum()
-        actions = policy(here)
-        here, there = ours.act(actions), theirs.act(actions)
-    assert ends > 5

@@ -18,10 +18,10 @@ from ragged_envs.mmo.body import (
     XP,
 )
 from ragged_envs.mmo.terrain import LAKE, STONE
-from ragged_envs.mmo.world import Mmo, MmoRows
+from ragged_envs.mmo.world import MmoRows
 from support.broken import ragged
 
-from entity_env.errors import EntityEnvError, SeatError
+from entity_env.errors import EntityEnvError
 from entity_env.play import random_policy
 
 
@@ -99,29 +99,3 @@ def test_who_is_out_of_reach_cannot_be_attacked():
         with pytest.raises(EntityEnvError, match="Attack"):
             world.rows.act({"Move": ragged([4, 4], [1, 1]), "Attack": ragged([entity, 0], [1, 1])})
     world.act({0: (2, 1)})
-
-
-def test_agents_of_pettingzoo_are_born_and_die():
-    pytest.importorskip("pettingzoo")
-    from entity_env.interop import EntityParallelEnv
-
-    game = Mmo(**{**SMALL_WORLD, "immunity": 0})
-    room = {"Self": 1, "Agent": 5, "Strike": 15, "Tile": 49}
-    env = EntityParallelEnv(game, max_entities=room, max_actors=1)
-    observations, _ = env.reset(seed=0)
-    assert sorted(observations) == [str(seat) for seat in range(6)]
-    deaths, names = [], set(env.agents)
-    for _ in range(80):
-        actions = {agent: env.action_space(agent).sample() for agent in env.agents}
-        observations, rewards, ended, truncated, _ = env.step(actions)
-        assert not any(truncated.values())
-        for agent, is_over in ended.items():
-            if is_over:
-                assert rewards[agent] == -1.0
-                assert agent not in env.agents
-                deaths.append(agent)
-        names |= set(env.agents)
-    assert len(deaths) == len(set(deaths)) > 10
-    assert "0#2" in names, "who is born where somebody died is another agent"
-    with pytest.raises(SeatError, match="does not play"):
-        env.step({deaths[0]: actions[next(iter(actions))]})

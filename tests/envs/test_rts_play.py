@@ -7,9 +7,6 @@ import pytest
 from rts_support import Table, minirts_table, plain, table_of
 
 from entity_env import GlobalCategoricalAction
-from entity_env.recording import Replay
-from entity_env.replay import main as play_again
-from entity_env.terminal.runner import main as play
 from envs.rts import minirts
 from envs.rts.minirts_rows import MiniRts, MiniRtsDuel
 from envs.rts.rules import ATTACK
@@ -119,25 +116,6 @@ def test_a_map_in_characters():
     table.send(0, worker, ATTACK, target=base)
     table.play()
     assert "attack Base" in written(table, 0, fog=True)
-
-
-def test_somebody_plays_and_plays_it_again(tmp_path, monkeypatch, capsys):
-    path = tmp_path / "mine.replay"
-    typed = iter(["Idle", "buildworker", "0", "nonsense", "Idle", "q"])
-    monkeypatch.setattr("builtins.input", lambda _: next(typed))
-    assert play(["minirts", "opponent=simple", "--seed", "4", "--replay", str(path)]) == 0
-    out = capsys.readouterr().out
-    # Between two questions 50 ticks pass: the game waits for whoever types.
-    for tick in (50, 100, 150, 200, 250):
-        assert f"tick {tick}, money" in out
-    assert "-> BuildWorker" in out
-    assert "nonsense" in out
-    chosen = [own["Order"] for step in Replay.read(path).steps for own in step.choices.values()]
-    assert chosen == [[0], [1], [0], [0]]
-    assert play_again([str(path), "--commands"]) == 0
-    out = capsys.readouterr().out
-    assert "step 1, row 0: Order BuildWorker" in out
-    assert "the same games as were recorded" in out
 
 
 def test_the_environment_draws_itself():

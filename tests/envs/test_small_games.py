@@ -9,11 +9,20 @@ import json
 import numpy as np
 import pytest
 from game_support import choose, plain
+from ragged_envs.connect_four import ConnectFour
+from ragged_envs.photosynthesis import Photosynthesis
+from ragged_envs.poker import KuhnPoker, LeducPoker
+from ragged_envs.pursuit import Pursuit
+from ragged_envs.rts.king_of_the_hill import KingOfTheHillDuel
+from ragged_envs.rts.minirts_rows import MiniRtsDuel
+from ragged_envs.rts.tower_defence import TowerDefence
+from ragged_envs.tic_tac_toe import TicTacToe
 
 from entity_env import (
     CategoricalAction,
     GlobalCategoricalAction,
     ListEnv,
+    MaskedEnvironment,
     SelectEntityAction,
     check_env,
     make,
@@ -68,6 +77,27 @@ def played(name, settings):
 def test_it_passes_the_check(name, settings, monkeypatch):
     monkeypatch.setattr("entity_env.checking.check_env._LEAST_STEPS", 60)  # most of its time
     check_env(functools.partial(make, name, **settings))
+
+
+@pytest.mark.parametrize(
+    "create",
+    [
+        *(ConnectFour, KuhnPoker, LeducPoker, Pursuit, TicTacToe),
+        functools.partial(Photosynthesis, players=2, rounds=2),
+        functools.partial(KingOfTheHillDuel, frame_skip=1, opponent_skip=3, max_tick=60),
+        functools.partial(MiniRtsDuel, interface="units", frame_skip=1, max_tick=60),
+        functools.partial(TowerDefence, frame_skip=1, max_tick=90),
+    ],
+)
+def test_larger_games_pass_the_check(create, monkeypatch):
+    monkeypatch.setattr("entity_env.checking.check_env._LEAST_STEPS", 40)
+    check_env(create, episodes=1)
+
+
+def test_one_player_of_several_is_played_by_name():
+    # Also where the name is that of compiled rows.
+    assert isinstance(make("pursuit"), MaskedEnvironment)
+    assert isinstance(make("connect_four"), MaskedEnvironment)
 
 
 @pytest.mark.parametrize(("name", "settings"), GAMES)

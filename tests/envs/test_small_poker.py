@@ -23,7 +23,7 @@ from ragged_envs.poker import (
 )
 
 from benchmarks.exploitability import best_response_value, exploitability, info_states, uniform
-from entity_env import CategoricalAction, MaskedEnvironment, SeatRows, check_env, errors
+from entity_env import CategoricalAction, MaskedEnvironment, SeatRows, errors
 from entity_env.player.episodes import play_scripted, random_policy
 
 
@@ -187,17 +187,12 @@ def test_scripts_play_from_what_they_see():
 
 
 @pytest.mark.parametrize("kind", [KuhnPoker, LeducPoker])
-def test_they_are_environments_like_any_other(kind):
-    check_env(lambda: MaskedEnvironment(kind))
+def test_bad_states_are_refused(kind):
     game = kind()
-    game.seed(1)
     game.reset()
     play(game, RAISE)
-    other = kind()
-    assert list(other.set_state(json.loads(json.dumps(game.get_state())))) == ["second"]
-    assert other.render_text() == game.render_text()
     assert "Raise" in game.render_text()
-    good = game.get_state()
+    good = json.loads(json.dumps(game.get_state()))
     for change, words in (
         ({"cards": [0]}, "another number of cards"),
         ({"cards": [7] * len(good["cards"])}, "cards that there are not"),
@@ -207,4 +202,4 @@ def test_they_are_environments_like_any_other(kind):
         ({"bets": 3}, "not a state"),
     ):
         with pytest.raises(errors.StateError, match=words):
-            other.set_state({**good, **change})
+            game.set_state({**good, **change})

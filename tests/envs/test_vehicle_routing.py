@@ -209,26 +209,6 @@ def test_a_vehicle_cannot_go_where_it_cannot():
         env.act(go(env, v1=0))
 
 
-def test_an_episode_begins_with_full_vehicles_at_the_depot():
-    rows = VehicleRoutingRows(3, seed=1, customers=(5, 12), vehicles=(2, 4), capacity=20)
-    rows.interpret()
-    policy = random_policy(1)
-    for _ in range(3):
-        obs = rows.reset()
-        for row, saved in enumerate(rows.get_state()):
-            own = saved["env"]
-            fleet = own["vehicles"]
-            assert own["load"][:fleet] == [20] * fleet
-            assert own["at"][:fleet] == own["waits"][:fleet] == [0] * fleet
-            assert own["parked"][:fleet] == [1] * fleet
-            assert own["free"][:fleet] == [0.0] * fleet
-            assert obs.features["Vehicle"][row].as_array()[:, 2].tolist() == [1.0] * fleet
-            assert set(own["served"][: own["customers"]]) == {0}
-            assert own["driven"] == own["stops"] == own["now"] == 0
-        for _ in range(9):
-            obs = rows.reset() if obs.done.any() else rows.act(policy(obs))
-
-
 # ---- instances from files ------------------------------------------------------------------------
 
 VRP = """NAME : three

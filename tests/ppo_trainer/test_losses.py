@@ -133,18 +133,6 @@ def test_the_weight_of_a_frame_does_not_grow_with_its_actors(ratio):
         assert gradient(count) == pytest.approx((-0.5 * grown, -0.5))
 
 
-def test_the_loss_of_a_frame_is_the_same_with_1_and_50_like_actors():
-    def policy_loss(count):
-        minibatch = frames(["Move"], [[count, 1]], [0.0] * 2, [0.0] * 2, [1.0, 5.0])
-        ratios, entropies = [1.1] * count + [1.0], [0.3] * count + [0.1]
-        out = output(minibatch, {"Move": ratios}, {"Move": entropies}, [0.0] * 2)
-        result = losses(minibatch, out, PPOConfig())
-        return float(result.policy), float(result.entropy)
-
-    assert policy_loss(1) == pytest.approx((-(1.1 + 5) / 2, 0.2))
-    assert policy_loss(50) == pytest.approx(policy_loss(1))
-
-
 @pytest.mark.parametrize("ratio", ["per_actor", "per_frame"])
 class TestNobodyActs:
     """An action, or a whole minibatch, in which nobody acts."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from ragged_envs.minesweeper import MineSweeper
@@ -212,15 +210,6 @@ def test_minesweeper_trains_and_is_evaluated_without_the_readable_class(tmp_path
     done = train(minesweeper(run_dir=str(tmp_path), total_timesteps=48, eval=evaluation))
     assert [e.episodes for e in done.evaluations] == [6, 6, 6]
     assert {*done.evaluations[0].metrics} == {"win", "episodic_length", "episodic_reward"}
-
-
-def test_a_run_on_native_rows_resumes_bit_for_bit(tmp_path):
-    config = minesweeper(run_dir=str(tmp_path), eval=EvalConfig(episodes=0))
-    unbroken = train(replace(config, total_timesteps=96))
-    stopped = train(replace(config, total_timesteps=96), stop=lambda updates: updates == 2)
-    assert stopped.interrupted
-    resumed = resume(stopped.run)
-    assert_same(parameters(resumed.net), parameters(unbroken.net))
 
 
 def test_worker_processes_are_not_used_for_native_rows_and_that_is_said(tmp_path, capsys):

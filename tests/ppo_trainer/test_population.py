@@ -111,7 +111,7 @@ def test_each_policy_is_given_its_own_decisions_and_nobody_elses(rows):
 
 
 @pytest.mark.parametrize(
-    "changes", [{}, {"shared_embeddings": True}, {"memory": "gru"}, {"game": "connect_four"}]
+    "changes", [{"shared_embeddings": True, "memory": "gru"}, {"game": "connect_four"}]
 )
 def test_all_policies_go_on_bit_for_bit(tmp_path, changes):
     train(config(tmp_path, "whole", **changes))

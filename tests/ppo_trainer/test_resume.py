@@ -1,7 +1,6 @@
 """Stopping and going on, and one seed giving one run: bit for bit, in process and across."""
 
 import errno
-import importlib
 import json
 import sys
 from dataclasses import replace
@@ -9,41 +8,28 @@ from pathlib import Path
 
 import pytest
 import torch
-from support.trainer_envs import Broken, Foraging, SavedForaging
+from support.continuous_envs import Aim
+from support.trainer_envs import Foraging, SavedForaging
 from support.trainer_runs import (
     SMALL_NET,
     assert_same,
     assert_same_checkpoint,
     checkpoints,
     metrics,
-    network,
     parameters,
-    reseal,
     saved,
     small_config,
 )
 
 import ppo_trainer
-from entity_env.errors import (
-    CheckpointError,
-    EntityEnvError,
-    FeatureError,
-    NonFiniteError,
-    ObservationError,
-    RunFolderError,
-)
+from entity_env.errors import CheckpointError, EntityEnvError, RunFolderError
 from ppo_trainer import CheckpointConfig, EvalConfig, PPOConfig, RolloutConfig, train
-from ppo_trainer.algorithms.ppo import PPO
-from ppo_trainer.learner.optimizers import make_optimizers
 from ppo_trainer.machine.seeding import derived_seed, make_generators
-from ppo_trainer.runs.checkpoint import TrainState, load_state
 from ppo_trainer.runs.folder import RunFolder
 from ppo_trainer.runs.logger import RunLogger
-from ppo_trainer.training import start
 from ragged_net import RelativePosition
 
 PLACES = {"Robot": ["x"], "Food": ["x"]}
-TRAIN = importlib.import_module("ppo_trainer.loop")
 
 
 @pytest.fixture
@@ -72,17 +58,19 @@ def resume(config, run, **changes):
         (3, {"precision": "bfloat16"}),
         (2, {"eval": EvalConfig(episodes=0, every=2)}),
         (3, {"net": replace(SMALL_NET, relative_position=RelativePosition(PLACES))}),
+        (3, {"env": Aim}),
     ],
-    ids=["at 0", "at 3", "value_net", "per_frame", "bfloat16", "eval", "waves"],
+    ids=["at 0", "at 3", "value_net", "per_frame", "bfloat16", "eval", "waves", "continuous"],
 )
 def test_a_resumed_run_equals_one_never_stopped(config, at, changes, capsys):
-    config = replace(config, **changes)
-    whole = train(config, env=SavedForaging)
-    stopped = train(config, env=SavedForaging, stop=lambda update: update == at)
+    env = changes.get("env", SavedForaging)
+    config = replace(config, **{name: own for name, own in changes.items() if name != "env"})
+    whole = train(config, env=env)
+    stopped = train(config, env=env, stop=lambda update: update == at)
     assert (stopped.interrupted, stopped.steps) == (True, at * 24)
     assert [record["update"] for record in metrics(stopped.run)] == list(range(1, at + 1))
 
-    resumed = train(resume(config, stopped.run), env=SavedForaging)
+    resumed = train(resume(config, stopped.run), env=env)
     assert resumed.run == stopped.run
     assert not resumed.interrupted
     assert "starting fresh episodes" not in capsys.readouterr().out
@@ -90,28 +78,6 @@ def test_a_resumed_run_equals_one_never_stopped(config, at, changes, capsys):
     assert_same_checkpoint(resumed.run, whole.run)
     assert metrics(resumed.run) == metrics(whole.run)
     assert [record["update"] for record in metrics(resumed.run)] == [1, 2, 3, 4, 5, 6]
-
-
-def test_a_run_that_is_stopped_after_every_update_equals_one_never_stopped(config):
-    whole = train(config, env=SavedForaging)
-    part = train(config, env=SavedForaging, stop=lambda update: update == 1)
-    for at in (2, 3, 4, 5, 6):
-        part = train(
-            resume(config, part.run), env=SavedForaging, stop=lambda update, at=at: update == at
-        )
-    assert not part.interrupted
-    assert_same_checkpoint(part.run, whole.run)
-    assert metrics(part.run) == metrics(whole.run)
-
-
-@pytest.mark.parametrize(("first", "second"), [(2, 2), (0, 2), (3, 0)])
-def test_workers_make_no_difference_to_a_resume(config, first, second):
-    whole = train(config, env=SavedForaging)
-    before, after = with_processes(config, first), with_processes(config, second)
-    stopped = train(before, env=SavedForaging, stop=lambda update: update == 3)
-    resumed = train(resume(after, stopped.run), env=SavedForaging)
-    assert_same_checkpoint(resumed.run, whole.run)
-    assert metrics(resumed.run) == metrics(whole.run)
 
 
 def test_episodes_go_on_where_they_stopped(config):
@@ -154,14 +120,6 @@ def test_another_number_of_environments_starts_fresh_episodes_and_says_so(config
     more = resume(config, stopped.run, rollout=RolloutConfig(num_envs=6, steps=4))
     assert train(more, env=SavedForaging).steps == 144
     assert "saved with 4 environments" in capsys.readouterr().out
-
-
-def test_a_finished_run_goes_on_with_more_steps(config):
-    done = train(config, env=SavedForaging)
-    longer = train(resume(config, done.run, total_timesteps=240), env=SavedForaging)
-    assert longer.steps == 240
-    assert [record["update"] for record in metrics(longer.run)] == list(range(1, 11))
-    assert RunFolder.open(done.run).read_config().total_timesteps == 240
 
 
 def test_a_finished_run_has_nothing_left_to_do(config):
@@ -234,19 +192,6 @@ def test_resume_in_python_of_an_environment_that_cannot_be_imported_takes_it_as_
     assert ppo_trainer.resume(stopped.run, env=Local).steps == 144
 
 
-def test_a_resume_restores_the_value_network_and_its_adam_state(config):
-    config = replace(config, value_net=True)
-    stopped = train(config, env=SavedForaging, stop=lambda update: update == 2)
-    net = network(SavedForaging(), config, seed=4)
-    state = TrainState(net, make_optimizers(net, config), make_generators(0, torch.device("cpu")))
-    load_state(checkpoints(stopped.run)[-1], state)
-    assert_same(parameters(net), parameters(stopped.net))
-    moments = state.optimizers.value.state_dict()["state"]
-    assert len(moments) == len(list(net.value_parameters()))
-    assert all(m["step"] == 8 for m in moments.values())  # 2 updates x 2 epochs x 2 minibatches
-    assert any(m["exp_avg"].abs().max() > 0 for m in moments.values())
-
-
 @pytest.mark.parametrize(
     ("changes", "expected", "received"),
     [
@@ -275,15 +220,6 @@ def test_a_resume_may_compute_attention_otherwise(config):
     stopped = train(config, env=SavedForaging, stop=lambda update: update == 2)
     plain = replace(SMALL_NET, attention="reference")
     assert not train(resume(config, stopped.run, net=plain), env=SavedForaging).interrupted
-
-
-def test_a_state_that_does_not_fit_the_environment_names_the_environment(config):
-    stopped = train(config, env=SavedForaging, stop=lambda update: update == 2)
-    folder = checkpoints(stopped.run)[-1]
-    reseal(folder, lambda facts: facts["envs"][2]["env"].pop("places"))
-    with pytest.raises(EntityEnvError, match="environment 2") as caught:
-        train(resume(config, stopped.run), env=SavedForaging)
-    assert "KeyError" in str(caught.value)
 
 
 def test_a_state_that_is_no_json_is_the_environment_s_mistake_and_says_so(config):
@@ -333,76 +269,6 @@ def test_the_record_of_an_update_is_written_before_its_checkpoint(config, monkey
 
 
 # --------------------------------------------------------------------------------- not finite
-
-
-def test_the_state_before_a_non_finite_loss_is_saved_and_loads(config, monkeypatch):
-    """The third rollout has an infinite return; what the second update left is kept."""
-    real, calls = PPO.estimate, []
-
-    def estimate(*args):
-        rollout = real(*args)
-        calls.append(1)
-        if len(calls) < 3:
-            return rollout
-        returns = rollout.returns.clone()
-        returns[0] = float("inf")
-        return replace(rollout, returns=returns)
-
-    two = train(replace(config, total_timesteps=144), env=SavedForaging, stop=lambda u: u == 2)
-    monkeypatch.setattr(PPO, "estimate", estimate)
-    config = replace(config, run_name="bad")
-    with pytest.raises(NonFiniteError, match="loss/value") as caught:
-        train(config, env=SavedForaging)
-    run = RunFolder.open(f"{config.run_dir}/bad").path
-    folder = run / "checkpoints" / "step_000000000048"
-    assert str(folder) in str(caught.value)
-
-    net = network(SavedForaging(), config)
-    state = TrainState(net, make_optimizers(net, config), make_generators(0, torch.device("cpu")))
-    assert len(load_state(folder, state).envs) == 4
-    assert (state.update, state.steps) == (2, 48)
-    assert all(torch.isfinite(p).all() for p in net.parameters())
-    # Other minibatches of the same update may have come before the one with the infinite return.
-    assert_same(parameters(net), parameters(two.net))
-    monkeypatch.setattr(PPO, "estimate", real)
-    assert train(resume(config, run), env=SavedForaging).steps == 144
-
-
-def test_a_nan_parameter_stops_the_run_at_its_first_loss(config, monkeypatch):
-    real = TRAIN.update
-
-    def poisoned(algorithm, net, *args):
-        with torch.no_grad():
-            next(net.heads[0].parameters()).view(-1)[0] = float("nan")
-        return real(algorithm, net, *args)
-
-    monkeypatch.setattr(TRAIN, "update", poisoned)
-    with pytest.raises(NonFiniteError, match="loss/policy") as caught:
-        train(replace(config, run_name="bad"), env=SavedForaging)
-    assert "step_000000000000" in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("what", "error"), [("feature", FeatureError), ("reward", ObservationError)]
-)
-@pytest.mark.parametrize("processes", [0, 2])
-def test_a_nan_is_refused_at_the_door_and_never_reaches_the_statistics(
-    config, monkeypatch, what, error, processes
-):
-    nets = []
-    real = start.RaggedNet
-    monkeypatch.setattr(start, "RaggedNet", lambda *a: nets.append(real(*a)) or nets[-1])
-    config = replace(with_processes(config, processes), env={"_target_": "x", "what": what})
-    settings = {**config.env, "_target_": "support.trainer_envs.Broken"}
-    with pytest.raises(error) as caught:
-        train(replace(config, env=settings), env=Broken)
-    assert "environment 0, step 3" in str(caught.value)
-    (net,) = nets
-    numbers = net.state_dict()
-    assert all(torch.isfinite(value).all() for value in numbers.values())
-    # One robot in each of the 4 first observations is all that was counted.
-    counts = {float(v) for name, v in numbers.items() if name.endswith("count")}
-    assert counts == {4.0}
 
 
 # ------------------------------------------------------------------------------- determinism

@@ -2,15 +2,11 @@
 
 import errno
 import json
-import math
 import os
 import re
 import shlex
 import shutil
 import signal
-import subprocess
-import sys
-import time
 from collections import OrderedDict
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +18,7 @@ import torch
 from ragged_envs.minesweeper import MineSweeper
 from ragged_envs.tic_tac_toe import TicTacToe
 from safetensors.torch import load_file, save_file
-from support.trainer_envs import Foraging, SavedForaging, Truncated
+from support.trainer_envs import Foraging, SavedForaging
 from support.trainer_runs import (
     SMALL_NET,
     assert_same,
@@ -37,16 +33,12 @@ from support.trainer_runs import (
     saved,
     small_config,
 )
-from test_divergence import TRAIN, poison
 
 import ppo_trainer
 from entity_env.agent import RandomAgent
 from entity_env.errors import (
     CheckpointError,
     EntityEnvError,
-    EnvironmentFailedError,
-    NonFiniteError,
-    ObservationError,
     RunFolderError,
     SettingError,
     StateError,
@@ -59,8 +51,6 @@ from ppo_trainer.machine.seeding import make_generators
 from ppo_trainer.runs.checkpoint import TrainState, load_state
 from ppo_trainer.runs.folder import RunFolder
 from ppo_trainer.training.curve import draw_curve
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -113,16 +103,6 @@ def test_a_resume_that_fails_leaves_the_run_as_it_was(config, changes, error):
     resumed = ppo_trainer.resume(stopped.run)
     assert_same_checkpoint(resumed.run, whole.run)
     assert metrics(resumed.run) == metrics(whole.run)
-
-
-def test_minesweeper_resumed_on_another_board_keeps_the_settings_of_its_own(config):
-    config = replace(config, env={"_target_": "minesweeper", "width": 4, "max_steps": 7})
-    stopped = train(config, stop=lambda update: update == 2)
-    settings = (stopped.run / "config.yaml").read_text()
-    with pytest.raises(EntityEnvError, match="environment 0"):
-        train(resuming(config, stopped.run, env={**config.env, "width": 3, "height": 3}))
-    assert (stopped.run / "config.yaml").read_text() == settings
-    assert ppo_trainer.resume(stopped.run).steps == 144
 
 
 # ------------------------------------------------------------------- a resume with other rollouts
@@ -228,71 +208,7 @@ def test_metrics_of_an_environment_never_take_the_place_of_the_record_s_own(conf
     assert [record["update"] for record in metrics(done.run)] == [1, 2, 3, 4, 5, 6]
 
 
-def test_such_metrics_lose_no_record_in_a_resume(config):
-    whole = train(config, env=Namesake)
-    stopped = train(config, env=Namesake, stop=lambda update: update == 3)
-    resumed = train(resuming(config, stopped.run), env=Namesake)
-    assert metrics(resumed.run) == metrics(whole.run)
-    assert_same_checkpoint(resumed.run, whole.run)
-
-
-class Reserved(SavedForaging):
-    """Sets a metric that the framework counts itself."""
-
-    def __init__(self, name):
-        super().__init__()
-        self.name = name
-
-    def _observe(self, reward):
-        observation = super()._observe(reward)
-        observation.metrics = {self.name: 1.0} if self.step == 2 else {}
-        return observation
-
-
-@pytest.mark.parametrize("name", ["episodic_reward", "episodic_length"])
-def test_a_metric_that_is_counted_for_all_environments_is_refused_at_the_door(config, name):
-    with pytest.raises(ObservationError, match=rf"^environment 0, step 2.*'{name}'"):
-        train(replace(config, env=target(Reserved, name=name)))
-
-
 # ------------------------------------------------------------ an environment that fails mid-way
-
-
-class Breaks(SavedForaging):
-    """The environments of a run break in their ``at``-th step from the start of the program."""
-
-    steps = 0
-    at = None
-
-    def act(self, actions):
-        Breaks.steps += 1
-        if Breaks.steps == Breaks.at:
-            raise RuntimeError("the tiny motor broke")
-        return super().act(actions)
-
-
-def breaking(at):
-    Breaks.steps, Breaks.at = 0, at
-
-
-def test_an_environment_that_breaks_in_the_middle_says_how_to_go_on(config):
-    whole = train(config, env=Breaks)
-    config, run = run_named(config, "broken")
-    breaking(at=2 * 24 + 4 * 2 + 3)  # third update, third step, third of four rows
-    try:
-        with pytest.raises(EnvironmentFailedError) as caught:
-            train(config, env=Breaks)
-    finally:
-        breaking(at=None)
-    # Steps count over rollouts: 2 rollouts of 6 steps, then the third.
-    assert caught.value.where == "environment 2, step 15"
-    assert "the tiny motor broke" in caught.value.what
-    assert "nothing is lost" in caught.value.hint
-    assert caught.value.hint.endswith(f"-m ppo_trainer resume={shlex.quote(str(run))}")
-    assert saved(run)[2]["steps"] == 48
-    resumed = ppo_trainer.resume(run)
-    assert_same_checkpoint(resumed.run, whole.run)
-    assert metrics(resumed.run) == metrics(whole.run)
 
 
 @pytest.mark.parametrize("how", ["checkpoint", "metrics"])
@@ -388,23 +304,6 @@ def test_a_worker_that_is_killed_keeps_its_own_hint_beside_that_of_the_run(confi
     assert f"from ppo_trainer import resume; resume('{run}', env=Killed)" in caught.value.hint
 
 
-def test_without_a_path_to_the_class_the_hints_are_python_too(config, monkeypatch, capsys):
-    class Local(SavedForaging):
-        pass
-
-    config, run = run_named(config, "local")
-    train(config, env=Local, stop=lambda update: update == 2)
-    text = capsys.readouterr().out
-    assert f"from ppo_trainer import resume; resume({str(run)!r}, env=Local)" in text
-    assert " -m ppo_trainer" not in text
-
-    monkeypatch.setattr(TRAIN, "update", poison(math.nan))
-    with pytest.raises(NonFiniteError) as caught:
-        ppo_trainer.resume(run, env=Local)
-    assert f"resume({str(run)!r}, env=Local, optim=...)" in caught.value.hint
-    assert " -m ppo_trainer" not in caught.value.hint
-
-
 # -------------------------------------------------------------------------- on another device
 
 
@@ -444,16 +343,6 @@ def test_a_checkpoint_of_another_kind_of_device_resumes_with_fresh_random_number
     assert records[:3] == expected[:3]
     assert records[3:] != expected[3:]
     assert saved(resumed.run)[2]["device"] == "cpu"
-
-
-def test_on_the_same_kind_of_device_a_damaged_generator_is_refused(config, capsys):
-    stopped = train(config, env=SavedForaging, stop=lambda update: update == 3)
-    as_if_saved_on_cuda(stopped.run)
-    path = checkpoints(stopped.run)[-1] / "state.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "device": "cpu"}))
-    with pytest.raises(CheckpointError, match="damaged"):
-        train(resuming(config, stopped.run), env=SavedForaging)
-    assert "drawing fresh random numbers" not in capsys.readouterr().out
 
 
 # -------------------------------------------------------------------- starts that come to nothing
@@ -498,12 +387,6 @@ def test_a_curve_that_cannot_be_written_costs_no_evaluation(config, monkeypatch,
 def test_a_start_that_fails_leaves_no_folder_behind(config, tmp_path, how):
     with pytest.raises((EntityEnvError, KeyboardInterrupt)):
         train(replace(config, env=target(FailsToStart, how=how)))
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_name_that_cannot_be_given_leaves_no_folder_behind(config, tmp_path):
-    with pytest.raises(EntityEnvError, match="cannot be made"):
-        train(replace(config, run_name="x" * 300), env=SavedForaging)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -677,98 +560,9 @@ def test_an_environment_that_cannot_be_closed_costs_no_evaluation(config, capsys
 # ------------------------------------------------------------- evaluations that would not end
 
 
-class Counted(Truncated):
-    """Does not end before any limit, and counts how many of them there are."""
-
-    made = 0
-
-    def __init__(self):
-        Counted.made += 1
-        super().__init__(limit=500)
-
-
-def test_an_environment_that_never_ends_is_trained_and_evaluated(config):
-    config = replace(
-        config,
-        total_timesteps=24,
-        eval=EvalConfig(episodes=10, max_steps=7, every=1, scripted="test_robustness.nothing"),
-    )
-    Counted.made = 0
-    done = train(config, env=Counted)
-    # The script's first step; 4 rows to train on; 4 for the evaluation after the update; at the end
-    # 4, 4, 1 and 4 rows for the agent greedy and sampled, the script and random play.
-    assert Counted.made == 1 + 4 + 4 + 4 + 4 + 1 + 4
-    assert len(done.evaluations) == 4
-    for player in done.evaluations:
-        assert player.metrics["episodic_length"].tolist() == [7.0] * 10
-        assert player.metrics["episodic_reward"].tolist() == [28.0] * 10  # 1 + 2 + ... + 7
-    (record,) = metrics(done.run)
-    assert (record["eval/episodic_length"], record["eval/episodic_reward"]) == (7, 28)
-    assert "episodic_length" not in record, "in training no episode ends"
-    assert record["episodes"] == 0
-
-
 def nothing(observation):
     """A script for those whose actions do not matter."""
     return {}
 
 
 # -------------------------------------------------------------------- signals, as a scheduler sends
-
-
-@pytest.mark.slow
-def test_sigterm_to_the_whole_group_saves_the_run_and_says_how_to_go_on(tmp_path):
-    arguments = [
-        "env=minesweeper",
-        "env.width=3",
-        "env.height=3",
-        "env.nmines=1",
-        "env.max_steps=6",
-        "rollout.num_envs=8",
-        "rollout.steps=6",
-        "rollout.processes=2",
-        "ppo.minibatch_size=24",
-        "net.dim=16",
-        "net.layers=1",
-        "net.heads=2",
-        "device=cpu",
-        "total_timesteps=4800000",
-        "eval.episodes=0",
-        "checkpoint.every=1000000",
-        "run_name=run",
-    ]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "ppo_trainer", *arguments],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,  # a process group of its own, workers included
-    )
-    run = tmp_path / "runs" / "run"
-    try:
-        deadline = time.monotonic() + 120
-        while not (
-            (run / "metrics.jsonl").is_file()
-            and (run / "metrics.jsonl").read_text().count("\n") >= 2
-        ):
-            assert process.poll() is None, process.communicate()
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-        os.killpg(process.pid, signal.SIGTERM)
-        output, errors = process.communicate(timeout=60)
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-    assert process.returncode == 130, errors
-    assert "Traceback (most" not in errors
-    assert "finishing this update, then saving" in errors
-    assert " -m ppo_trainer resume=runs/run" in output
-    done = len(metrics(run))
-    assert saved(run)[2]["update"] == done >= 2, "the last update is saved"
-    resumed = ppo_trainer.resume(run, total_timesteps=48 * (done + 1))
-    assert resumed.steps == 48 * (done + 1)
-    with pytest.raises(ProcessLookupError):
-        os.killpg(process.pid, 0)  # no worker is left

@@ -26,7 +26,6 @@ from torch.testing import assert_close
 from entity_env import ListEnv
 from entity_env.errors import CheckpointError, SettingError
 from entity_env.recording import EpisodeDataset
-from entity_env.terminal.runner import play_in_terminal
 from ppo_trainer import PPOConfig, RolloutConfig, train
 from ppo_trainer.agent import NetworkAgent, load_agent
 from ppo_trainer.algorithms.advantage import estimate
@@ -49,7 +48,6 @@ from ppo_trainer.record import record_run
 from ppo_trainer.runs.load_run import load_policy
 from ragged_net import EntityBatch, RaggedTensor
 
-CPU = torch.device("cpu")
 LSTM = replace(SMALL_NET, memory="lstm", memory_size=8)
 
 
@@ -379,29 +377,6 @@ def test_a_run_that_stays_near_its_beginning_goes_on_bit_for_bit(tmp_path):
     assert metrics(half_run)[5]["loss/clone_kl"] > 0
 
 
-@pytest.mark.parametrize(("env", "kind"), [(slow_turns, "lstm"), (SavedForaging, "gru")])
-def test_a_run_that_was_stopped_goes_on_bit_for_bit(env, kind, tmp_path):
-    config = remembering(
-        kind,
-        run_dir=str(tmp_path),
-        rollout=RolloutConfig(num_envs=6, steps=8),
-        total_timesteps=240,
-        ppo=PPOConfig(minibatch_size=16, epochs=1),
-    )
-    whole, whole_run = run_named(config, "whole")
-    train(whole, env=env)
-    half, half_run = run_named(config, "half")
-    assert train(half, env=env, stop=lambda update: update == 3).interrupted
-    folder = checkpoints(half_run)[-1]
-    assert load_file(folder / "memory.safetensors")["states"].abs().max() > 0
-    assert (folder / "pending.safetensors").exists() == (env is slow_turns)
-    train(resuming(half, half_run), env=env)
-    assert_same_checkpoint(whole_run, half_run)
-    assert metrics(whole_run) == metrics(half_run)
-    states = [load_file(checkpoints(r)[-1] / "memory.safetensors") for r in (whole_run, half_run)]
-    assert torch.equal(states[0]["states"], states[1]["states"])
-
-
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
@@ -435,15 +410,6 @@ def test_pending_decisions_keep_what_was_remembered():
             del damaged['["memory"]']
         with pytest.raises(CheckpointError, match="damaged"):
             pending_from_tensors(damaged, player.net, 8)
-
-
-def test_a_memory_that_no_checkpoint_could_fill_is_not_built(tmp_path):
-    config, run = run_named(remembering(run_dir=str(tmp_path)), "run")
-    train(config, env=SavedForaging, stop=lambda update: update == 1)
-    text = (run / "config.yaml").read_text()
-    (run / "config.yaml").write_text(text.replace("memory_size: 8", "memory_size: 1000000"))
-    with pytest.raises(CheckpointError, match=r"another network.*differs in shape"):
-        load_agent(run)
 
 
 # ----------------------------------------------------------------------------------- play
@@ -618,15 +584,6 @@ def test_recorded_rows_remember(run, tmp_path):
             assert np.exp(log_prob) == pytest.approx(sure[symbol][choice], rel=1e-6)
             compared += 1
     assert compared >= 6
-
-
-def test_the_terminal_begins_each_game_without_memories(run, capsys):
-    agent = load_agent(run)
-    begun = []
-    agent.reset = lambda: begun.append(agent._states.clear())
-    play_in_terminal(RepeatAfterK, agent, seed=1, episodes=2, auto=True)
-    assert len(begun) == 2
-    assert "2 episodes" in capsys.readouterr().out
 
 
 # -------------------------------------------------------------------------------- settings

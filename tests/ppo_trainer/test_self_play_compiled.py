@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from ragged_envs.connect_four import ConnectFour, ConnectFourRows
 from support.trainer_runs import assert_same, metrics, saved, small_config
 
 from entity_env import SeatRows
 from entity_env.agent import RandomAgent
-from entity_env.errors import SettingError
 from ppo_trainer import resume, train
 from ppo_trainer.config import EvalConfig, PPOConfig, RolloutConfig, SelfPlayConfig
 from ppo_trainer.environments import Game
 from ppo_trainer.evaluate import evaluate_run
-from ppo_trainer.evaluation.matches import play_sides
 from ppo_trainer.league import play_league
 from ppo_trainer.players.opponent_rows import Lineup, OpponentRows
 from ppo_trainer.runs.load_run import load_policy
@@ -117,32 +114,3 @@ def test_a_run_on_a_compiled_game_is_evaluated_against_others_watched_and_in_lea
     assert "the learner" in capsys.readouterr().out
     league = play_league(load_policy(run), [str(run), "random"], games=6)
     assert league.games.tolist() == [[0, 6], [6, 0]]
-
-
-def test_each_side_of_a_compiled_game_plays_as_many_games():
-    game = Game(ConnectFourRows, {})
-    spaces = ConnectFour().obs_space(), ConnectFour().action_space()
-    first = []
-
-    class Noting(RandomAgent):
-        def act_rows(self, obs):
-            # The one who begins sees an empty board, the other one a disc.
-            for height in np.add.reduceat(
-                obs.features["Column"].as_array()[:, 1], np.arange(0, 7 * obs.num_frames, 7)
-            ):
-                first.append(int(height))
-            return super().act_rows(obs)
-
-    played = play_sides(
-        Noting(*spaces, seed=0), game, small_config(), 12, RandomAgent(*spaces, seed=1), seed=0
-    )
-    assert len(played["win"]) == 12
-    # 6 games of each side are played at once: all begin together, and some begin again.
-    assert first[:6] == [0] * 6
-    assert first.count(0) >= 6
-    assert first.count(1) >= 6
-
-
-def test_a_compiled_game_for_one_is_still_refused(tmp_path):
-    with pytest.raises(SettingError, match="not a game for several players"):
-        train(config(tmp_path, "alone", POOL, game="minesweeper"))

@@ -244,13 +244,11 @@ def test_a_full_disk_names_the_checkpoint_that_remains(config, monkeypatch, caps
     "kind",
     [
         lambda p, lr: torch.optim.SGD(p, lr=lr),
-        lambda p, lr: torch.optim.SGD(p, lr=lr, momentum=0.9),
         lambda p, lr: torch.optim.RMSprop(p, lr=lr, momentum=0.1, centered=True),
         lambda p, lr: torch.optim.Adagrad(p, lr=lr),
         lambda p, lr: torch.optim.AdamW(p, lr=lr, amsgrad=True),
-        lambda p, lr: torch.optim.Adamax(p, lr=lr),
     ],
-    ids=["sgd", "momentum", "rmsprop", "adagrad", "amsgrad", "adamax"],
+    ids=["sgd", "rmsprop", "adagrad", "amsgrad"],
 )
 def test_any_optimizer_resumes_as_if_it_had_not_stopped(config, kind, monkeypatch):
     optimizers = sys.modules["ppo_trainer.learner.optimizers"]

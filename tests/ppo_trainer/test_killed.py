@@ -1,4 +1,4 @@
-"""A training against a pool that is killed by SIGKILL goes on bit for bit."""
+"""A training that is killed by SIGKILL goes on bit for bit, with all its networks."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from ppo_trainer.config import (
 )
 
 MODES = {
+    "mirror": SelfPlayConfig(),
     "pool": SelfPlayConfig(mode="pool", past=0.6, every=1, keep=2, opponents=("random",)),
     "population": SelfPlayConfig(mode="population", size=2),
 }
@@ -27,7 +28,7 @@ MODES = {
 SCRIPT = """
 import sys
 sys.path[:0] = [{tests!r}]
-from test_self_play_killed import config
+from test_killed import config
 from ppo_trainer import train
 
 train(config({folder!r}, {mode!r}, "killed"), callbacks=lambda session: print(
