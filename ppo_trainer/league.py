@@ -34,7 +34,7 @@ from entity_env.errors import SettingError, counted, shorten
 from entity_env.rows.vec_env import check_count
 from entity_env.storage.files import write_file
 from ppo_trainer.evaluation.matches import count_results, play_pair
-from ppo_trainer.evaluation.ratings import follow
+from ppo_trainer.evaluation.ratings import GAMES, follow
 from ppo_trainer.machine.commands import command_parser, run_main
 from ppo_trainer.machine.device import use_threads
 from ppo_trainer.machine.screen import deliver, log
@@ -174,7 +174,9 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line."""
     parser = command_parser("league", __doc__)
     parser.add_argument("players", nargs="+", help="run folders, random, scripted, scripts")
-    parser.add_argument("--games", type=int, help="games of each pair (default: 200)")
+    parser.add_argument(
+        "--games", type=int, help=f"games of each pair (200; {GAMES} with --follow)"
+    )
     parser.add_argument("--greedy", action="store_true", help="take the most likely choices")
     parser.add_argument(
         "--replays",
@@ -183,16 +185,14 @@ def main(arguments: list[str] | None = None) -> None:
     )
     parser.add_argument("--out", type=Path, default=Path(), help="folder for the results")
     parser.add_argument(
-        "--follow",
-        action="store_true",
-        help="rate each checkpoint of a run when it appears, with selfplay.rating_games or --games "
-        "against each player",
+        "--follow", action="store_true", help="rate each checkpoint of a run when it appears"
     )
     options = parser.parse_args(arguments)
     if options.follow:
         if len(options.players) > 1 or options.greedy or options.replays is not None:
             parser.error("--follow rates a single run, without --greedy and --replays")
-        follow(options.players[0], games=options.games, trust=options.trust)
+        games = GAMES if options.games is None else options.games
+        follow(options.players[0], games=games, trust=options.trust)
     runs = [name for name in options.players if named_policy(name).expanduser().is_dir()]
     if not runs:
         raise SettingError(

@@ -7,7 +7,6 @@ rating of random play is 0, and 400 points are odds of 10 to 1.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -16,12 +15,11 @@ from pathlib import Path
 import numpy as np
 
 from entity_env.agent import Agent
-from entity_env.errors import CheckpointError, RunFolderError
+from entity_env.errors import CheckpointError, RunFolderError, SettingError
 from entity_env.registry import Factory
+from entity_env.rows.vec_env import check_count
 from entity_env.storage.files import folder_lock, remove, remove_leftovers
 from ppo_trainer.evaluation.matches import count_results, play_pair
-from ppo_trainer.machine.commands import run_main
-from ppo_trainer.machine.helper_process import read_task
 from ppo_trainer.machine.screen import log
 from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.players.network_agent import NetworkAgent
@@ -33,7 +31,10 @@ from ppo_trainer.runs.load_run import LoadedRun, load_policy
 from ppo_trainer.runs.results import RatedPlayer, read_ratings, write_ratings
 from ragged_net import RaggedNet
 
-__all__ = ["Ratings", "follow", "main", "steps_of_version"]
+__all__ = ["GAMES", "Ratings", "follow"]
+
+GAMES = 20
+"""Number of games of a version against each player, if none is given."""
 
 _LAST_VERSIONS = 3
 """Number of earlier versions that a version plays against."""
@@ -41,28 +42,19 @@ _PAUSE = 0.5
 """Seconds between two looks for new versions."""
 
 
-def main() -> None:
-    """Rate the run that a training has sent to this helper process, at the lowest priority."""
-    run, env = read_task()
-    os.environ["CUDA_VISIBLE_DEVICES"] = ""  # the GPU belongs to the training
-    if hasattr(os, "nice"):  # not on Windows
-        os.nice(19)
-    run_main(lambda: follow(run, env, trust=True))
-
-
 def follow(
-    run: str | Path, env: Factory | None = None, *, games: int | None = None, trust: bool = False
+    run: str | Path, env: Factory | None = None, *, games: int = GAMES, trust: bool = False
 ) -> None:
     """Rate each version of a run when it appears, until this process is ended.
 
     Args:
         run: Run folder; the run may be in training, on this machine or on another one.
         env: Class of its environment, needed if that cannot be imported.
-        games: Number of games against each player; None for ``selfplay.rating_games``.
+        games: Number of games of a version against each player.
         trust: Consent to import the code that the run names.
 
     Raises:
-        SettingError: The game is for one player, or never ends.
+        SettingError: The game is for one player, or never ends, or there are no games.
         RunFolderError: Another process rates the run.
     """
     loaded = load_policy(run, env, "cpu", trust=trust, scripted=True)
@@ -91,10 +83,11 @@ class Ratings:
         ratings: Rating and standard deviation of each player.
     """
 
-    def __init__(self, loaded: LoadedRun, games: int | None = None) -> None:
+    def __init__(self, loaded: LoadedRun, games: int = GAMES) -> None:
+        check_count("number of games", games, error=SettingError)
         loaded.game.sides()  # raises for a game for one player
         self._loaded, self._run, config = loaded, loaded.run, loaded.config
-        self._count = config.selfplay.rating_games if games is None else games
+        self._count = games
         names = {"random": "random"}
         if config.eval.scripted is not None:
             names["scripted"] = config.eval.scripted
@@ -116,8 +109,8 @@ class Ratings:
         waiting = [name for name in {**checkpoints, **copies} if name not in self._games]
         if not waiting:
             return None
-        newest = max(map(steps_of_version, waiting))
-        name = min(version for version in waiting if steps_of_version(version) == newest)
+        newest = max(map(_steps_of, waiting))
+        name = min(version for version in waiting if _steps_of(version) == newest)
         if name not in copies and not self._copy(checkpoints[name], name):
             return None
         earlier = [version for version in copies if version in self._games and version < name]
@@ -152,7 +145,7 @@ class Ratings:
             if checkpoint.is_dir():
                 raise
             return False
-        facts = {"steps": steps_of_version(name)}
+        facts = {"steps": _steps_of(name)}
         save_network(self._run.rated / name, net.state_dict(), facts)
         return True
 
@@ -164,7 +157,7 @@ class Ratings:
 
     def _agent(self, name: str) -> Agent:
         if name not in self._agents:
-            seed = derived_seed(self._loaded.config.seed, "rated", steps_of_version(name))
+            seed = derived_seed(self._loaded.config.seed, "rated", _steps_of(name))
             self._agents[name] = NetworkAgent(self._network(self._run.rated / name), seed=seed)
         return self._agents[name]
 
@@ -198,7 +191,7 @@ class Ratings:
             [
                 RatedPlayer(
                     name,
-                    None if name in self._references else steps_of_version(name),
+                    None if name in self._references else _steps_of(name),
                     *self.ratings[name],
                     games,
                 )
@@ -215,7 +208,7 @@ class Ratings:
             self._agents.pop(name, None)
 
 
-def steps_of_version(name: str) -> int:
+def _steps_of(name: str) -> int:
     """Return the steps of a version by its name, ``step_<steps>`` or with ``_policy_<i>``."""
     return int(name.split("_")[1])
 

@@ -27,7 +27,6 @@ _OF_UPDATES_BY_GROUP = (
     "time/",
     "eval/",
     "selfplay/",
-    "rating/",
     "scale/",
 )
 

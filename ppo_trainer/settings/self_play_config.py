@@ -57,11 +57,8 @@ class SelfPlayConfig:
             assigns no seats to policies.
         shared_embeddings: Share one embedding of entities between all policies of ``population``,
             which all of them train. It learns from all rows, but the policies can differ less.
-        ratings: Rate each checkpoint by games against random play, the scripted player and the
-            versions before it, in a separate process of the lowest priority. It uses an idle core,
-            or takes time from the training if there is none.
-        rating_games: Number of games of a version against each of them. Four times as many halve
-            the error of a rating, and take four times as long.
+        ratings: Start ``ppo_trainer.league <run> --follow`` beside the training, which rates each
+            checkpoint. It uses an idle core, or takes time from the training if there is none.
         average: Use the average of the networks of all updates, weighted towards late ones, as the
             agent of the run in evaluations and files. In self-play a network may cycle around an
             equilibrium to which the average converges. The average lags behind the newest network,
@@ -91,7 +88,6 @@ class SelfPlayConfig:
     populations: int = checked(at_least(0), 0)
     shared_embeddings: bool = False
     ratings: bool = False
-    rating_games: int = checked(at_least(2), 20)
     average: bool = False
     team_spirit: float = checked(FRACTION, 0.0)
     team_spirit_end: float | None = checked(or_none(FRACTION), None)

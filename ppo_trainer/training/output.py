@@ -1,4 +1,4 @@
-"""The output after each update: log, screen, ratings, evaluations, and the best network."""
+"""The output after each update: log, screen, evaluations, and the best network."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from ppo_trainer.machine.stopwatch import Stopwatch
 from ppo_trainer.reporting.progress import RunProgress
 from ppo_trainer.reporting.shown_metrics import own_metrics, unknown_metrics
 from ppo_trainer.runs.logger import RunLogger
+from ppo_trainer.training.background import open_background
 from ppo_trainer.training.callbacks import Callbacks
-from ppo_trainer.training.live_viewer import open_viewer
-from ppo_trainer.training.ratings import open_ratings
 from ppo_trainer.training.report import evaluate_now, warn_halfway
 from ppo_trainer.training.session import Session
 
@@ -33,7 +32,7 @@ def open_output(
     *,
     plays: bool = True,
 ) -> Iterator[WriteOutput]:
-    """Open the log, the ratings and the screen, and give the function to call after each update.
+    """Open the log and the screen, and give the function to call after each update.
 
     Of several processes of one training only the first writes and prints.
 
@@ -50,8 +49,7 @@ def open_output(
         return
     with (
         RunLogger(session.run, config, session.state.update, session.recent) as log,
-        open_viewer(session),
-        open_ratings(session) as ratings,
+        open_background(session),
         RunProgress(
             session.state.steps,
             session.final_steps() if plays else config.total_timesteps,
@@ -66,7 +64,7 @@ def open_output(
             evaluates = config.eval.every and state.update % config.eval.every == 0
             if evaluates:
                 metrics |= interrupt.attempt(evaluate_now, session) or {}
-            metrics |= ratings.after_update() | clock.take()
+            metrics |= clock.take()
             log.write(state.update, state.steps, metrics)
             session.end_update()  # only now, so that a resume writes the numbers of all updates
             progress.show(state.steps, metrics)
