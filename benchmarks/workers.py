@@ -144,9 +144,11 @@ def _async_rows(
         AsyncEnv(create_env, size, processes, together) as apart,
     ):
         parallel.reset()
-        apart.async_reset()
-        waiting = [apart.recv().rows for _ in range(size // together)]
-        cases = {"sync": _stepper(parallel, rounds), "async": lambda: _play(apart, waiting, rounds)}
+        apart.reset()
+        cases = {
+            "sync": _stepper(parallel, rounds),
+            "async": _stepper(apart, rounds * size // together),
+        }
         measured = _turns(cases, repeats)
     return _pair_of_rows(
         f"AsyncEnv, {case}, {size} rows, {processes} workers, M={together}",
@@ -158,18 +160,8 @@ def _async_rows(
     )
 
 
-def _play(env: AsyncEnv, waiting: list[np.ndarray], rounds: int) -> None:
-    """Step until as much is done as in some rounds; begins and ends with nothing on its way."""
-    actions = _stay(env.batch_size)
-    for rows in waiting:
-        env.send(actions, rows)
-    for _ in range(len(waiting) * (rounds - 1)):
-        env.send(actions, env.recv().rows)
-    waiting[:] = [env.recv().rows for _ in waiting]
-
-
 def _stepper(env: VecEnv, steps: int) -> Callable[[], None]:
-    actions = _stay(len(env))
+    actions = _stay(env.batch_size if isinstance(env, AsyncEnv) else len(env))
 
     def step() -> None:
         for _ in range(steps):

@@ -70,7 +70,6 @@ from entity_env.spaces import (
     SelectEntitiesActionSpace,
     SelectEntityActionSpace,
 )
-from entity_env.workers.asked_rows import Ready
 from entity_env.workers.async_env import AsyncEnv
 from entity_env.workers.parallel_env import ParallelEnv
 
@@ -119,7 +118,6 @@ __all__ = [
     "RaggedBufferF32",
     "RaggedBufferI64",
     "RandomAgent",
-    "Ready",
     "ScriptedAgent",
     "SeatRows",
     "SelectEntitiesAction",

@@ -33,7 +33,6 @@ __all__ = [
     "MaskError",
     "MissingPackageError",
     "NonFiniteError",
-    "NotReadyError",
     "ObservationError",
     "RecordingError",
     "ResetNeededError",
@@ -165,10 +164,6 @@ class ResetNeededError(EntityEnvError):
 
 class ClosedError(EntityEnvError):
     """A call on a closed vector environment."""
-
-
-class NotReadyError(EntityEnvError):
-    """A wait that ended before the requested number of rows was ready."""
 
 
 class EnvironmentFailedError(EntityEnvError):

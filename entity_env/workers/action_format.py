@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import struct
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -14,7 +12,7 @@ from entity_env.batching.kinds.answers import AnswerForm
 from entity_env.batching.ragged import ActionBuffer
 from entity_env.spaces import ActionName
 
-__all__ = ["deal_actions", "read_actions", "read_dealt_actions", "split_actions"]
+__all__ = ["read_actions", "split_actions"]
 
 Actions: TypeAlias = Mapping[ActionName, ActionBuffer]
 """One entry for each action of the space, in its order. Shape of each: (R, A, 1), or (R, A, K).
@@ -49,47 +47,6 @@ def read_actions(
     return actions
 
 
-def deal_actions(
-    actions: Actions, rows: npt.NDArray[np.int64], owners: npt.NDArray[np.int64]
-) -> dict[int, bytes]:
-    """Return the actions of some rows as a message for each worker, for ``read_dealt_actions``.
-
-    Args:
-        actions: The actions of the M rows, in the order of ``rows``.
-        rows: The number of each row. Shape: (M,).
-        owners: The worker of each row. Shape: (M,).
-
-    Returns:
-        A message for each worker: its number of rows, the rows, and their actions.
-    """
-    places: dict[int, list[int]] = {}
-    for place, owner in enumerate(owners.tolist()):
-        places.setdefault(owner, []).append(place)
-    numbers, cut = rows.tolist(), [_by_row(buffer) for buffer in actions.values()]
-    messages = {}
-    for owner, mine in places.items():
-        parts = [_packed([len(mine), *(numbers[place] for place in mine)])]
-        for lengths, values in cut:
-            parts.append(_packed([lengths[place] for place in mine]))
-            parts += [values[place] for place in mine]
-        messages[owner] = b"".join(parts)
-    return messages
-
-
-def read_dealt_actions(
-    message: bytes, forms: Mapping[ActionName, AnswerForm]
-) -> list[tuple[int, dict[ActionName, ActionBuffer]]]:
-    """Return the rows of one worker, each with the actions of its frame."""
-    count = int.from_bytes(message[:8], sys.byteorder)
-    rows = np.frombuffer(message, np.int64, count, 8).tolist()
-    actions = read_actions(message[8 * (count + 1) :], forms, count)
-    if count == 1:
-        return [(rows[0], actions)]
-    return [
-        (row, {name: buffer[i] for name, buffer in actions.items()}) for i, row in enumerate(rows)
-    ]
-
-
 def _eight_bytes(buffer: ActionBuffer) -> npt.NDArray[Any]:
     """Return the values (A, K) as int64 or float64."""
     values: npt.NDArray[Any] = buffer.as_array()
@@ -100,16 +57,3 @@ def _answers(
     form: AnswerForm, values: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]
 ) -> ActionBuffer:
     return form.buffer(values.view(np.float64) if form.is_real else values, lengths)
-
-
-def _by_row(buffer: ActionBuffer) -> tuple[list[int], list[bytes]]:
-    """Return the number of actors of each row, and their values."""
-    values, lengths = _eight_bytes(buffer), buffer.size1()
-    ends = (8 * values.shape[1] * lengths.cumsum()).tolist()
-    written = values.tobytes()
-    cut = [written[start:end] for start, end in zip([0, *ends], ends, strict=False)]
-    return lengths.tolist(), cut
-
-
-def _packed(numbers: list[int]) -> bytes:
-    return struct.pack(f"{len(numbers)}q", *numbers)

@@ -6,11 +6,10 @@ import os
 import pickle
 import select
 import struct
+import sys
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from multiprocessing.connection import Connection
-
-import numpy as np
 
 from entity_env.batching.kinds.table import answer_forms
 from entity_env.batching.ragged import ActionBuffer
@@ -18,27 +17,36 @@ from entity_env.batching.vec_obs import VecObs
 from entity_env.rows.list_env import ListEnv
 from entity_env.seats.seat_rows import SeatRows
 from entity_env.spaces import ActionName
-from entity_env.workers.action_format import read_dealt_actions
+from entity_env.workers.action_format import read_actions
 from entity_env.workers.obs_format import ObsFormat
 from entity_env.workers.shared_block import SharedBlock
 
-__all__ = ["GO_ON", "REPORT", "play_rows"]
+__all__ = ["REPORT", "pack_games", "play_games"]
 
 REPORT = struct.Struct("qqqqq")
 """A report: the number of the reset (to drop reports from before it), the game, the number of its
 rows that must act, and the place of the observation. An environment is a game with one seat."""
-GO_ON = struct.Struct("q")
-"""The message to continue a game in which no row must act: the number of the game."""
 
 Actions = dict[ActionName, ActionBuffer]
 
 
-def play_rows(
+def pack_games(games: Sequence[tuple[int, int, bytes]]) -> bytes:
+    """Return the message with which games continue.
+
+    Args:
+        games: The number of each game, of its rows that act, which may be 0, and their actions: a
+            part of ``split_actions``.
+    """
+    numbers = [number for game, frames, part in games for number in (game, frames, len(part))]
+    head = struct.pack(f"{1 + len(numbers)}q", len(games), *numbers)
+    return head + b"".join(part for *_, part in games)
+
+
+def play_games(
     connection: Connection[bytes, bytes],
     block: SharedBlock,
     reports: int,
     envs: Mapping[int, ListEnv | SeatRows],
-    seats: int,
 ) -> None:
     """Step one game after the other, in the order in which their actions arrive.
 
@@ -47,9 +55,8 @@ def play_rows(
         block: Shared memory for observations.
         reports: Descriptor of the pipe for reports.
         envs: Each game by its number: a ``ListEnv`` of one row, or a ``SeatRows`` of one game.
-        seats: Number of rows of a game.
     """
-    games = _Games(envs, seats)
+    games = _Games(envs)
     first = next(iter(envs.values()))
     obs_format = ObsFormat(first.obs_space(), first.action_space())
     events = select.poll()
@@ -62,7 +69,6 @@ def play_rows(
         game, actions = games.waiting.popleft()
         # The parent has made the checks of ``act`` for the same observation.
         obs = games.reset(game) if actions is None else envs[game]._act(actions)
-        games.asked[game] = obs.num_frames
         place = block.write(game, obs_format.pack(obs))
         # Read while the report cannot be sent, because the parent may wait for this process.
         while connection.fileno() in dict(events.poll()):
@@ -73,30 +79,28 @@ def play_rows(
 class _Games:
     """The games to step, with their actions, or None for a reset."""
 
-    def __init__(self, envs: Mapping[int, ListEnv | SeatRows], seats: int) -> None:
+    def __init__(self, envs: Mapping[int, ListEnv | SeatRows]) -> None:
         self.waiting: deque[tuple[int, Actions | None]] = deque()
         self.round = 0
-        self.asked = dict.fromkeys(envs, 1)  # the number of its rows that must act
-        self._envs, self._seats = envs, seats
+        self._envs = envs
         self._forms = answer_forms(next(iter(envs.values())).action_space())
         self._seeds: dict[int, list[int | None]] = {game: [] for game in envs}
-        self._answers: dict[int, dict[int, Actions]] = {game: {} for game in envs}
 
     def take(self, message: bytes) -> None:
-        """Read a message of the parent."""
+        """Read a message of the parent: actions of some games, or a reset of all."""
         kind, content = message[:1], message[1:]
         if kind == b"a":
-            for row, actions in read_dealt_actions(content, self._forms):
-                self._answer(row, actions)
-        elif kind == b"g":
-            self.waiting.append((GO_ON.unpack(content)[0], self._joined([])))
+            count = int.from_bytes(content[:8], sys.byteorder)
+            start = 8 + 24 * count
+            for game, frames, size in struct.iter_unpack("qqq", content[8:start]):
+                actions = read_actions(content[start : start + size], self._forms, frames)
+                self.waiting.append((game, actions))
+                start += size
         else:
             self.round, seed = pickle.loads(content)
             self.waiting = deque((game, None) for game in self._envs)
             for seeds in self._seeds.values():
                 seeds.append(seed)
-            for answers in self._answers.values():
-                answers.clear()
 
     def reset(self, game: int) -> VecObs:
         """Reset a game as often as requested, so that its episodes do not depend on timing."""
@@ -105,25 +109,3 @@ class _Games:
         for seed in earlier:
             self._envs[game].reset(seed)
         return self._envs[game].reset(last)
-
-    def _answer(self, row: int, actions: Actions) -> None:
-        """Store the actions of a row; the game is stepped when all rows that must act have some."""
-        if self._seats == 1:
-            self.waiting.append((row, actions))
-            return
-        game = row // self._seats
-        answers = self._answers[game]
-        answers[row] = actions
-        if len(answers) == self.asked[game]:
-            self.waiting.append((game, self._joined([answers[row] for row in sorted(answers)])))
-            answers.clear()
-
-    def _joined(self, frames: list[Actions]) -> Actions:
-        """Return the actions of some frames, in order."""
-        joined: Actions = {}
-        for name, form in self._forms.items():
-            parts = [np.zeros((0, form.width), form.dtype)]
-            parts += [frame[name].as_array().reshape(-1, form.width) for frame in frames]
-            lengths = np.array([len(part) for part in parts[1:]], np.int64)
-            joined[name] = form.buffer(np.concatenate(parts), lengths)
-        return joined

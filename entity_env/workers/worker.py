@@ -32,7 +32,7 @@ from entity_env.workers.action_format import read_actions
 from entity_env.workers.interpreter import close_in_forks, leave_signals_to_parent
 from entity_env.workers.obs_format import ObsFormat
 from entity_env.workers.pickles import loaded, pickled
-from entity_env.workers.row_loop import play_rows
+from entity_env.workers.row_loop import play_games
 from entity_env.workers.row_share import cut_rows
 from entity_env.workers.shared_block import SharedBlock
 
@@ -128,7 +128,7 @@ def _serve(
     connection.send_bytes(b"p" + pickled("the spaces", answer))
     if start["apart"]:
         games = {row // seats: env for row, env in envs.items()}
-        play_rows(connection, block, reports, games, seats)
+        play_games(connection, block, reports, games)
     else:
         _play_together(connection, block, made[0])
 

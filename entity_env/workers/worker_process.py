@@ -27,8 +27,8 @@ class WorkerProcess:
     """A worker process with its connection, its pipe of reports and its shared memory.
 
     The first byte of a message is its kind. The parent sends actions (``a``), requests as pickles
-    (``p``), resets of ``AsyncEnv`` (``s``) and games to continue (``g``); a worker sends the place
-    of an observation (``o``), answers as pickles (``p``) and errors (``e``). Workers of an
+    (``p``) and resets of ``AsyncEnv`` (``s``); a worker sends the place of an observation (``o``),
+    answers as pickles (``p``) and errors (``e``). Workers of an
     ``AsyncEnv`` write the places of observations into a pipe, as records of one size, so that one
     system call reads all that have arrived.
 

@@ -6,6 +6,7 @@ import functools
 import os
 import signal
 import time
+from dataclasses import replace
 from itertools import chain
 from types import SimpleNamespace
 
@@ -59,19 +60,25 @@ def play_list(create_env, num_envs, steps, seed):
     return [list(row) for row in zip(*seen, strict=True)]
 
 
-def play_async(env, steps):
-    """The same for at least ``steps`` steps of each row; also the rows in order of arrival."""
+def frames_of(obs):
+    """The rows that must act, and for each what it observed."""
+    rows, parts = obs.rows, ("reward", "done", "truncated")
+    own = {part: getattr(obs, part)[rows] for part in parts}
+    metrics = {name: column[rows] for name, column in obs.metrics.items()}
+    return rows.tolist(), rows_of(replace(obs, rows=np.arange(len(rows)), metrics=metrics, **own))
+
+
+def play_async(env, obs, steps):
+    """The same as ``play_list`` for at least ``steps`` steps of each row."""
     policy = Drawn(len(env))
     seen = [[] for _ in range(len(env))]
-    order = []
-    while min(map(len, seen)) <= steps:
-        ready = env.recv(timeout=60)
-        frames = rows_of(ready.obs)
-        for row, frame in zip(ready.rows.tolist(), frames, strict=True):
+    while True:
+        rows, frames = frames_of(obs)
+        for row, frame in zip(rows, frames, strict=True):
             seen[row].append(frame)
-        order.append(ready.rows.tolist())
-        env.send(policy(frames, ready.rows.tolist()), ready.rows)
-    return [row[: steps + 1] for row in seen], order
+        if min(map(len, seen)) > steps:
+            return [row[: steps + 1] for row in seen]
+        obs = env.act(policy(frames, rows))
 
 
 class Uneven(Farm):
@@ -90,39 +97,33 @@ class Uneven(Farm):
 def test_each_row_plays_what_it_plays_in_a_list(create_env, processes, batch):
     expected = play_list(create_env, 5, 25, seed=3)
     with AsyncEnv(create_env, 5, processes, batch, seed=3) as env:
-        env.async_reset()
-        seen, order = play_async(env, 25)
-    assert all(len(rows) == batch for rows in order)
-    assert seen == expected
+        obs = env.reset()
+        assert obs.num_frames == env.batch_size == batch
+        assert play_async(env, obs, 25) == expected
 
 
 def test_a_reset_with_a_seed_begins_anew_whatever_is_under_way():
     expected = play_list(Farm, 4, 10, seed=9)
     with AsyncEnv(Uneven, 4, 2, 2, seed=1) as env:
-        env.async_reset()
-        play_async(env, 7)
-        env.async_reset(seed=9)
-        assert play_async(env, 10)[0] == expected
-        env.async_reset(2**70)
-        assert play_async(env, 3)[0] == play_list(Farm, 4, 3, seed=2**70)
+        play_async(env, env.reset(), 7)
+        assert play_async(env, env.reset(9), 10) == expected
+        assert play_async(env, env.reset(2**70), 3) == play_list(Farm, 4, 3, seed=2**70)
 
 
 @pytest.mark.parametrize("seeds", [(9, None), (None, 9, None, None), (9, 8)])
 def test_resets_in_a_row_all_count(seeds):
-    """Whether a worker has begun with the first of them when the next one comes, or not."""
+    """Also for rows that were not ready in the first of them."""
     listed = ListEnv(Farm, 4, seed=1)
     for seed in seeds:
-        obs = listed.reset(seed)
-    with AsyncEnv(Farm, 4, 2, 4, seed=1) as env:
+        listed.reset(seed)
+    expected = rows_of(listed.reset())
+    with AsyncEnv(Farm, 4, 2, 1, seed=1) as env:
         for pause in (0.0, 0.01, 0.1):
-            env.async_reset(1)
-            for seed in seeds:
-                env.async_reset(seed)
+            for seed in (1, *seeds, None):
+                obs = env.reset(seed)
                 time.sleep(pause)
-            ready = env.recv(timeout=60)
-            expected = rows_of(obs)
-            for row, frame in zip(ready.rows.tolist(), rows_of(ready.obs), strict=True):
-                assert frame == expected[row]
+            (row,), frames = frames_of(obs)
+            assert frames == [expected[row]]
 
 
 # ------------------------------------------------------------------------------- who comes first
@@ -149,186 +150,52 @@ class Gated(Chain):
         return super().act(actions)
 
 
-def times(ready):
+def times(obs):
     """Return the number of steps that each row has made in its episode."""
-    return ready.obs.features["Walker"].as_array()[:, 0].tolist()
+    return obs.features["Walker"].as_array()[:, 0].tolist()
 
 
 def test_rows_that_are_ready_do_not_wait_for_a_slow_one(tmp_path):
     gate = tmp_path / "gate"
     with AsyncEnv(lambda: Gated(1, gate), 3, 3, 1) as env:
-        env.async_reset()
-        for rows in [env.recv(60).rows for _ in range(3)]:
-            env.send(go(1), rows)
-        steps = dict.fromkeys(range(3), 0)
-        for _ in range(9):
-            ready = env.recv(60)
-            steps[int(ready.rows[0])] += 1
-            assert times(ready) == [steps[int(ready.rows[0])]]
-            if sum(steps.values()) < 7:
-                env.send(go(1), ready.rows)
-            elif not gate.exists():
-                assert steps[1] == 0
+        obs, asked = env.reset(), np.zeros(3, int)
+        while asked.sum() < 12 or not asked[1]:
+            assert times(obs) == asked[obs.rows].tolist()
+            asked[obs.rows] += 1
+            if asked.sum() == 10:
+                assert asked[1] <= 1, "it stands at the gate, and the others play on"
                 gate.touch()
-        assert steps[1] == 1
-        assert sum(steps.values()) == 9
+            obs = env.act(go(1))
+        assert asked[1]
 
 
 def test_a_row_is_reported_before_the_next_one_of_its_worker_is_done(tmp_path):
     gate = tmp_path / "gate"
-    with AsyncEnv(lambda: Gated(2, gate), 4, 1, 2) as env:
-        env.async_reset()
-        rows = [env.recv(60).rows.tolist() for _ in range(2)]
-        assert rows == [[0, 1], [2, 3]]
-        env.send(go(2), np.array([1, 0]))
-        env.send(go(2), np.array([2, 3]))
-        first = env.recv(60)
-        assert first.rows.tolist() == [1, 0]
-        assert times(first) == [1, 1]
-        with pytest.raises(errors.NotReadyError, match="the time for recv is over") as caught:
-            env.recv(timeout=0.05)
-        assert "0 rows" in str(caught.value)
-        with pytest.raises(errors.NotReadyError):
-            env.recv(0)
+    with AsyncEnv(lambda: Gated(2, gate), 3, 1, 1) as env:
+        obs, seen = env.reset(), []
+        for _ in range(3):
+            seen += obs.rows.tolist()
+            obs = env.act(go(1))
+        # All have been reset and have their actions; row 2 waits at the gate, and is the last.
+        assert (seen, obs.rows.tolist(), times(obs)) == ([0, 1, 2], [0], [1])
         gate.touch()
-        second = env.recv(60)
-        assert second.rows.tolist() == [2, 3]
-        assert times(second) == [1, 1]
-
-
-def test_ready_rows_wait_in_order_of_arrival():
-    with AsyncEnv(Chain, 4, 1, 4) as env:
-        env.async_reset()
-        ready = env.recv(60)
-        assert ready.rows.tolist() == [0, 1, 2, 3]
-        assert ready.rows.dtype == np.int64
-        env.send(go(2), np.array([3, 0]))
-        env.send(go(2), [2, 1])
-        assert env.recv(60).rows.tolist() == [3, 0, 2, 1]
-
-
-def test_a_part_of_the_rows_in_any_order_gets_its_own_actions():
-    with AsyncEnv(Farm, 6, 2, 6, seed=3) as env, ListEnv(Farm, 6, seed=3) as other:
-        env.async_reset()
-        policy, same = Drawn(6), Drawn(6)
-        expected = rows_of(other.reset())
-        for _ in range(12):
-            ready = env.recv(60)
-            frames = dict(zip(ready.rows.tolist(), rows_of(ready.obs), strict=True))
-            assert [frames[row] for row in range(6)] == expected
-            for rows in ([5, 1, 3], [2, 4], [], [0]):
-                actions = policy([frames[row] for row in rows], rows) if rows else {}
-                env.send(actions, rows)
-            expected = rows_of(other.act(same(expected, range(6))))
 
 
 def test_a_reset_drops_steps_that_run_and_steps_that_wait(tmp_path):
     gate = tmp_path / "gate"
-    with AsyncEnv(lambda: Gated(0, gate), 3, 1, 3) as env:
-        env.async_reset()
-        env.send(go(3), env.recv(60).rows)
-        # Row 0 stands at the gate, and the others wait for it.
+    with AsyncEnv(lambda: Gated(2, gate), 3, 1, 2) as env:
+        # Rows 0 and 1 are ready first; then row 2 and one of them, and row 2 waits at the gate.
+        env.act({"Go": env.reset().ragged_actions({"Go": np.zeros(2, int)})["Go"]})
+        env.act(go(2))
         assert wait_until((tmp_path / "there").exists)
-        env.async_reset()
         gate.touch()
-        for step in range(3):
-            ready = env.recv(60)
-            assert ready.rows.tolist() == [0, 1, 2]
-            assert times(ready) == [step] * 3
-            env.send(go(3), ready.rows)
+        obs = env.reset()
+        for _ in range(3):
+            assert set(times(obs)) <= {0.0, 1.0, 2.0}
+            obs = env.act(go(2))
 
 
 # ----------------------------------------------------------------------------------------- misuse
-
-
-def refused(call, *words):
-    """A call raises ActionError, whose message holds some words."""
-    with pytest.raises(errors.ActionError) as caught:
-        call()
-    for word in words:
-        assert word in str(caught.value)
-
-
-def test_calls_out_of_turn_are_refused_and_change_nothing():
-    with AsyncEnv(Chain, 4, 2, 2) as env:
-        for call in (env.recv, lambda: env.send(go(1), [0])):
-            with pytest.raises(errors.ResetNeededError, match="before async_reset"):
-                call()
-        env.async_reset()
-        one, two = env.recv(60), env.recv(60)
-        refused(
-            lambda: env.recv(5),
-            "never return: it waits for 2 rows, but only 0 are ready",
-            "4: [0, 1, 2, 3]",
-        )
-        a, b = one.rows.tolist()
-        c, _ = two.rows.tolist()
-        refused(lambda: env.send(go(2), [a, a]), f"row {a} is given twice")
-        refused(lambda: env.send(go(2), [a, 4]), "row 4 does not exist", "[0, 1, 2, 3]")
-        refused(lambda: env.send(go(1), [-1]), "row -1 does not exist")
-        refused(lambda: env.send(go(1), [0.0]), "not numbers of rows", "from 0 to 3")
-        refused(lambda: env.send(go(1), [True]), "not numbers of rows")
-        refused(lambda: env.send(go(1), [[a]]), "not numbers of rows")
-        refused(lambda: env.send(go(1), [[a], [b, c]]), "not numbers of rows")
-        refused(lambda: env.send(go(2), [c, b]), f"rows {c} and {b} come from different calls")
-        env.send(go(1), [b])
-        refused(lambda: env.send(go(2), [a, b]), f"row {b} does not wait for actions")
-        refused(lambda: env.recv(5), "1 are ready or running")
-        env.send(go(1), [a])
-        assert sorted(env.recv(60).rows.tolist()) == sorted([a, b])
-
-
-@pytest.mark.parametrize("timeout", [-1, "1", True, float("nan")])
-def test_a_timeout_is_a_number_of_seconds(timeout):
-    with AsyncEnv(Chain, 1, 1, 1) as env:
-        env.async_reset()
-        with pytest.raises(errors.SettingError, match="seconds >= 0"):
-            env.recv(timeout)
-
-
-@pytest.mark.parametrize(
-    "timeout",
-    [1e9, float("inf"), 10**400, np.float32(60), np.float64("inf"), np.int64(2**40), np.inf],
-)
-def test_any_number_of_seconds_is_a_timeout(timeout):
-    with AsyncEnv(Chain, 2, 1, 2) as env:
-        env.async_reset()
-        assert sorted(env.recv(timeout).rows.tolist()) == [0, 1]
-
-
-def test_a_long_wait_is_many_short_ones(monkeypatch):
-    waits = []
-    with AsyncEnv(Chain, 1, 1, 1) as env:
-        reports = env._reports
-
-        def some_time(milliseconds):
-            waits.append(milliseconds)
-            return [] if len(waits) < 3 else reports.poll(milliseconds)
-
-        monkeypatch.setattr(env, "_reports", SimpleNamespace(poll=some_time))
-        for timeout in (1e9, None):
-            env.async_reset()
-            env.recv(timeout)
-            assert waits[:2] == [3600e3] * 2, "one hour at a time, and not over after it"
-            waits.clear()
-
-
-def test_wrong_actions_are_refused_with_the_number_of_their_row():
-    with AsyncEnv(Chain, 4, 1, 4) as env:
-        env.async_reset()
-        env.recv(60)
-        for bad, error, where in (
-            ({"Go": ragged([0, 2], [1, 1])}, errors.ActionError, "environment 3"),
-            ({"Go": ragged([0, 0, 0], [1, 2])}, errors.ActionError, "environment 3"),
-            ({"Went": ragged([0, 0], [1, 1])}, errors.ActionError, None),
-            ({}, errors.ActionError, None),
-            (None, errors.ActionError, None),
-        ):
-            with pytest.raises(error) as caught:
-                env.send(bad, [1, 3])
-            assert caught.value.where == where
-        env.send(go(4), [3, 1, 0, 2])
-        assert env.recv(60).rows.tolist() == [3, 1, 0, 2]
 
 
 @pytest.mark.parametrize(
@@ -395,10 +262,9 @@ def test_rows_need_the_same_spaces(tmp_path):
 
 def drive(env):
     """Steps of all rows, until something happens."""
-    env.async_reset()
+    env.reset()
     for _ in range(10):
-        ready = env.recv(60)
-        env.send(go(len(ready.rows)), ready.rows)
+        env.act(go(env.batch_size))
 
 
 @pytest.mark.parametrize(
@@ -420,52 +286,47 @@ def test_what_goes_wrong_in_a_worker_names_row_and_step_and_ends_all(how, step, 
     assert type(caught.value) is error
     assert caught.value.where == where
     assert all(collected(pid) for pid in workers)
-    for call in (env.reset, env.async_reset, env.recv, lambda: env.send(go(1), [0])):
-        with pytest.raises(errors.ClosedError):
-            call()
+    with pytest.raises(errors.ClosedError):
+        env.reset()
     env.close()
 
 
 def test_a_worker_killed_between_two_calls_is_noticed():
-    env = AsyncEnv(Chain, 4, 2, 2)
+    env = AsyncEnv(Chain, 4, 2, 4)
     workers = pids(env)
-    env.async_reset()
-    rows = [env.recv(60).rows for _ in range(2)]
+    env.reset()
     os.kill(workers[1], signal.SIGKILL)
-    for own in rows:
-        env.send(go(2), own)
     with pytest.raises(errors.WorkerDiedError, match=r"environments 2 to 3 died \(signal 9\)"):
-        [env.recv(60) for _ in range(2)]
+        env.act(go(4))
     assert all(collected(pid) for pid in workers)
 
 
-def test_ctrl_c_in_recv_ends_all_workers(monkeypatch):
+def test_ctrl_c_ends_all_workers(monkeypatch):
     env = AsyncEnv(Chain, 2, 2, 2)
     workers = pids(env)
-    env.async_reset()
 
-    def interrupt(_):
+    def interrupt():
         raise KeyboardInterrupt
 
     monkeypatch.setattr(env, "_reports", SimpleNamespace(poll=interrupt))
     with pytest.raises(KeyboardInterrupt):
-        env.recv()
+        env.reset()
     assert all(collected(pid) for pid in workers)
     with pytest.raises(errors.ClosedError):
-        env.recv()
+        env.reset()
 
 
 def test_closing_ends_workers_that_have_work_left():
-    env = AsyncEnv(Uneven, 8, 2, 8)
+    env = AsyncEnv(Uneven, 8, 2, 1)
     workers = pids(env)
-    env.async_reset()
+    env.reset()
     env.close()
     env.close()
     assert all(collected(pid) for pid in workers)
 
 
 def test_hundreds_of_rows_do_not_fill_the_sockets():
-    """Neither side may wait for the other to read: 700 messages are more than a socket holds."""
+    """Neither side may wait for the other to read: 2,000 reports are more than a pipe holds."""
 
     def too_long(*_):
         raise AssertionError("parent and worker wait for each other")
@@ -473,15 +334,15 @@ def test_hundreds_of_rows_do_not_fill_the_sockets():
     before = signal.signal(signal.SIGALRM, too_long)
     signal.setitimer(signal.ITIMER_REAL, 60)
     try:
-        with AsyncEnv(Chain, 700, 1, 1) as env:
-            env.async_reset()
-            ready = [env.recv().rows for _ in range(700)]
-            for rows in ready:
-                env.send(go(1), rows)
-            env.async_reset()
-            ready = [env.recv() for _ in range(700)]
-            assert [int(r.rows[0]) for r in ready] == list(range(700))
-            assert {times(r)[0] for r in ready} == {0.0}
+        with AsyncEnv(Chain, 2000, 1, 1) as env:
+            obs = env.reset()
+            for _ in range(50):
+                obs = env.act(go(1))
+            time.sleep(1)  # the worker fills its pipe
+            obs = env.reset()
+            for _ in range(2000):
+                assert times(obs) == [0.0]
+                obs = env.act(go(1))
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
@@ -525,15 +386,6 @@ def test_the_rows_that_are_asked_get_what_happened_to_them_and_the_others_nothin
             asked[obs.rows] += 1
             obs = env.act(go(2))
     assert asked.min() > 1
-
-
-def test_send_and_act_do_not_answer_the_same_rows_twice():
-    with AsyncEnv(Chain, 4, 2, 2) as env:
-        obs = env.reset()
-        env.send(go(2), obs.rows)
-        with pytest.raises(errors.ResetNeededError):
-            env.act(go(2))
-        assert sorted(env.recv(60).rows.tolist() + env.recv(60).rows.tolist())
 
 
 def test_what_rows_in_flight_cannot_do_is_said():

@@ -183,28 +183,18 @@ def test_a_saved_state_crosses_between_processes():
                 assert getattr(both[0], part).tolist() == getattr(both[1], part).tolist()
 
 
-def test_ready_games_say_whose_rewards_they_bring():
+def test_games_in_which_nobody_must_act_continue():
     with AsyncEnv(lambda: Tricky("nobody is asked"), 3, 1, 1) as rows:
-        rows.async_reset()
-        ready = rows.recv()
-        assert (ready.rows.tolist(), ready.told.tolist()) == ([0], [0, 1, 2])
-        rows.send(random_policy(0)(ready.obs), ready.rows)
-        paid = np.zeros(3)
-        for _ in range(4):  # three steps ask nobody: the game goes on by itself
-            ready = rows.recv()
-            paid[ready.told] += ready.obs.reward
-            if len(ready.rows):
-                break
+        policy = random_policy(0)
+        obs = rows.act(policy(rows.reset()))
+        paid = obs.reward.copy()
+        while not len(obs.rows):  # three steps ask nobody
+            obs = rows.act(policy(obs))
+            paid += obs.reward
         assert paid.tolist() == [1.75, 2.0, 0.0]
-        assert ready.rows.tolist() == [0, 1]
-        # Its two seats may be answered apart; the game goes on when both have acted.
-        actions = random_policy(0)(ready.obs)
-        rows.send({name: own[np.array([1])] for name, own in actions.items()}, [1])
-        with pytest.raises(errors.ActionError, match="never return"):
-            rows.recv()
-        rows.send({name: own[np.array([0])] for name, own in actions.items()}, [0])
-        ready = rows.recv()
-        assert (ready.obs.reward.tolist(), ready.obs.done.tolist()) == (
+        assert obs.rows.tolist() == [0, 1]
+        obs = rows.act(policy(obs))
+        assert (obs.reward.tolist(), obs.done.tolist()) == (
             [-1.0, 4.0, 0.0], [True, True, False],
         )  # fmt: skip
 

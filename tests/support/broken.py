@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +14,6 @@ import ragged_envs  # noqa: F401  (registers minesweeper)
 from support.tiny_envs import BrokenAtBirth, Chain, Failing, Farm
 
 from entity_env import (
-    AsyncEnv,
     CategoricalActionMask,
     CategoricalActionSpace,
     Continuous,
@@ -401,27 +399,6 @@ def _step(env: Any, state: Any = None) -> object:
         return env.get_state()
 
 
-def _recv_again(timeout: float) -> object:
-    with AsyncEnv(Chain, 2, 1, 2) as env:
-        env.async_reset()
-        env.recv(60)
-        return env.recv(timeout)
-
-
-def _recv_at_once() -> object:
-    with AsyncEnv(Stuck, 1, 1, 1) as env:
-        env.async_reset()
-        return env.recv(0.01)
-
-
-class Stuck(Chain):
-    """Its reset lasts too long for anybody to wait for it."""
-
-    def reset(self) -> Any:
-        time.sleep(0.5)
-        return super().reset()
-
-
 def _taken() -> None:
     register("tests-taken", "support.tiny_envs.Chain")
     register("tests-taken", "support.tiny_envs.Farm")
@@ -445,9 +422,6 @@ CALLS = [
     Case("act before reset", E.ResetNeededError, ("act", "reset()"), lambda: ListEnv(Chain, 1).act({})),
     Case("a call on a closed environment", E.ClosedError, ("closed",), _after_close),
     Case("a worker that is killed", E.WorkerDiedError, ("environment 1, step 0", "signal 9"), lambda: _row_0_fails("kill")),
-    Case("rows that nobody has given any actions", E.ActionError, ("never return", "waits for 2 rows", "only 0 are ready", "2: [0, 1]"), lambda: _recv_again(1)),
-    Case("a timeout that is over", E.NotReadyError, ("the time for recv is over", "1 row ready", "0 rows"), _recv_at_once),
-    Case("a negative timeout", E.SettingError, ("timeout", ">= 0", "-1"), lambda: _recv_again(-1)),
     Case("an unknown environment", E.UnknownEnvironmentError, ("'minesweper'", "did you mean"), lambda: make("minesweper")),
     Case("a dotted path to nowhere", E.UnknownEnvironmentError, ("'no_such_pkg'", "importable"), lambda: make("no_such_pkg.Env")),
     Case("a class that a module lacks", E.UnknownEnvironmentError, ("'Chian'", "did you mean 'Chain'?"), lambda: make("support.tiny_envs.Chian")),
