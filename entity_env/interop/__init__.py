@@ -14,8 +14,8 @@
 ================================  =============================================================
 
 The other packages are imported when one of these names is used. ``padded_spaces.py`` and
-``padding.py`` pad observations to a fixed size; ``translated`` reads spaces, observations and masks
-of other packages, and writes their actions.
+``padding.py`` pad observations to a fixed size; ``translation.py`` reads the spaces, observations
+and masks of other packages, and writes their actions.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from entity_env.interop.entity_vector_env import EntityVectorEnv
     from entity_env.interop.gymnasium_env import GymnasiumEnv
     from entity_env.interop.minari_data import export_minari, import_minari
+    from entity_env.interop.observation_reader import Rows
     from entity_env.interop.pettingzoo_game import PettingZooGame
     from entity_env.interop.stable_baselines_vec_env import StableBaselinesVecEnv
-    from entity_env.interop.translated.rows import Rows
 
 __all__ = [
     "EntityAECEnv",
@@ -56,7 +56,7 @@ _MODULES = {
     "EntityVectorEnv": "entity_vector_env",
     "GymnasiumEnv": "gymnasium_env",
     "PettingZooGame": "pettingzoo_game",
-    "Rows": "translated.rows",
+    "Rows": "observation_reader",
     "StableBaselinesVecEnv": "stable_baselines_vec_env",
     "export_minari": "minari_data",
     "import_minari": "minari_data",

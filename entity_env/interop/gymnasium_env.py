@@ -28,9 +28,9 @@ from entity_env.errors import (
     nearest,
     shorten,
 )
-from entity_env.interop.translated.rows import Entities
-from entity_env.interop.translated.translated_env import TranslatedPlay, make_or_take
-from entity_env.interop.translated.translation import MASK, SpaceTranslation
+from entity_env.interop.adapter import TranslatedPlay, make_or_take
+from entity_env.interop.observation_reader import Entities
+from entity_env.interop.translation import MASK, SpaceTranslation
 from entity_env.observation import Observation
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 
@@ -43,11 +43,11 @@ class GymnasiumEnv(TranslatedPlay, Environment):
 
     Entities:
         Numbers of the observation space become global features, and a ``Sequence`` becomes an
-        entity type; see ``entity_env.interop.translated.observation_reader``.
+        entity type; see ``entity_env.interop.observation_reader``.
     Actions:
         ``action`` for a ``Discrete`` space, a continuous action for a ``Box``; ``action[0]``,
         ``action[1]``, ... for a ``MultiDiscrete`` or ``MultiBinary`` space; the actions of the
-        parts for a ``Dict`` or ``Tuple``; see ``entity_env.interop.translated.action_writer``. All
+        parts for a ``Dict`` or ``Tuple``; see ``entity_env.interop.action_writer``. All
         actions are global. Labels are the values passed to the environment: "0", "1", ... if they
         start at 0. The mask is ``info["action_mask"]``, or what the environment's method
         ``action_masks`` returns (as in ``sb3_contrib``).

@@ -32,9 +32,9 @@ from minari.data_collector import EpisodeBuffer
 
 from entity_env.batching.vec_obs import VecObs, batch_obs
 from entity_env.errors import EntityEnvError, MissingPackageError, RecordingError, shorten
+from entity_env.interop.observation_reader import Entities
 from entity_env.interop.padding import places
-from entity_env.interop.translated.rows import Entities
-from entity_env.interop.translated.translation import SpaceTranslation
+from entity_env.interop.translation import SpaceTranslation
 from entity_env.recording import EpisodeDataset, RecordedEpisode
 from entity_env.recording.columns import Column, FrameFormat
 from entity_env.recording.parquet import TableFormat

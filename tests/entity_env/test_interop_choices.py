@@ -12,7 +12,7 @@ from gymnasium import spaces  # noqa: E402
 from entity_env import GlobalCategoricalAction, ListEnv, check_env  # noqa: E402
 from entity_env.errors import MaskError, SpaceError  # noqa: E402
 from entity_env.interop import GymnasiumEnv  # noqa: E402
-from entity_env.interop.translated.action_writer import ActionWriter  # noqa: E402
+from entity_env.interop.action_writer import ActionWriter  # noqa: E402
 
 TREE = spaces.Dict(
     {
@@ -32,6 +32,14 @@ def chosen(writer, *indices):
         name: GlobalCategoricalAction(index, str(index))
         for name, index in zip(writer.action_space, indices, strict=True)
     }
+
+
+def leaves(space):
+    """The first values of each part of a space."""
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        inner = space.spaces.values() if isinstance(space, spaces.Dict) else space.spaces
+        return [leaf for part in inner for leaf in leaves(part)]
+    return [np.ravel(getattr(space, "start", np.zeros(space.shape))).tolist()]
 
 
 def allowed(space, mask):
@@ -83,6 +91,8 @@ def same(left, right):
 def test_parts_go_back_in_the_structure_of_the_space(space, names, indices, action):
     writer = ActionWriter(space)
     assert list(writer.action_space) == names
+    labels = [int(own.index_to_label[0]) for own in writer.action_space.values()]
+    assert labels == [start for own in leaves(space) for start in own]  # values, not indices
     written = writer.write(chosen(writer, *indices))
     assert same(written, action)
     assert written in space
@@ -176,6 +186,9 @@ def test_masks_may_be_one_after_the_other(space, mask, expected):
         (spaces.Discrete(3), "101", r"\(3,\)"),
         (spaces.MultiDiscrete([2, 3]), (int8(1, 0, 1), int8(1, 1)), "does not fit"),
         (spaces.MultiDiscrete([2, 3]), (int8(1, 0),), "does not fit"),
+        (spaces.MultiDiscrete([2, 3]), [[1, 0], 1], "does not fit"),
+        (spaces.Discrete(3), [[1], [1, 0]], "does not fit"),
+        (spaces.Discrete(3), 1, "does not fit"),
         (spaces.MultiDiscrete([2, 3]), int8(1, 0, 1), r"\(5,\)"),
         (spaces.MultiBinary(3), int8(1, 0, 2), r"\(6,\): a number for each choice"),
         (TREE, {"arm": None, "move": None}, r"\(11,\).*'arm/0', 'arm/1\[0\]'"),

@@ -182,14 +182,14 @@ def test_elements_may_be_numbers_and_tuples(stack):
         (spaces.OneOf([spaces.Discrete(2), spaces.Discrete(3)]), ["is a OneOf"]),
         (
             spaces.Dict({"units": spaces.Sequence(spaces.Sequence(spaces.Discrete(2)))}),
-            ["'units/value' of the observation is a Sequence within a Sequence"],
+            ["'units' of the observation has elements whose 'value' is a Sequence"],
         ),
         (
             spaces.Sequence(spaces.Dict({"bag": spaces.Sequence(spaces.Box(0, 1, (1,)))})),
-            ["'obs/bag' of the observation is a Sequence within"],
+            ["'obs' of the observation has elements whose 'bag' is a Sequence"],
         ),
-        (spaces.Sequence(spaces.Text(3)), ["'obs/value' of the observation is a Text"]),
-        (spaces.Sequence(spaces.Dict({})), ["have no numbers"]),
+        (spaces.Sequence(spaces.Text(3)), ["elements whose 'value' is a Text"]),
+        (spaces.Sequence(spaces.Dict({})), ["has elements without numbers"]),
         (spaces.Box(0, 255, (210, 160, 3), np.uint8), ["a Box of 100,800 numbers"]),
         (
             spaces.Dict(
@@ -231,77 +231,14 @@ def test_observations_are_copies():
     assert list(seen.global_features) == [1, 2]
 
 
-@pytest.mark.parametrize(
-    ("space", "labels", "chosen", "received"),
-    [
-        (spaces.Discrete(2), {"action": ("0", "1")}, [1], np.int64(1)),
-        (spaces.Discrete(2, start=5), {"action": ("5", "6")}, [1], np.int64(6)),
-        (
-            spaces.MultiDiscrete([2, 3], start=[0, -1]),
-            {"action[0]": ("0", "1"), "action[1]": ("-1", "0", "1")},
-            [1, 0],
-            np.array([1, -1]),
-        ),
-        (
-            spaces.MultiBinary(2),
-            {"action[0]": ("0", "1"), "action[1]": ("0", "1")},
-            [0, 1],
-            np.array([0, 1], np.int8),
-        ),
-    ],
-)
-def test_choices_become_actions(space, labels, chosen, received):
-    inner = Told(action_space=space)
-    env = GymnasiumEnv(inner)
-    assert {n: s.index_to_label for n, s in env.action_space().items()} == labels
-    env.reset()
-    env.act(pick(*chosen, names=list(labels)))
-    (action,) = inner.actions
-    np.testing.assert_array_equal(action, received)
-    assert type(action) is type(received)
-    assert action.dtype == received.dtype
-    assert action in space
-
-
-def test_a_table_of_choices_keeps_its_shape():
-    inner = Told(action_space=spaces.MultiDiscrete([[2, 3], [4, 5]]))
-    env = GymnasiumEnv(inner)
-    names = ["action[0,0]", "action[0,1]", "action[1,0]", "action[1,1]"]
-    assert list(env.action_space()) == names
-    env.reset()
-    env.act(pick(1, 2, 3, 4, names=names))
-    assert inner.actions[0].tolist() == [[1, 2], [3, 4]]
-
-
-@pytest.mark.parametrize(
-    ("space", "mask", "expected"),
-    [
-        (spaces.Discrete(3), np.array([1, 0, 1], np.int8), {"action": [1, 0, 1]}),
-        (spaces.Discrete(3), [True, False, False], {"action": [1, 0, 0]}),
-        (
-            spaces.MultiDiscrete([2, 3]),
-            np.array([0, 1, 1, 0, 1], np.int8),
-            {"action[0]": [0, 1], "action[1]": [1, 0, 1]},
-        ),
-        (
-            spaces.MultiDiscrete([2, 3]),
-            (np.array([0, 1]), [1, 0, 1]),
-            {"action[0]": [0, 1], "action[1]": [1, 0, 1]},
-        ),
-        (
-            spaces.MultiDiscrete([2, 3]),
-            [0, 1, 1, 0, 1],
-            {"action[0]": [0, 1], "action[1]": [1, 0, 1]},
-        ),
-    ],
-)
-def test_masks_are_honoured(space, mask, expected):
-    env = GymnasiumEnv(Told(action_space=space, infos=[{"action_mask": mask}]))
+def test_a_mask_counts_for_one_step():
+    space = spaces.MultiDiscrete([2, 3])
+    env = GymnasiumEnv(Told(action_space=space, infos=[{"action_mask": [0, 1, 1, 0, 1]}]))
     seen = env.reset()
-    assert {name: np.asarray(own.mask).tolist() for name, own in seen.actions.items()} == expected
     FrameReader(env.obs_space(), env.action_space()).read(seen)
-    again = env.act(pick(*[0] * len(expected), names=list(expected)))
-    assert all(own.mask is None for own in again.actions.values())  # no mask allows everything
+    assert [mask.mask.tolist() for mask in seen.actions.values()] == [[0, 1], [1, 0, 1]]
+    again = env.act(pick(1, 0))
+    assert all(mask.mask is None for mask in again.actions.values())  # no mask allows everything
 
 
 def test_a_mask_may_come_with_the_observation():
@@ -313,24 +250,6 @@ def test_a_mask_may_come_with_the_observation():
     seen = env.reset()
     assert list(seen.global_features) == [7]
     assert seen.actions["action"].mask.tolist() == [0, 1]
-
-
-@pytest.mark.parametrize(
-    ("space", "mask"),
-    [
-        (spaces.Discrete(3), [1, 0]),
-        (spaces.Discrete(3), 1),
-        (spaces.Discrete(3), [[1], [1, 0]]),
-        (spaces.MultiDiscrete([2, 3]), [[1, 0], 1]),
-        (spaces.MultiDiscrete([2, 3]), [1, 0, 1]),
-        (spaces.MultiDiscrete([2, 3]), ([1, 0, 1], [1, 1])),
-        (spaces.MultiDiscrete([2, 3]), ([1, 0],)),
-    ],
-)
-def test_a_mask_of_the_wrong_shape_is_refused(space, mask):
-    env = GymnasiumEnv(Told(action_space=space, infos=[{"action_mask": mask}]))
-    with pytest.raises(MaskError):
-        env.reset()
 
 
 def test_a_mask_that_forbids_everything_is_refused_unless_the_episode_is_over():
@@ -350,7 +269,8 @@ def test_a_mask_that_forbids_everything_is_refused_unless_the_episode_is_over():
 @pytest.mark.parametrize(
     ("space", "words"),
     [
-        (spaces.Box(1, 1, (1,)), ["a Box with nothing to set"]),
+        (spaces.Box(1, 1, (1,)), ["space of 'action'", "number 0", "low < high"]),
+        (spaces.Box(0, 1, (0,)), ["space of 'action'", "has no numbers"]),
         (spaces.Text(3), ["is a Text", "gymnasium.ActionWrapper"]),
         (
             spaces.Dict({"arm": spaces.Tuple([spaces.Discrete(2), spaces.Text(3)])}),
@@ -366,15 +286,14 @@ def test_other_actions_are_refused(space, words):
 
 
 def test_a_box_is_one_continuous_action_and_comes_back_in_its_own_shape():
-    low, high = np.array([[-1, 0], [2, 5]]), np.array([[1, 0], [3, 6]])
+    low, high = np.array([[-1], [2]]), np.array([[1], [3]])
     told = Told(action_space=spaces.Box(low, high, dtype=np.float64))
     env = GymnasiumEnv(told)
-    # The number whose bounds are equal is not asked for.
-    assert env.action_space() == {"action": GlobalContinuousActionSpace([-1, 2, 5], [1, 3, 6])}
+    assert env.action_space() == {"action": GlobalContinuousActionSpace([-1, 2], [1, 3])}
     assert env.reset().actions == {"action": GlobalContinuousActionMask()}
-    env.act({"action": GlobalContinuousAction(np.array([0.5, 2.5, 6], np.float32))})
+    env.act({"action": GlobalContinuousAction(np.array([0.5, 2.5], np.float32))})
     assert told.actions[-1].dtype == np.float64
-    assert told.actions[-1].tolist() == [[0.5, 0], [2.5, 6]]
+    assert told.actions[-1].tolist() == [[0.5], [2.5]]
     with pytest.raises(ActionError, match="GlobalContinuousAction"):
         env.act({"action": GlobalCategoricalAction(0, "0")})
 

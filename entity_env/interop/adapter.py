@@ -1,4 +1,4 @@
-"""Base of adapters of other packages' environments."""
+"""Base of the adapters of other packages' environments."""
 
 from __future__ import annotations
 

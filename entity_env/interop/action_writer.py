@@ -23,15 +23,10 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium import spaces
 
-from entity_env.actions import Action, GlobalCategoricalAction, GlobalContinuousAction
-from entity_env.errors import ActionError, MaskError, SpaceError, counted, shorten
-from entity_env.interop.translated.space_parts import (
-    Path,
-    counts_of,
-    named_parts,
-    names_of,
-    value_at,
-)
+from entity_env.actions import Action
+from entity_env.batching.kinds.table import kind_of
+from entity_env.errors import MaskError, SpaceError, counted, shorten
+from entity_env.interop.observation_reader import SpacePart, counts_of, names_of, parts_of
 from entity_env.observation import (
     ActionMask,
     GlobalCategoricalActionMask,
@@ -62,19 +57,16 @@ class ActionWriter:
 
     def __init__(self, space: spaces.Space[Any]) -> None:
         self._space = space
-        self._parts = [_part(*part) for part in named_parts(space, "action")]
+        self._parts = [_action_part(part) for part in parts_of(space, "action")]
         self.action_space: dict[ActionName, ActionSpace] = {}
+        self._counts: dict[ActionName, int] = {}  # of choices; 0 for continuous actions
         for part in self._parts:
             if twice := self.action_space.keys() & part.actions.keys():
                 raise SpaceError(f"the action space has two parts with the name {min(twice)!r}")
             self.action_space |= part.actions
+            self._counts |= part.counts
         if not self.action_space:
             raise SpaceError("the action space has no choices", received=shorten(space))
-        self._counts = {
-            name: len(own) if isinstance(own, GlobalCategoricalActionSpace) else 0
-            for name, own in self.action_space.items()
-        }
-        self._everything = {name: self._mask(name, None) for name in self.action_space}
         self._without_choice: set[ActionName] = set()
 
     def write(self, actions: Mapping[ActionName, Action]) -> Any:
@@ -83,14 +75,18 @@ class ActionWriter:
         Raises:
             ActionError: An action is missing.
         """
-        chosen = {name: self._chosen(name, actions.get(name)) for name in self.action_space}
+        chosen: dict[ActionName, Any] = dict.fromkeys(self._without_choice, 0)
+        for name in self.action_space.keys() - (self._without_choice - actions.keys()):
+            kind = kind_of(self.action_space[name])
+            kind.check_class(name, actions.get(name))
+            chosen[name] = kind.given(actions[name])[0]
         return _nested(self._space, iter([part.write(chosen) for part in self._parts]))
 
     def read(self, value: Any) -> dict[ActionName, Any]:
         """Return the index or the numbers of each action for an action of the space."""
         chosen: dict[ActionName, Any] = {}
         for part in self._parts:
-            chosen |= part.read(value_at(value, part.path))
+            chosen |= part.read(part.part.value_in(value))
         return chosen
 
     def masks(self, mask: Any) -> dict[ActionName, ActionMask]:
@@ -102,10 +98,8 @@ class ActionWriter:
         Raises:
             MaskError: The mask does not fit the space.
         """
-        if mask is None:
-            self._without_choice = set()
-            return dict(self._everything)
-        counts, arrays = list(self._counts.values()), _arrays(mask)
+        counts = list(self._counts.values())
+        arrays = _arrays(mask) if mask is not None else [None for _ in counts]
         if len(arrays) == 1 and arrays[0] is not None and len(arrays[0]) == sum(counts):
             arrays = list(np.split(arrays[0], np.cumsum(counts)[:-1]))
         if len(arrays) != len(counts) or not all(map(_fits, arrays, counts)):
@@ -119,52 +113,36 @@ class ActionWriter:
         empty = {name for name, part in parts.items() if part is not None and _forbids_all(part)}
         self._without_choice = empty if len(empty) < len(parts) else set()
         return {
-            name: self._mask(name, part)
+            name: GlobalCategoricalActionMask(part)
+            if self._counts[name]
+            else GlobalContinuousActionMask()
             for name, part in parts.items()
             if name not in self._without_choice
         }
-
-    def _mask(self, name: ActionName, part: Array | None) -> ActionMask:
-        if not self._counts[name]:
-            return GlobalContinuousActionMask()
-        return GlobalCategoricalActionMask(part)
-
-    def _chosen(self, name: ActionName, action: Any) -> Any:
-        is_continuous = not self._counts[name]
-        if isinstance(action, GlobalContinuousAction) and is_continuous:
-            return action.values
-        if isinstance(action, GlobalCategoricalAction) and not is_continuous:
-            return action.index
-        if action is None and name in self._without_choice:
-            return 0
-        raise ActionError(
-            f"action {name!r} is missing",
-            expected=f"a Global{'Continuous' if is_continuous else 'Categorical'}Action",
-            received=shorten(action),
-        )
 
 
 class _Choices:
     """A part that is ``Discrete``, ``MultiDiscrete`` or ``MultiBinary``: a number or an array."""
 
-    def __init__(self, name: str, path: Path, space: spaces.Space[Any], counted: Any) -> None:
-        counts, first = counted
-        self.path, self._shape = path, counts.shape
-        self._first, self._dtype = first.ravel().tolist(), np.dtype(space.dtype)
-        each = zip(names_of(name, counts.shape), counts.ravel().tolist(), self._first, strict=True)
+    def __init__(self, part: SpacePart, counts: Array, first: Array) -> None:
+        self.part, self._shape, self._first = part, counts.shape, first.ravel().tolist()
+        self._dtype = np.dtype(part.space.dtype)
+        self.counts = dict(
+            zip(names_of(part.name, counts.shape), counts.ravel().tolist(), strict=True)
+        )
         self.actions: dict[ActionName, ActionSpace] = {
-            own: GlobalCategoricalActionSpace([str(start + i) for i in range(count)])
-            for own, count, start in each
+            name: GlobalCategoricalActionSpace([str(start + i) for i in range(count)])
+            for (name, count), start in zip(self.counts.items(), self._first, strict=True)
         }
 
-    def write(self, chosen: Mapping[ActionName, int]) -> Any:
+    def write(self, chosen: Mapping[ActionName, Any]) -> Any:
         pairs = zip(self.actions, self._first, strict=True)
         values = [first + chosen[name] for name, first in pairs]
         if not self._shape:  # a number, as the samples of ``Discrete`` are
             return self._dtype.type(values[0])
         return np.array(values, self._dtype).reshape(self._shape)
 
-    def read(self, value: Any) -> dict[ActionName, int]:
+    def read(self, value: Any) -> dict[ActionName, Any]:
         indices = np.ravel(value).astype(np.int64) - self._first
         return dict(zip(self.actions, indices.tolist(), strict=True))
 
@@ -175,59 +153,53 @@ class _Numbers:
     A number without a bound on a side, or with one beyond 1e30, is not limited there, and a warning
     says so: an agent samples it around 0, or around a point 1 inside its only bound, with a
     standard deviation that is learned, starting at 0.5. ``TransformAction`` of Gymnasium can add
-    bounds; ``RescaleAction`` cannot. A number with equal bounds is not part of the action. Numbers
-    of boxes of integers are rounded.
+    bounds; ``RescaleAction`` cannot. Numbers of boxes of integers are rounded.
     """
 
-    def __init__(self, name: str, path: Path, space: spaces.Box) -> None:
-        self.path, self._name, self._space = path, name, space
-        self._free = np.asarray(space.low < space.high)
-        if not self._free.any():
-            raise SpaceError(
-                f"the action space of {name!r} is a Box with nothing to set",
-                expected="low < high for at least one of its numbers",
-                received=shorten(space),
-            )
-        low, high = (bounds[self._free].astype(np.float64) for bounds in (space.low, space.high))
+    def __init__(self, part: SpacePart, space: spaces.Box) -> None:
+        self.part, self._space, self.counts = part, space, {part.name: 0}
+        low, high = (bounds.ravel().astype(np.float64) for bounds in (space.low, space.high))
         self._low = np.where(low < -_ENDLESS, -np.inf, low)
         self._high = np.where(high > _ENDLESS, np.inf, high)
+        try:
+            numbers = GlobalContinuousActionSpace(self._low.tolist(), self._high.tolist())
+        except SpaceError as error:
+            raise error.located(f"the action space of {part.name!r}") from error.__cause__
+        self.actions: dict[ActionName, ActionSpace] = {part.name: numbers}
         endless = int((~np.isfinite(self._low) | ~np.isfinite(self._high)).sum())
         if endless:
             warnings.warn(
-                f"action {name!r}: {endless} of {counted(len(low), 'number')} have no bound on a "
-                "side. They are sampled around 0, or 1 inside their only bound, with a learned "
-                "standard deviation that starts at 0.5, and are not clipped on that side. "
+                f"action {part.name!r}: {endless} of {counted(len(low), 'number')} have no bound "
+                "on a side. They are sampled around 0, or 1 inside their only bound, with a "
+                "learned standard deviation that starts at 0.5, and are not clipped on that side. "
                 "gymnasium.wrappers.TransformAction can add bounds.",
                 stacklevel=2,
             )
-        space_of_numbers = GlobalContinuousActionSpace(self._low.tolist(), self._high.tolist())
-        self.actions: dict[ActionName, ActionSpace] = {name: space_of_numbers}
 
-    def write(self, chosen: Mapping[ActionName, Any]) -> Array:
+    def write(self, chosen: Mapping[ActionName, Any]) -> Any:
         dtype = np.dtype(self._space.dtype)
-        values = np.array(self._space.low, np.float64)
-        values[self._free] = chosen[self._name]
+        values = np.asarray(chosen[self.part.name], np.float64).reshape(self._space.shape)
         values = np.rint(values) if dtype.kind in "iub" else values
         return np.clip(values, self._space.low, self._space.high).astype(dtype)
 
-    def read(self, value: Any) -> dict[ActionName, Array]:
-        numbers = np.asarray(value, np.float64).reshape(self._space.shape)[self._free]
-        return {self._name: np.clip(numbers, self._low, self._high)}
+    def read(self, value: Any) -> dict[ActionName, Any]:
+        numbers = np.asarray(value, np.float64).reshape(self._low.shape)
+        return {self.part.name: np.clip(numbers, self._low, self._high)}
 
 
-def _part(name: str, path: Path, space: spaces.Space[Any]) -> _Choices | _Numbers:
-    if isinstance(space, spaces.Box):
-        return _Numbers(name, path, space)
-    counted = counts_of(space)
-    if counted is None:
+def _action_part(part: SpacePart) -> _Choices | _Numbers:
+    if isinstance(part.space, spaces.Box):
+        return _Numbers(part, part.space)
+    counts = counts_of(part.space)
+    if counts is None:
         raise SpaceError(
-            f"the action space of {name!r} is a {type(space).__name__}",
+            f"the action space of {part.name!r} is a {type(part.space).__name__}",
             expected="Box, Discrete, MultiDiscrete or MultiBinary, or a Dict or Tuple of them",
-            received=shorten(space),
+            received=shorten(part.space),
             hint="a gymnasium.ActionWrapper with one of these spaces can translate its actions: "
             "see docs/wrap.md",
         )
-    return _Choices(name, path, space, counted)
+    return _Choices(part, *counts)
 
 
 def _nested(space: spaces.Space[Any], values: Iterator[Any]) -> Any:
