@@ -27,7 +27,6 @@ from ppo_trainer import (
     PPOConfig,
     RolloutConfig,
     TrainConfig,
-    WandbConfig,
     train,
 )
 from ppo_trainer.config import config_from_dict, config_to_dict
@@ -106,33 +105,16 @@ def test_a_dict_of_a_config_is_plain():
 BAD = [
     # misspelt keys at each level, with the nearest valid one
     (["sed=3"], SettingError, ["unknown setting 'sed'", "did you mean 'seed'"]),
-    (["total_timestep=5"], SettingError, ["'total_timestep'", "did you mean 'total_timesteps'"]),
     (["ppo.clip_coeff=0.1"], SettingError, ["'ppo.clip_coeff'", "did you mean 'clip_coef'"]),
-    (["rolout.steps=4"], SettingError, ["'rolout'", "did you mean 'rollout'"]),
-    (["net.dims=32"], SettingError, ["'net.dims'", "did you mean 'dim'"]),
-    (["optim.l_r=3"], SettingError, ["'optim.l_r'", "did you mean 'lr'"]),
-    (["eval.episode=3"], SettingError, ["'eval.episode'", "did you mean 'episodes'"]),
     (["optim.lr.start=1"], SettingError, ["optim.lr", "wrong type"]),
-    (["wandb.proyect=x"], SettingError, ["'wandb.proyect'", "did you mean 'project'"]),
     # settings of another group
     (["lr=1"], SettingError, ["unknown setting 'lr'", "did you mean 'optim.lr'?"]),
-    (["ppo.lr=1"], SettingError, ["'ppo.lr'", "did you mean 'optim.lr'?"]),
-    (["optim.learning_rate=1"], SettingError, ["did you mean 'optim.lr'?"]),
     (["n_steps=5"], SettingError, ["did you mean 'rollout.steps'?"]),
-    (["batch_size=64"], SettingError, ["'ppo.minibatch_size' or 'rollout.batch_size'?"]),
     (["ent_coef=0"], SettingError, ["did you mean 'ppo.entropy_coef'?"]),
-    (["gamma=0.9"], SettingError, ["'gamma'", "did you mean 'ppo.gamma'?"]),
     (["rollout.seed=2"], SettingError, ["'rollout.seed'", "did you mean 'seed'?"]),
     (["width=8"], SettingError, ["'width'", "did you mean 'env.width'?"]),
-    (["eval.n_eval_episodes=5"], SettingError, ["did you mean 'eval.episodes'?"]),
-    (["optim.lr_schedule=linear"], SettingError, ["did you mean 'optim.schedule'?"]),
-    (["net.hidden=64"], SettingError, ["did you mean 'net.dim'?"]),
-    (["vf_coef=1"], SettingError, ["did you mean 'ppo.value_coef'?"]),
     (["use_lstm=true"], SettingError, ["did you mean 'net.memory'?"]),
-    (["rollout_fragment_length=9"], SettingError, ["did you mean 'rollout.steps'?"]),
     (["verbose=1"], SettingError, ["the screen shows a line for each update"]),
-    (["policy=MlpPolicy"], SettingError, ["one network fits all spaces"]),
-    (["net_arch=[64,64]"], SettingError, ["net.dim wide and has net.layers layers"]),
     (["net.dropout=0.1"], SettingError, ["there is no dropout"]),
     (["xyzzy=1"], SettingError, ["'xyzzy'", "valid:", "'total_timesteps'"]),
     # wrong types
@@ -144,7 +126,6 @@ BAD = [
     (["ppo.clip_value=1"], SettingError, ["ppo.clip_value has the wrong type", "true or false"]),
     (["ppo=3"], SettingError, ["ppo is not a group of settings", "as in ppo.epochs=..."]),
     (["net=null"], SettingError, ["net=null does not exist", "'neural_mmo'"]),
-    (["optim=null"], SettingError, ["optim is not a group of settings"]),
     (["value_net=big"], SettingError, ["value_net has the wrong type", "true or false"]),
     (["eval.scripted=[a,b]"], SettingError, ["eval.scripted has the wrong type", "text"]),
     # unknown choices
@@ -153,32 +134,19 @@ BAD = [
         SettingError,
         ["ppo.ratio", "'per_frame'", "did you mean 'per_actor'"],
     ),
-    (["ppo.ratio=row"], SettingError, ["ppo.ratio", "'per_actor', 'per_frame'"]),
     (["device=gpu"], SettingError, ["device", "'auto', 'cpu', 'cuda'", "did you mean 'cuda'?"]),
     (["precision=float16"], SettingError, ["precision", "did you mean 'bfloat16'"]),
-    (["optim.schedule=linar"], SettingError, ["optim.schedule", "did you mean 'linear'"]),
-    (["wandb.mode=off"], SettingError, ["wandb.mode", "'disabled'"]),
     (["net.value_norm=tanh"], SettingError, ["value_norm", "'none'", "'popart'"]),
-    (["net.attention=fast"], SettingError, ["'fast'", "'auto'"]),
     # out of range
     (["seed=-1"], SettingError, ["seed is out of range", ">= 0", "-1"]),
     (["threads=5000"], SettingError, ["threads is out of range", "from 0 to 1024"]),
     (["optim.lr=inf"], SettingError, ["optim.lr is out of range", "> 0, finite"]),
-    (["ppo.entropy_coef=inf"], SettingError, ["ppo.entropy_coef is out of range", ">= 0, finite"]),
     (["ppo.least_deviation=1e308"], SettingError, ["ppo.least_deviation is out", "in float32"]),
     (["optim.eps=1e-320"], SettingError, ["optim.eps is out of range", "> 0, finite in float32"]),
     (["total_timesteps=0"], SettingError, ["total_timesteps is out of range", ">= 1"]),
-    (["rollout.num_envs=0"], SettingError, ["rollout.num_envs is out of range"]),
-    (["rollout.steps=-4"], SettingError, ["rollout.steps is out of range"]),
     (["ppo.gamma=1.01"], SettingError, ["ppo.gamma is out of range", "from 0 to 1"]),
     (["ppo.gamma=.nan"], SettingError, ["ppo.gamma"]),
-    (["ppo.gae_lambda=-0.1"], SettingError, ["ppo.gae_lambda is out of range"]),
     (["ppo.clip_coef=0"], SettingError, ["ppo.clip_coef is out of range", "> 0"]),
-    (["ppo.epochs=0"], SettingError, ["ppo.epochs is out of range"]),
-    (["ppo.entropy_coef=-1"], SettingError, ["ppo.entropy_coef is out of range"]),
-    (["ppo.least_deviation=-1"], SettingError, ["ppo.least_deviation is out of range", ">= 0"]),
-    (["optim.lr=0"], SettingError, ["optim.lr is out of range"]),
-    (["checkpoint.keep=0"], SettingError, ["checkpoint.keep is out of range"]),
     (["net.dim=0"], SettingError, ["net.dim=0: invalid dim"]),
     (
         ["net.dim=31"],
@@ -201,7 +169,6 @@ BAD = [
         SettingError,
         ["rollout.batch_size is larger than rollout.num_envs", "at most 128"],
     ),
-    (["rollout.batch_size=-1"], SettingError, ["rollout.batch_size is out of range", ">= 0"]),
     (
         ["ppo.minibatch_size=64", "ppo.microbatch_size=65"],
         SettingError,
@@ -216,7 +183,6 @@ BAD = [
     (["env=custom", "env.width=3"], SettingError, ["env has no _target_"]),
     (["run_name='a\0b'"], SettingError, ["run_name contains a null byte"]),
     (["run_name=a/b"], SettingError, ["run_name is not the name of a folder", "run_dir"]),
-    (["run_name=.."], SettingError, ["run_name is not the name of a folder", "run_dir"]),
     (["resume=runs/no_such_run"], RunFolderError, ["not a run folder", "nothing there"]),
 ]
 
@@ -325,13 +291,8 @@ def test_a_gpu_that_is_not_here_is_refused_when_the_run_begins(tmp_path):
     [
         (lambda: TrainConfig(lr=1e-3), ["no setting 'lr'", "did you mean 'optim.lr'?"]),
         (lambda: TrainConfig(totl_timesteps=3), ["did you mean 'total_timesteps'?"]),
-        (lambda: TrainConfig(gama=3), ["no setting 'gama'", "'total_timesteps'"]),
         (lambda: PPOConfig(epoch=3), ["PPOConfig has no setting 'epoch'", "'epochs'?"]),
         (lambda: OptimConfig(learning_rate=3), ["OptimConfig", "'lr', 'schedule'"]),
-        (lambda: RolloutConfig(num_env=3), ["did you mean 'num_envs'?"]),
-        (lambda: EvalConfig(episode=3), ["did you mean 'episodes'?"]),
-        (lambda: CheckpointConfig(keeps=3), ["did you mean 'keep'?"]),
-        (lambda: WandbConfig(modes=3), ["did you mean 'mode'?"]),
         (lambda: replace(TrainConfig(), sed=3), ["did you mean 'seed'?"]),
     ],
 )
@@ -364,13 +325,6 @@ def test_resume_takes_the_settings_of_the_run_and_what_the_command_line_changes(
     assert config == replace(
         saved, resume=str(run.path), total_timesteps=500, optim=OptimConfig(lr=0.125, eps=0.25)
     )
-
-
-def test_resume_with_a_misspelt_setting_is_refused(tmp_path):
-    saved = small_config(run_dir=str(tmp_path))
-    run = RunFolder.new(saved).publish(saved)
-    with pytest.raises(SettingError, match="did you mean 'total_timesteps'"):
-        from_command_line(f"resume={run.path}", "totl_timesteps=500")
 
 
 def test_env_as_a_class_sets_its_path_and_keeps_the_settings():
@@ -408,12 +362,6 @@ def test_a_function_is_found_again_if_it_says_that_it_makes_environments():
             make_factory(with_env(config, env))
 
 
-def test_settings_that_the_class_does_not_take_are_refused():
-    config = with_env(small_config(env={"_target_": "minesweeper", "lenght": 3}), Foraging)
-    with pytest.raises(SettingError, match="did you mean 'length'"):
-        make_factory(config, Foraging)
-
-
 def test_a_recipe_is_what_the_command_line_trains_with():
     assert ppo_trainer.recipe("xor", "seed=3") == from_command_line("env=xor", "seed=3")
     with pytest.raises(SettingError, match="env=xorr does not exist"):
@@ -447,36 +395,22 @@ def test_a_resume_keeps_its_environment_and_recipe(tmp_path, group):
     ("make", "where"),
     [
         (lambda: TrainConfig(ppo=PPOConfig(minibatch_size=10.5)), "ppo.minibatch_size"),
-        (lambda: TrainConfig(ppo=PPOConfig(ratio="x")), "ppo.ratio"),
-        (lambda: TrainConfig(ppo=PPOConfig(gamma="a")), "ppo.gamma"),
         (lambda: TrainConfig(ppo=PPOConfig(gamma=None)), "ppo.gamma"),
         (lambda: TrainConfig(ppo=PPOConfig(epochs=True)), "ppo.epochs"),
         (lambda: TrainConfig(ppo=PPOConfig(clip_value=1)), "ppo.clip_value"),
-        (lambda: TrainConfig(ppo=PPOConfig(normalize_advantages="no")), "ppo.normalize_advantages"),
         (lambda: TrainConfig(env=5), "env"),
-        (lambda: TrainConfig(env={}), "env"),
         (lambda: TrainConfig(seed="1"), "seed"),
-        (lambda: TrainConfig(total_timesteps=None), "total_timesteps"),
         (lambda: TrainConfig(optim=OptimConfig(lr=float("nan"))), "optim.lr"),
         (lambda: replace(TrainConfig(), rollout=RolloutConfig(num_envs=-1)), "rollout.num_envs"),
         (lambda: TrainConfig(env=["minesweeper"]), "env"),
         (lambda: TrainConfig(env={"_target_": 5}), "env"),
         (lambda: TrainConfig(seed=np.array([3])), "seed"),
-        (lambda: TrainConfig(seed=np.float32(0.5)), "seed"),
         (lambda: TrainConfig(seed=np.bool_(True)), "seed"),
         (lambda: TrainConfig(device=np.array(["cpu", "cuda"])), "device"),
         (lambda: TrainConfig(env={"_target_": "xor", "size": np.zeros(2)}), "env.size"),
         (lambda: TrainConfig(run_name=5), "run_name"),
-        (lambda: TrainConfig(device=None), "device"),
-        (lambda: TrainConfig(rollout=RolloutConfig(steps=None)), "rollout.steps"),
-        (lambda: TrainConfig(rollout=RolloutConfig(num_envs="4")), "rollout.num_envs"),
-        (lambda: TrainConfig(optim=OptimConfig(lr="1e-3")), "optim.lr"),
-        (lambda: TrainConfig(optim=OptimConfig(schedule="linar")), "optim.schedule"),
-        (lambda: TrainConfig(optim=OptimConfig(eps="0")), "optim.eps"),
         (lambda: TrainConfig(eval=EvalConfig(scripted=print)), "eval.scripted"),
-        (lambda: TrainConfig(eval=EvalConfig(max_steps=-1)), "eval.max_steps"),
         (lambda: TrainConfig(checkpoint=CheckpointConfig(every=2.5)), "checkpoint.every"),
-        (lambda: TrainConfig(wandb=WandbConfig(mode="on")), "wandb.mode"),
         # A group that is no group, or another one
         (lambda: TrainConfig(rollout=PPOConfig()), "rollout"),
         (lambda: TrainConfig(value_net=PPOConfig()), "value_net"),

@@ -52,40 +52,6 @@ def test_what_is_not_finite_is_left_out(run):
     assert read_metrics(run) == [{"update": 1, "steps": 24, "c": 3.0}]
 
 
-@pytest.mark.parametrize("cut", [1, 7, 20])
-def test_a_line_that_a_kill_cut_short_is_ignored_and_gone_after_a_resume(run, cut):
-    write(run, [1, 2, 3])
-    text = run.metrics_file.read_text()
-    run.metrics_file.write_text(text[:-cut] if cut > 1 else text[:-2])
-    assert updates(run) == [1, 2]
-    write(run, [3, 4], after=2)
-    assert updates(run) == [1, 2, 3, 4]
-    for line in run.metrics_file.read_text().splitlines():
-        json.loads(line)
-
-
-def test_a_last_line_without_its_newline_is_whole(run):
-    write(run, [1, 2])
-    run.metrics_file.write_text(run.metrics_file.read_text()[:-1])
-    write(run, [3], after=2)
-    assert updates(run) == [1, 2, 3]
-
-
-def test_records_after_the_checkpoint_are_dropped(run):
-    write(run, [1, 2, 3, 4, 5])
-    write(run, [4], after=3)
-    assert updates(run) == [1, 2, 3, 4]
-    assert read_metrics(run)[-1]["loss"] == 0.4
-
-
-@pytest.mark.parametrize("text", ["", "[1, 2]\n", "3\n", '{"update": 1}\n', "\x00\x00\n", "{\n"])
-def test_lines_that_are_no_records_are_ignored(run, text):
-    run.metrics_file.write_text(text + '{"update": 1, "steps": 24}\n')
-    assert updates(run) == [1]
-    run.metrics_file.write_bytes(b"\xff\xfe\n" + run.metrics_file.read_bytes())
-    assert updates(run) == [1]
-
-
 def test_a_run_without_records_has_none(run):
     assert read_metrics(run) == []
 

@@ -1,6 +1,5 @@
 """Paths with any characters, in any setting that is a path, on the command line and in files."""
 
-import threading
 from pathlib import Path
 
 import pytest
@@ -113,22 +112,3 @@ def test_recipes_are_those_of_the_command_line():
     for kind in GROUPS["selfplay"]:
         words = "tic_tac_toe", f"selfplay={kind}", "~experiment"
         assert recipe(*words) == from_command_line(f"env={words[0]}", *words[1:])
-
-
-def test_threads_may_read_recipes_at_the_same_time():
-    """They use nothing global of Hydra, which may be busy with the program's own settings."""
-    read, failures = [], []
-
-    def work(seed):
-        try:
-            read.append(recipe("xor", f"seed={seed}").seed)
-        except Exception as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert not failures
-    assert sorted(read) == list(range(8))

@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-from itertools import chain
-
 import numpy as np
 import pytest
 import torch
 from support.commands import run_here
-from support.diagnostic_envs import SelectMatching, SeveralActors
 from support.recorded import by_row
 from support.trainer_envs import Foraging
 from support.trainer_runs import small_config
 
-from entity_env import EntityEnvError, ListEnv, RaggedBufferI64
+from entity_env import EntityEnvError
 from entity_env.errors import RunFolderError, SettingError
 from entity_env.play import random_policy
-from entity_env.player.episodes import play_episodes
-from entity_env.recording import EpisodeDataset, RecordEpisodes, RecordReplay
+from entity_env.recording import EpisodeDataset, RecordReplay
 from entity_env.recording.replays import make_rows
 from entity_env.registry import resolve
 from ppo_trainer import EvalConfig, recipe, train
-from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.record import main, record_agent, record_replay, record_run
 from ppo_trainer.runs.load_run import load_policy
-from ragged_net import EntityBatch, NetConfig, RaggedNet
-
-CPU = torch.device("cpu")
+from ragged_net import EntityBatch
 
 
 @pytest.fixture(scope="module")
@@ -152,62 +145,6 @@ def test_what_cannot_be_recorded_is_refused(wrong, run, tmp_path):
     with pytest.raises(RunFolderError):
         record_run(tmp_path, tmp_path / "a")
     assert not (tmp_path / "a").exists()
-
-
-def taught(kind):
-    """A class of ``kind`` that remembers what it showed."""
-
-    class Taught(kind):
-        def reset(self):
-            self.shown = super().reset()
-            return self.shown
-
-    return Taught
-
-
-def teach(envs, name):
-    """Return the actions of each environment's teacher, as input of a ``VecEnv``."""
-    chosen = []
-    for env in envs:
-        action = env.best_actions(env.shown)[name]
-        if hasattr(action, "indices"):
-            chosen.append(list(action.indices))
-        else:
-            order = [one for own in env.obs_space().entities for one in env.shown.ids[own]]
-            chosen.append([order.index(actee) for actee in action.actees])
-    flat = np.array([one for own in chosen for one in own], np.int64)
-    return {name: RaggedBufferI64.from_flattened(flat[:, None], np.array(list(map(len, chosen))))}
-
-
-@pytest.mark.learning
-@pytest.mark.parametrize(
-    ("kind", "name"), [(SeveralActors, "Go"), (SelectMatching, "Select")], ids=["go", "select"]
-)
-def test_a_network_learns_from_a_recorded_teacher(kind, name, tmp_path):
-    made = []
-    create = taught(kind)
-    inner = ListEnv(lambda: made.append(create()) or made[-1], 32, seed=1)
-    with RecordEpisodes(inner, tmp_path / "a") as env:
-        env.reset()
-        for _ in range(64):
-            env.act(teach(made, name))
-    recording = EpisodeDataset(tmp_path / "a")
-    assert all(float(e.steps.reward[0]) == 1.0 for e in recording.episodes() if e.done)
-
-    torch.manual_seed(0)
-    net = RaggedNet(
-        recording.obs_space, recording.action_space, NetConfig(dim=32, layers=1, heads=2)
-    )
-    optimizer = torch.optim.Adam(net.parameters(), lr=3e-3)
-    for batch in chain.from_iterable(recording.minibatches(64, seed=i) for i in range(10)):
-        output = net(EntityBatch.from_obs(batch.obs), given=given(batch))
-        optimizer.zero_grad()
-        (-output.actions[name].log_prob.mean()).backward()
-        optimizer.step()
-
-    policy = NetworkAgent(net, greedy=True).act_rows
-    played = play_episodes(kind, policy, episodes=300, seed=2)["episodic_reward"].mean()
-    assert kind.random_return < kind.without_mechanism < 0.97 < played
 
 
 def test_the_games_of_a_replay_are_recorded(tmp_path):

@@ -19,7 +19,6 @@ from entity_env import (
 )
 from entity_env.drawing import add_caption
 from entity_env.errors import EnvironmentFailedError, RecordingError, RunFolderError, SettingError
-from entity_env.hints import ViewerHints
 from entity_env.wrappers import TimeLimit
 from ppo_trainer import EvalConfig, NetConfig, PPOConfig, RolloutConfig, TrainConfig, train
 from ppo_trainer.evaluate import main as evaluate_main
@@ -230,30 +229,6 @@ def test_an_environment_without_pictures_is_drawn_and_the_view_stays(tmp_path):
     # The walker takes steps of one length, to the right.
     assert across.min() > 50
     assert np.ptp(across) <= 2
-
-
-class OnAScreen(Walking):
-    """The same with y downwards."""
-
-    def viewer_hints(self):
-        return ViewerHints(y_axis="down")
-
-
-def man_and_mark(path):
-    """The heights of walker and mark in the last picture."""
-    with Image.open(path) as image:
-        image.seek(image.n_frames - 1)
-        plane = np.array(image.convert("RGB")).astype(int)[:, :400]
-    near = (np.abs(plane - color).max(axis=2) < 20 for color in ((213, 94, 0), (0, 114, 178)))
-    return [np.argwhere(own)[:, 0].mean() for own in near]
-
-
-def test_y_is_down_where_the_hints_say_so(tmp_path):
-    for game, is_down in ((Walking, False), (OnAScreen, True)):
-        run = tiny_run(tmp_path / game.__name__, game)
-        man, mark = man_and_mark(film(run, tmp_path / "game.gif", env=game, episodes=1))
-        assert (man > mark + 50) == is_down  # at y = 5 and y = 0
-        assert (mark > man + 50) == (not is_down)
 
 
 @pytest.mark.parametrize(

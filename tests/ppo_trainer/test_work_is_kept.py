@@ -18,7 +18,7 @@ from support.trainer_runs import (
     small_config,
 )
 
-from entity_env.errors import CallbackError, NonFiniteError
+from entity_env.errors import NonFiniteError
 from ppo_trainer import CheckpointConfig, EvalConfig, OptimConfig, PPOConfig, RolloutConfig, train
 from ppo_trainer.config import SelfPlayConfig
 from ragged_net import NetConfig
@@ -178,21 +178,6 @@ def test_a_failing_update_loses_nothing(config, error, monkeypatch):
     assert "nothing is lost" in said
     assert "resume" in said
     monkeypatch.undo()
-    resumed = train(resuming(config, run), env=SavedForaging)
-    assert metrics(resumed.run) == metrics(whole.run)
-    assert_same_checkpoint(resumed.run, whole.run)
-
-
-def test_a_callback_that_fails_loses_nothing(config):
-    whole = train(config, env=SavedForaging)
-    config, run = run_named(config, "failed")
-
-    def fail(session):
-        if session.updates == 4:
-            raise KeyError("mine")
-
-    with pytest.raises(CallbackError, match="nothing is lost"):
-        train(config, env=SavedForaging, callbacks=fail)
     resumed = train(resuming(config, run), env=SavedForaging)
     assert metrics(resumed.run) == metrics(whole.run)
     assert_same_checkpoint(resumed.run, whole.run)

@@ -27,7 +27,6 @@ from ragged_net import (
 )
 from ragged_net.heads.continuous import ClippedNormal, ContinuousHeadKind
 
-INF = math.inf
 SPACE = ContinuousActionSpace([-2, 0, None, None], [2, None, 1, None])
 
 
@@ -201,17 +200,6 @@ def test_the_network_sets_numbers_and_says_their_probability_again(guns):
         again = net(frames, given=values_of(output), trusted=trusted)
         for name, own in output.actions.items():
             assert torch.equal(again.actions[name].log_prob, own.log_prob)
-
-
-def test_neighbours_in_the_batch_change_nothing():
-    net, frames = make_net(), batch([2, 0, 3], [1, 2, 0])
-    together = net(frames, greedy=True)
-    for frame in range(3):
-        alone = net(frames.select(torch.tensor([frame])), greedy=True)
-        for name in ACTIONS:
-            part = together.actions[name].chosen.select(torch.tensor([frame]))
-            mine = alone.actions[name].chosen
-            torch.testing.assert_close(mine.values, part.values, atol=1e-5, rtol=1e-5)
 
 
 def test_batches_grow_move_and_join():

@@ -158,22 +158,6 @@ def test_tables_are_embedded_by_the_kernel_and_attributes_are_not():
 
 
 @pytest.mark.parametrize("settings", OPTIONS, ids=str)
-def test_neighbours_and_order_change_nothing(settings):
-    net, batch = make(**settings), units((2, 1, 0), (3, 1, 2))
-    whole = net(batch, greedy=True)
-    alone = net(batch.select(torch.tensor([2, 0])), greedy=True)
-    assert_close(alone.value, whole.value[[2, 0]], **TOLERANCE)
-    order = torch.tensor([2, 0, 1, 3, 5, 4])
-    rows = batch.entities["Unit"]
-    entities = {**batch.entities, "Unit": rows.with_values(rows.values[order])}
-    turned = EntityBatch(entities, batch.global_features, {}, batch.actions)
-    other = net(turned, greedy=True)
-    assert_close(other.value, whole.value, **TOLERANCE)
-    found, expected = (o.actions["Move"].probs for o in (other, whole))
-    assert_close(found, expected[order], **TOLERANCE)
-
-
-@pytest.mark.parametrize("settings", OPTIONS, ids=str)
 @pytest.mark.parametrize("lengths", [((0,), (0,)), ((0, 0), (1, 0)), ((500,), (500,))])
 def test_frames_of_all_kinds(settings, lengths):
     assert torch.isfinite(make(**settings)(units(*lengths)).value).all()

@@ -11,7 +11,6 @@ from net_support import (
     DEVICES,
     GLOBAL_ACTIONS,
     LENGTHS,
-    OBS,
     SMALL,
     TOLERANCE,
     assert_same_policy,
@@ -233,14 +232,6 @@ def test_the_state_fills_a_network_whose_memory_held_anything(begin):
     for own in (net, other):
         own.update_statistics(make_batch(**LENGTHS, with_global=True, seed=1))
     assert torch.equal(other.value(batch), net.value(batch))
-
-
-def test_the_seed_decides_the_weights():
-    torch.manual_seed(3)
-    one = RaggedNet(OBS, ACTIONS, SMALL).state_dict()
-    torch.manual_seed(3)
-    two = RaggedNet(OBS, ACTIONS, SMALL).state_dict()
-    assert all(torch.equal(tensor, two[name]) for name, tensor in one.items())
 
 
 def test_parameters_are_split_between_policy_and_value():

@@ -131,17 +131,6 @@ def test_later_actions_depend_on_earlier_ones_and_never_the_other_way_round():
             assert moved[2] < 1e-6
 
 
-def test_neighbours_in_the_batch_change_nothing():
-    net, frames = make_net(), batch([2, 1, 3], [2, 3, 1])
-    together = net(frames, greedy=True)
-    for i in range(3):
-        frame = torch.tensor([i])
-        alone = net(frames.select(frame), greedy=True)
-        for name in ACTIONS:
-            mine, part = alone.actions[name].chosen, together.actions[name].chosen.select(frame)
-            torch.testing.assert_close(mine.values, part.values, atol=1e-5, rtol=1e-5)
-
-
 def test_what_is_told_is_learned():
     net, frames = make_net(), batch([2, 1], [2, 3])
     output = net(frames, given=values_of(net(frames)))

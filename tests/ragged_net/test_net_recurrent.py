@@ -22,14 +22,7 @@ from net_support import (
 from torch.testing import assert_close
 
 from entity_env.errors import BatchError, SettingError
-from ragged_net import (
-    CategoricalActors,
-    EntityBatch,
-    NetConfig,
-    RaggedNet,
-    SelectActors,
-    plain_torch,
-)
+from ragged_net import CategoricalActors, NetConfig, RaggedNet, SelectActors, plain_torch
 from ragged_net.frames import Frames
 from ragged_net.model.memory import Memory, Steps, join, shown_means
 
@@ -192,20 +185,6 @@ def test_kernels_and_torch_say_the_same(kind):
 
 
 @KINDS
-def test_neighbours_and_the_order_of_sequences_change_nothing(kind):
-    net = remembering(kind)
-    batch = make_batch(**LENGTHS, with_global=True)
-    state = torch.randn(3, net.memory.state_size)
-    one = net(batch, memory=state, sequences=[2, 1, 2], greedy=True)
-    turned = batch.select(torch.tensor([3, 4, 2, 0, 1]))
-    other = net(turned, memory=state[[2, 1, 0]], sequences=[2, 1, 2], greedy=True)
-    assert_close(other.value, one.value[[3, 4, 2, 0, 1]], **TOLERANCE)
-    assert_close(other.memory, one.memory[[2, 1, 0]], **TOLERANCE)
-    alone = net(batch.select(torch.tensor([3, 4])), memory=state[2:], sequences=[2], greedy=True)
-    assert_close(alone.memory, one.memory[2:], **TOLERANCE)
-
-
-@KINDS
 def test_the_past_reaches_actions_and_value(kind):
     net = remembering(kind)
     batch = make_batch(**LENGTHS, with_global=True)
@@ -351,17 +330,6 @@ def test_settings_that_do_not_exist():
         Memory(NetConfig())
     with pytest.raises(SettingError, match="separate value network"):
         RaggedNet(OBS, ACTIONS, NetConfig(memory="gru"), NetConfig(memory="gru"))
-
-
-def test_a_batch_without_any_entity_types():
-    from entity_env.spaces import GlobalCategoricalActionSpace, ObsSpace
-
-    space = {"Speak": GlobalCategoricalActionSpace(["yes", "no"])}
-    torch.manual_seed(0)
-    net = RaggedNet(ObsSpace(), space, replace(SMALL, memory="lstm", memory_size=1024))
-    batch = EntityBatch({}, torch.zeros(2, 0))
-    assert net.value(batch, memory=net.initial_state(2)).isfinite().all()
-    assert net.initial_state(2).shape == (2, 2048)
 
 
 def test_long_sequences_do_not_pay_for_the_longest():

@@ -117,32 +117,6 @@ def test_compiled_blocks_see_relations_as_torch_does(dim):
     assert_close(results[0][1], results[1][1], rtol=1e-4, atol=1e-5)
 
 
-def accuracy(relations):
-    """Return how often jobs detect that their machine is hot, after 150 steps on labels."""
-    net = make_net(relations=relations)
-    optimizer = torch.optim.Adam(net.parameters(), lr=3e-3)
-    for step in range(150):
-        batch, answers = drawn(64, seed=step)
-        given = {"Guess": answers}
-        loss = -net(batch, given=given).actions["Guess"].log_prob.mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    batch, answers = drawn(512, seed=10_000)
-    return (
-        (net(batch, greedy=True).actions["Guess"].chosen.values.flatten() == answers)
-        .float()
-        .mean()
-        .item()
-    )
-
-
-def test_a_job_learns_what_its_machine_is_like():
-    with_relations, without = accuracy(BOTH[:1]), accuracy(None)
-    assert with_relations > 0.95
-    assert without < 0.85, "numbers alone do not say what is the same"
-
-
 @pytest.mark.parametrize(
     ("relations", "match"),
     [
