@@ -11,7 +11,6 @@ import pytest
 from support.continuous_envs import Aim
 
 from entity_env import (
-    AsyncEnv,
     ContinuousAction,
     ContinuousActionMask,
     ContinuousActionSpace,
@@ -22,22 +21,19 @@ from entity_env import (
     ListEnv,
     Observation,
     ObsSpace,
-    ParallelEnv,
     RaggedBufferF32,
     RaggedBufferI64,
     batch_obs,
-    check_env,
 )
 from entity_env.batching.row_reader import RowReader
 from entity_env.checking.check_tools import difference, pack_obs
 from entity_env.drawing import choices_of
 from entity_env.errors import ActionError, MaskError, SpaceError
 from entity_env.player.episodes import random_policy
-from entity_env.recording import EpisodeDataset, RecordEpisodes
 from entity_env.storage.space_json import spaces_from_json, spaces_to_json
 from entity_env.terminal.questions import questions, range_text, read_answer
 from entity_env.workers.obs_format import ObsFormat
-from entity_env.wrappers import ConcatVecEnv, VecFeatureFilter, VecValidate
+from entity_env.wrappers import VecFeatureFilter
 
 OBS_SPACE = ObsSpace(["wind", "shift"], {"Gun": Entity(["goal"]), "Rock": Entity(["size"])})
 ACTION_SPACE = {
@@ -228,57 +224,12 @@ def test_random_numbers_fill_their_bounds():
     assert abs(wind[:, 1].std() - 1) < 0.05
 
 
-def test_check_env_finds_nothing_wrong():
-    check_env(Aim)
-
-
-def rewards(rows, steps=6):
-    """Return the rewards of random play in ``rows``."""
-    with rows:
-        obs, policy = rows.reset(7), random_policy(1)
-        seen = []
-        for _ in range(steps):
-            obs = rows.act(policy(obs))
-            seen.append(obs.reward.tolist())
-        return seen
-
-
-def test_workers_and_joined_rows_play_as_one_process_does():
-    alone = rewards(ListEnv(Aim, 4, seed=7))
-    assert rewards(ParallelEnv(Aim, 4, 2, seed=7)) == alone
-    assert rewards(AsyncEnv(Aim, 4, 2, batch_size=4, seed=7)) == alone
-    assert rewards(VecValidate(ListEnv(Aim, 4, seed=7))) == alone
-    one = ConcatVecEnv([ListEnv(Aim, 2), ListEnv(Aim, 2)])
-    assert np.isfinite(rewards(one)).all()
-
-
 def test_messages_say_all_there_is():
     obs = batch_obs([shown(2), shown(0), shown(1, actions={})], OBS_SPACE, ACTION_SPACE)
     form = ObsFormat(OBS_SPACE, ACTION_SPACE)
     again = form.join([(form.pack(obs), 0)])
     assert difference("", pack_obs(again), pack_obs(obs)) is None
     assert again.action_masks["Wind"].low is obs.action_masks["Wind"].low
-
-
-def test_recordings_give_back_the_numbers(tmp_path):
-    path, kept = tmp_path / "aim.episodes", []
-    with RecordEpisodes(ListEnv(Aim, 1), path, part_frames=2) as rows:
-        obs, policy = rows.reset(), random_policy(5)
-        for _ in range(5):
-            actions = policy(obs)
-            kept.append({name: buffer.as_array().copy() for name, buffer in actions.items()})
-            who = obs.action_masks
-            notes = {
-                name: np.ones((mask.actors.items(), 2 * len(mask.low)))
-                for name, mask in who.items()
-            }
-            obs = rows.act(actions, logits=notes)
-    (batch,) = EpisodeDataset(path).blocks(100)
-    for name, actions in batch.steps.actions.items():
-        values = np.concatenate([own[name] for own in kept])
-        assert actions.as_array().dtype == np.float32
-        np.testing.assert_array_equal(actions.as_array(), values)
-        assert batch.steps.logits[name].as_array().shape == (len(values), 2 * values.shape[1])
 
 
 def test_who_is_left_out_sets_the_numbers_nearest_to_0():

@@ -17,13 +17,11 @@ from entity_env import (
     ListEnv,
     Observation,
     ObsSpace,
-    ParallelEnv,
     RaggedBufferF32,
     RaggedBufferI64,
     SelectEntityActionMask,
     SelectEntityActionSpace,
     batch_obs,
-    check_env,
 )
 from entity_env.errors import FeatureError, ObservationError, SpaceError
 from entity_env.storage.space_json import spaces_from_json, spaces_to_json
@@ -171,11 +169,6 @@ def test_flags_are_whole_numbers():
         batch_obs([Observation(features={"Robot": [[8]]})], space, ACTIONS)
 
 
-@pytest.mark.parametrize("env", [CoinOnAMap, PickTheCoin])
-def test_the_checker_finds_nothing(env):
-    check_env(env)
-
-
 def test_the_selected_cell_arrives_by_its_id():
     rows = ListEnv(PickTheCoin, 3, seed=1)
     obs = rows.reset()
@@ -188,17 +181,6 @@ def test_the_selected_cell_arrives_by_its_id():
     again = rows.act({"Answer": RaggedBufferI64.from_flattened(wrong[:, None] + 1, lengths)})
     assert again.reward.tolist() == [0.0, 0.0, 0.0]
     rows.close()
-
-
-def test_workers_give_the_same():
-    alone, apart = (
-        ListEnv(CoinOnAMap, 2, seed=3),
-        ParallelEnv(CoinOnAMap, 2, seed=3, num_processes=1),
-    )
-    first, second = alone.reset(), apart.reset()
-    assert np.array_equal(first.features["Tile"].as_array(), second.features["Tile"].as_array())
-    alone.close()
-    apart.close()
 
 
 def test_a_filter_keeps_the_grid():
@@ -218,16 +200,3 @@ def test_an_observation_counts_cells():
     for cells in (CELLS, CELLS.tolist(), CELLS.reshape(6, 2)):
         assert observation(cells).num_entities("Tile") == 6
     assert observation([]).num_entities("Tile") == 0
-
-
-def test_a_recording_gives_maps_back(tmp_path):
-    from support.recorded import record
-
-    from entity_env.recording import EpisodeDataset
-
-    seen = record(ListEnv(PickTheCoin, 1, seed=1), tmp_path / "a", steps=3)
-    dataset = EpisodeDataset(tmp_path / "a")
-    assert dataset.obs_space == PickTheCoin().obs_space()
-    (batch,) = dataset.blocks(10)
-    expected = np.concatenate([obs.features["Tile"].as_array() for obs in seen.shown[:3]])
-    assert np.array_equal(batch.steps.obs.features["Tile"].as_array(), expected)

@@ -161,13 +161,6 @@ def test_a_module_offers_what_it_defines_itself(tmp_path, monkeypatch):
     assert options["offering.Gaem"] == "'Game'"
 
 
-def test_a_setting_that_is_not_there_is_named_with_the_nearest():
-    with pytest.raises(errors.SettingError) as caught:
-        make("chain", trunkates=True)
-    assert "Chain has no setting 'trunkates'" in str(caught.value)
-    assert "did you mean 'truncates'?" in str(caught.value)
-
-
 def test_a_setting_that_is_needed_is_asked_for():
     def make_chain(length, *, seed=1, **more):
         return Chain(length)

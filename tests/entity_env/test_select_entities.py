@@ -1,7 +1,6 @@
 """Actors that select a set of entities: from the observation to the action, and all between."""
 
 import builtins
-import functools
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ from entity_env import (
     ListEnv,
     Observation,
     ObsSpace,
-    ParallelEnv,
     RaggedBufferI64,
     SelectEntitiesAction,
     SelectEntitiesActionSpace,
@@ -24,12 +22,10 @@ from entity_env.batching.action_checks import check_actions
 from entity_env.batching.frame_reader import FrameReader
 from entity_env.batching.kinds.table import typed_actions
 from entity_env.batching.row_reader import RowReader
-from entity_env.checking.check_env import check_env
 from entity_env.drawing.chosen import choices_of, chosen_lines
 from entity_env.errors import ActionError, MaskError, SettingError, SpaceError
 from entity_env.player.episodes import random_policy
 from entity_env.player.scripted_agent import ScriptedAgent
-from entity_env.recording import EpisodeDataset, RecordEpisodes
 from entity_env.terminal.runner import play_in_terminal
 from entity_env.wrappers import FeatureFilter, VecFeatureFilter
 
@@ -164,43 +160,6 @@ def test_random_sets_have_all_sizes_and_are_allowed():
     # 3 standard deviations: 3 * sqrt(1/3 * 2/3 / 600) = 0.058.
     assert sizes == pytest.approx([1 / 3] * 3, abs=0.058)
     assert set(map(tuple, rows.tolist())) == {(-1, -1), (1, -1), (3, -1), (1, 3), (3, 1)}
-
-
-@pytest.mark.parametrize("make", [Cards, FillOrder])
-def test_the_checker_finds_nothing(make):
-    check_env(make)
-
-
-def test_workers_play_the_same_game():
-    rewards = []
-    for make in (ListEnv, functools.partial(ParallelEnv, num_processes=2)):
-        with make(FillOrder, 4, seed=3) as env:
-            policy, obs = random_policy(1), env.reset()
-            played = []
-            for _ in range(5):
-                obs = env.act(policy(obs))
-                played.append(obs.reward.tolist())
-            rewards.append(played)
-    assert rewards[0] == rewards[1]
-
-
-def test_a_recording_gives_the_sets_back(tmp_path):
-    path = tmp_path / "sets.rec"
-    given = []
-    with RecordEpisodes(ListEnv(FillOrder, 1, seed=0), path) as env:
-        policy, obs = random_policy(1), env.reset()
-        for _ in range(4):
-            chosen = policy(obs)
-            count = len(chosen["Pick"].as_array())
-            pairs = obs.action_masks["Pick"].logits_shape
-            obs = env.act(
-                chosen, log_probs={"Pick": np.zeros(count)}, logits={"Pick": np.arange(pairs[0])}
-            )
-            given += chosen["Pick"].as_array().tolist()
-    (block,) = EpisodeDataset(path).blocks(10)
-    assert block.steps.actions["Pick"].as_array().tolist() == given
-    assert block.steps.obs.action_masks["Pick"].at_most == 3
-    assert block.steps.logits["Pick"].size1().tolist() == [8, 8, 8, 8]
 
 
 def test_text_names_all_that_is_selected():

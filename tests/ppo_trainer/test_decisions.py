@@ -91,9 +91,9 @@ def slow_reference(events, gamma, lam):
     return advantages
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(8))
 def test_random_patterns_of_asking_paying_and_ending(seed):
-    """300 rows at once, each with a pattern of its own: 6,000 in all."""
+    """300 rows at once, each with a pattern of its own: 2,400 in all."""
     rng = np.random.default_rng(seed)
     rows, gamma, lam = 300, rng.uniform(0.5, 1), rng.uniform(0, 1)
     asks, ends, cuts = rng.uniform(0.1, 1), rng.uniform(0, 0.4), rng.uniform(0, 0.4)

@@ -20,7 +20,7 @@ from support.turn_rows import TurnRows
 from entity_env import ListEnv
 from entity_env.errors import SettingError
 from ppo_trainer import PPOConfig, RolloutConfig, VTraceConfig, train
-from ppo_trainer.algorithms.advantage import estimate, vtrace
+from ppo_trainer.algorithms.advantage import vtrace
 from ppo_trainer.algorithms.ppo import PPO
 from ppo_trainer.algorithms.vtrace import VTrace, mean_weights
 from ppo_trainer.experience.acting import evaluated
@@ -184,19 +184,6 @@ def test_the_weights_of_a_frame_with_several_actors_by_hand():
     assert mean_weights(np.array([1000.0]), np.array([0]), 1, 2.0).tolist() == [2.0]
 
 
-def test_many_actors_that_have_hardly_changed_keep_their_advantages():
-    # The log-ratio of an actor with KL divergence 0.015 is about normal with mean -0.015 and
-    # variance 0.03. E min(1, ratio) = 2 Phi(-sqrt(0.03) / 2) = 0.931 for each of them; for the
-    # product over 128 it is 2 Phi(-sqrt(128 * 0.03) / 2) = 0.327.
-    rng = np.random.default_rng(0)
-    log_ratios = rng.normal(-0.015, np.sqrt(0.03), (4000, 128))
-    frame_of = np.repeat(np.arange(4000), 128)
-    found = mean_weights(log_ratios.ravel(), frame_of, 4000, 1.0).mean()
-    assert found == pytest.approx(0.931, abs=0.002)
-    product = mean_weights(log_ratios.sum(1), np.arange(4000), 4000, 1.0).mean()
-    assert product == pytest.approx(0.327, abs=0.03)
-
-
 @pytest.mark.parametrize("ratio", ["per_actor", "per_frame"])
 def test_the_ratio_is_that_of_ppo(ratio):
     """Frames of several actors of two actions, all of an earlier network."""
@@ -269,21 +256,3 @@ def test_a_group_baseline_is_refused():
         small_config(
             algorithm="vtrace", env={"_target_": "x", "copies": 4}, ppo=PPOConfig(baseline="group")
         )
-
-
-def test_estimates_of_ppo_are_those_without_weights():
-    config = small_config()
-    rows = ListEnv(Foraging, 4, seed=1)
-    trajectories = collected(config, rows, network(rows, config))
-    ones = (np.ones(len(trajectories)),) * 2
-    for one, other in zip(
-        *(
-            (own.advantages, own.returns)
-            for own in (
-                estimate(trajectories, config.ppo),
-                estimate(trajectories, config.ppo, weights=ones),
-            )
-        ),
-        strict=True,
-    ):
-        assert torch.equal(one, other)
