@@ -99,7 +99,7 @@ class ActionWriter:
             MaskError: The mask does not fit the space.
         """
         counts = list(self._counts.values())
-        arrays = _arrays(mask) if mask is not None else [None for _ in counts]
+        arrays: list[Array | None] = [None] * len(counts) if mask is None else _arrays(mask)
         if len(arrays) == 1 and arrays[0] is not None and len(arrays[0]) == sum(counts):
             arrays = list(np.split(arrays[0], np.cumsum(counts)[:-1]))
         if len(arrays) != len(counts) or not all(map(_fits, arrays, counts)):

@@ -39,17 +39,16 @@ class EntityGymnasiumEnv(gymnasium.Env[PaddedObs, npt.NDArray[np.int64]]):
     Entities that are hidden from the policy keep their slot, which is shown as empty. The action is
     a ``MultiDiscrete`` with one number for each actor's slot: the index of its choice, or for a
     select-entity action the slot of the entity among the slots of all types, in order. Numbers of
-    empty slots are ignored. ``info`` holds ``action_mask``, for ``action_space.sample(mask=...)``,
-    and, at the end of an episode, ``metrics``; ``action_masks`` returns one array.
+    empty slots are ignored. In place of a choice that the mask forbids, the next allowed one is
+    played, after the last choice the first. ``info`` holds ``action_mask``, for
+    ``action_space.sample(mask=...)``, and, at the end of an episode, ``metrics``; ``action_masks``
+    returns one array.
 
     Args:
         env: The environment.
         max_entities: Largest number of entities of each type, or one number for all types.
         max_actors: Largest number of actors of each action, or one number for all. With None every
             entity may act, which makes actions long if few of them do.
-        strict: True to raise an error for a choice that the mask forbids. By default the next
-            allowed choice is played (after the last choice the first), because Gymnasium requires
-            that every sample of the action space can be played.
         render_mode: ``rgb_array`` makes ``render`` return pictures.
 
     Raises:
@@ -64,7 +63,6 @@ class EntityGymnasiumEnv(gymnasium.Env[PaddedObs, npt.NDArray[np.int64]]):
         max_entities: Room,
         max_actors: Room | None = None,
         *,
-        strict: bool = False,
         render_mode: str | None = None,
     ) -> None:
         if not isinstance(env, Environment):
@@ -74,8 +72,7 @@ class EntityGymnasiumEnv(gymnasium.Env[PaddedObs, npt.NDArray[np.int64]]):
                 received=shorten(env),
             )
         self.env = env
-        self.strict = strict
-        self.render_mode = check_render_mode(render_mode)
+        self.render_mode = check_render_mode("render_mode", render_mode)
         self._padding = FramePadding(env, max_entities, max_actors)
         space: Any = self._padding.spaces.observation_space
         self.observation_space = space
@@ -108,7 +105,7 @@ class EntityGymnasiumEnv(gymnasium.Env[PaddedObs, npt.NDArray[np.int64]]):
         """Play one step."""
         if self._frame is None or self._frame.done:
             raise ResetNeededError("there is no episode to play", hint="call reset() first")
-        actions = self._padding.choose(action, self._frame, self._padded, strict=self.strict)
+        actions = self._padding.choose(action, self._frame, self._padded)
         self._frame = None  # after an error, a reset is needed
         frame = self._padding.read(self.env.act(actions))
         self._tracker.add(frame.reward, frame.metrics)

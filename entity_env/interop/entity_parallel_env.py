@@ -7,8 +7,9 @@ observations, infos = env.reset(seed=0)
 
 from __future__ import annotations
 
+import contextlib
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -44,8 +45,6 @@ class EntityParallelEnv(ParallelEnv[str, PaddedObs, npt.NDArray[np.int64]]):  # 
         max_entities: Largest number of entities of each type, or one number for all types.
         max_actors: Largest number of actors of each action, or one number for all; None allows all
             entities to act.
-        strict: True to raise an error for a choice that the mask forbids. By default the next
-            allowed choice is played.
         render_mode: ``rgb_array`` makes ``render`` return the game's pictures.
 
     Attributes:
@@ -61,7 +60,6 @@ class EntityParallelEnv(ParallelEnv[str, PaddedObs, npt.NDArray[np.int64]]):  # 
         max_entities: Room,
         max_actors: Room | None = None,
         *,
-        strict: bool = False,
         render_mode: str | None = None,
     ) -> None:
         if not isinstance(game, MultiPlayerEnvironment):
@@ -71,8 +69,7 @@ class EntityParallelEnv(ParallelEnv[str, PaddedObs, npt.NDArray[np.int64]]):  # 
                 received=shorten(game),
             )
         self.game = game
-        self.strict = strict
-        self.render_mode = check_render_mode(render_mode)
+        self.render_mode = check_render_mode("render_mode", render_mode)
         self.metadata = {"name": f"{type(game).__name__.lower()}_v0", "render_modes": ["rgb_array"]}
         self.agents: list[str] = []
         self.acting: list[str] = []
@@ -114,10 +111,10 @@ class EntityParallelEnv(ParallelEnv[str, PaddedObs, npt.NDArray[np.int64]]):  # 
         self._seat_of = {name: i for i, name in enumerate(self._names)}
         self._agent_of = dict(enumerate(self._names))
         self._frames = dict.fromkeys(self._names, self._blank)
-        self._padded = {}
+        self._padded = dict.fromkeys(self._names, self._padding.pad(self._blank))
         self.agents, self.acting = list(self._names), []
         self._read(self._table.reset())
-        return self._observations(self.agents), {name: self._info(name) for name in self.agents}
+        return self._observations(self.agents), self._infos(self.agents)
 
     def step(self, actions: Mapping[str, Any]) -> tuple[
         dict[str, PaddedObs],
@@ -134,27 +131,28 @@ class EntityParallelEnv(ParallelEnv[str, PaddedObs, npt.NDArray[np.int64]]):  # 
         if not self.agents:
             return {}, {}, {}, {}, {}
         taken = self._actions(actions)
-        for agent in self.acting:  # a waiting agent has no choices
-            self._set_frame(agent, replace(self._frames[agent], actions={}))
-        before, self.acting = self.agents, []
+        before, acted, self.acting = self.agents, self.acting, []
         told = self._read(self._table.act(taken))
-        over = self._table.is_over
-        rewards = dict.fromkeys(before, 0.0)
-        terminated = dict.fromkeys(before, over)
-        truncated = dict.fromkeys(before, False)
-        infos = {agent: self._info(agent) for agent in [*before, *told]}
+        for agent in acted:
+            if agent not in told:  # it waits, and has no choices
+                self._see(agent, replace(self._frames[agent], actions={}))
+        everyone = [*before, *(agent for agent in told if agent not in before)]
+        rewards = dict.fromkeys(everyone, 0.0)
+        terminated = dict.fromkeys(everyone, self._table.is_over)
+        truncated = dict.fromkeys(everyone, False)
+        infos = self._infos(everyone)
         for agent, frame in told.items():
             rewards[agent] = float(frame.reward)
             terminated[agent] = frame.done and not frame.truncated
             truncated[agent] = frame.truncated
             if frame.metrics:
                 infos[agent]["metrics"] = dict(frame.metrics)
-        for agent in terminated:
+        for agent in everyone:
             if terminated[agent] or truncated[agent]:
                 del self._agent_of[self._seat_of[agent]]
         self.agents = list(self._agent_of.values())
         self.acting = [agent for agent in self.acting if agent in self.agents]
-        return self._observations(list(terminated)), rewards, terminated, truncated, infos
+        return self._observations(everyone), rewards, terminated, truncated, infos
 
     def render(self) -> npt.NDArray[np.uint8] | None:
         """Return the game's picture, with the render mode ``rgb_array``."""
@@ -169,18 +167,18 @@ class EntityParallelEnv(ParallelEnv[str, PaddedObs, npt.NDArray[np.int64]]):  # 
     def _spaces_of(self, agent: str) -> tuple[Any, Any]:
         check_known(SeatError, "agent {} is not in this game", [agent], self._possible)
         if agent not in self._spaces:
-            own = self._padding.spaces
-            self._spaces[agent] = copy.deepcopy((own.observation_space, own.action_space))
+            spaces = self._padding.spaces
+            self._spaces[agent] = copy.deepcopy((spaces.observation_space, spaces.action_space))
         return self._spaces[agent]
 
     def _observations(self, agents: list[str]) -> dict[str, PaddedObs]:
         return {
-            agent: {name: array[0].copy() for name, array in self._pad(agent).arrays.items()}
+            agent: {name: array[0].copy() for name, array in self._padded[agent].arrays.items()}
             for agent in agents
         }
 
-    def _info(self, agent: str) -> dict[str, Any]:
-        return self._padding.info(self._pad(agent))
+    def _infos(self, agents: list[str]) -> dict[str, dict[str, Any]]:
+        return {agent: self._padding.info(self._padded[agent]) for agent in agents}
 
     def _actions(self, actions: Any) -> dict[int, Any]:
         """Return the actions of the seats that must act."""
@@ -197,12 +195,10 @@ class EntityParallelEnv(ParallelEnv[str, PaddedObs, npt.NDArray[np.int64]]):  # 
                     expected=f"actions of {', '.join(self.acting)}",
                     received=shorten(list(actions)),
                 )
-            try:
+            with _errors_of(agent):
                 taken[self._seat_of[agent]] = self._padding.choose(
-                    actions[agent], self._frames[agent], self._pad(agent), strict=self.strict
+                    actions[agent], self._frames[agent], self._padded[agent]
                 )
-            except EntityEnvError as error:
-                raise error.located(f"agent {agent!r}") from error.__cause__
         return taken
 
     def _read(self, told: Told) -> dict[str, Frame]:
@@ -212,27 +208,28 @@ class EntityParallelEnv(ParallelEnv[str, PaddedObs, npt.NDArray[np.int64]]):  # 
             frame = self._padding.read(observation, f"seat {self._table.seats[seat]!r}")
             agent = self._agent_of.get(seat) or self._agent_that_comes_back(seat)
             frames[agent] = frame
-            self._set_frame(agent, frame)
+            self._see(agent, frame)
             if frame.asks:
                 self.acting.append(agent)
         return frames
 
     def _agent_that_comes_back(self, seat: int) -> str:
-        life = 1 + sum(own == seat for own in self._seat_of.values())
+        life = 1 + sum(other == seat for other in self._seat_of.values())
         agent = f"{self._names[seat]}#{life}"
         if agent not in self._possible:
             self._possible.append(agent)
         self._seat_of[agent], self._agent_of[seat] = seat, agent
         return agent
 
-    def _set_frame(self, agent: str, frame: Frame) -> None:
+    def _see(self, agent: str, frame: Frame) -> None:
         self._frames[agent] = frame
-        self._padded.pop(agent, None)
+        with _errors_of(agent):
+            self._padded[agent] = self._padding.pad(frame)
 
-    def _pad(self, agent: str) -> PaddedFrames:
-        if agent not in self._padded:
-            try:
-                self._padded[agent] = self._padding.pad(self._frames[agent])
-            except EntityEnvError as error:
-                raise error.located(f"agent {agent!r}") from error.__cause__
-        return self._padded[agent]
+
+@contextlib.contextmanager
+def _errors_of(agent: str) -> Iterator[None]:
+    try:
+        yield
+    except EntityEnvError as error:
+        raise error.located(f"agent {agent!r}") from error.__cause__

@@ -42,8 +42,6 @@ class EntityVectorEnv(VectorEnv[PaddedObs, npt.NDArray[np.int64], npt.NDArray[An
         vec_env: The rows.
         max_entities: Largest number of entities of each type, or one number for all types.
         max_actors: Largest number of actors of each action, or one number for all.
-        strict: True to raise an error for a choice that the mask forbids. By default the next
-            allowed choice is played.
         render_mode: ``rgb_array`` makes ``render`` return a picture of each row.
 
     Attributes:
@@ -65,7 +63,6 @@ class EntityVectorEnv(VectorEnv[PaddedObs, npt.NDArray[np.int64], npt.NDArray[An
         max_entities: Room,
         max_actors: Room | None = None,
         *,
-        strict: bool = False,
         render_mode: str | None = None,
     ) -> None:
         if not isinstance(vec_env, VecEnv):
@@ -75,8 +72,7 @@ class EntityVectorEnv(VectorEnv[PaddedObs, npt.NDArray[np.int64], npt.NDArray[An
                 received=shorten(vec_env),
             )
         self.vec_env = vec_env
-        self.strict = strict
-        self.render_mode = check_render_mode(render_mode)
+        self.render_mode = check_render_mode("render_mode", render_mode)
         self.num_envs = len(vec_env)
         self.padded_spaces = PaddedSpaces(
             vec_env.obs_space(), vec_env.action_space(), max_entities, max_actors
@@ -124,7 +120,7 @@ class EntityVectorEnv(VectorEnv[PaddedObs, npt.NDArray[np.int64], npt.NDArray[An
 
     def advance(self, actions: npt.NDArray[np.int64]) -> tuple[VecObs, PaddedObs]:
         """Play one step; return the observation of the rows, and the padded observations."""
-        chosen = choose(actions, self._frames(), self.padded_spaces, strict=self.strict)
+        chosen = choose(actions, self._frames(), self.padded_spaces)
         self._padded = None  # after an error, a reset is needed
         obs = self.vec_env.act(chosen)
         return obs, self._show(obs)

@@ -14,23 +14,23 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium import spaces
 
-from entity_env.arguments import check_whole
+from entity_env.arguments import check_whole, one_of, or_none
 from entity_env.batching.features import LARGEST
+from entity_env.batching.kinds.kind import Kind
+from entity_env.batching.kinds.table import kind_of
 from entity_env.errors import SettingError, check_known, shorten
 from entity_env.spaces import (
-    CONTINUOUS_ACTIONS,
     ActionName,
     ActionSpace,
     Discrete,
     Feature,
-    GlobalCategoricalActionSpace,
     ObsSpace,
-    SelectEntitiesActionSpace,
-    SelectEntityActionSpace,
     check_action_space,
 )
 
 __all__ = ["ActionSlots", "PaddedSpaces", "Room", "check_no_options", "check_render_mode"]
+
+check_render_mode = or_none(one_of("rgb_array"))
 
 Room: TypeAlias = Mapping[str, int] | int
 """A number for each name, or one for all."""
@@ -55,14 +55,9 @@ class ActionSlots:
     first: int
 
     @property
-    def is_global(self) -> bool:
-        """True if the player as a whole acts."""
-        return isinstance(self.space, GlobalCategoricalActionSpace)
-
-    @property
-    def selects(self) -> bool:
-        """True if entities are selected."""
-        return isinstance(self.space, SelectEntityActionSpace)
+    def kind(self) -> Kind:
+        """The kind of action."""
+        return kind_of(self.space)
 
     @property
     def numbers(self) -> slice:
@@ -142,33 +137,19 @@ class PaddedSpaces:
             boxes[f"{name}/features"] = _feature_box(entity.features, (limit,))
             boxes[f"{name}/present"] = spaces.Box(0, 1, (limit,), np.int8)
         for action in self.actions:
-            rows = () if action.is_global else (action.count,)
+            rows = () if action.kind.is_global else (action.count,)
             boxes[f"{action.name}/mask"] = spaces.Box(0, 1, (*rows, action.choices), np.int8)
-            if not action.is_global:
+            if not action.kind.is_global:
                 actors = spaces.Box(-1, max(entities - 1, 0), rows, np.int64)
                 boxes[f"{action.name}/actors"] = actors
         return {name: box for name, box in boxes.items() if np.prod(box.shape or 0)}
 
 
-def check_render_mode(render_mode: Any) -> str | None:
-    """Return the render mode if it is valid, else raise SettingError."""
-    if render_mode not in (None, "rgb_array"):
-        raise SettingError(
-            "unknown render mode", received=shorten(render_mode), options=["rgb_array"]
-        )
-    mode: str | None = render_mode
-    return mode
-
-
 def check_no_options(options: Any) -> None:
     """Raise SettingError if ``reset`` is given options, which are not supported."""
     if options:
-        is_partial = isinstance(options, Mapping) and "reset_mask" in options
         raise SettingError(
-            "reset does not support options",
-            expected="None or {}",
-            received=shorten(options),
-            hint="all rows are reset together; one that ends resets itself" if is_partial else None,
+            "reset does not support options", expected="None or {}", received=shorten(options)
         )
 
 
@@ -188,25 +169,21 @@ def _action_slots(
     action_space: Mapping[ActionName, ActionSpace], max_actors: Room | None, entities: int
 ) -> list[ActionSlots]:
     for name, space in action_space.items():
-        if isinstance(space, (*CONTINUOUS_ACTIONS, SelectEntitiesActionSpace)):
+        if not kind_of(space).picks_one:
             raise SettingError(
                 f"action {name!r} cannot be a part of a MultiDiscrete space: it is a "
                 f"{type(space).__name__}",
                 expected="categorical or select-entity actions",
                 received=shorten(space),
             )
-    of_entities = [
-        name
-        for name, space in action_space.items()
-        if not isinstance(space, GlobalCategoricalActionSpace)
-    ]
+    of_entities = [name for name, space in action_space.items() if not kind_of(space).is_global]
     room = entities if max_actors is None else max_actors
     limits = _limits("max_actors", "action", room, of_entities)
     slots: list[ActionSlots] = []
     first = 0
     for name, space in action_space.items():
         count = limits.get(name, 1)
-        if isinstance(space, SelectEntityActionSpace):
+        if kind_of(space).selects:
             count, choices = (count, entities) if entities else (0, 1)
         else:
             choices = len(space)  # type: ignore[arg-type]

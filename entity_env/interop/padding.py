@@ -12,15 +12,9 @@ import numpy.typing as npt
 from entity_env.actions import Action
 from entity_env.batching.frame import Frame
 from entity_env.batching.frame_reader import FrameReader
-from entity_env.batching.kinds.categorical import masked
 from entity_env.batching.kinds.table import typed_actions
 from entity_env.batching.ragged import ActionBuffer, RaggedBufferI64, lengths
-from entity_env.batching.vec_obs import (
-    VecActionMask,
-    VecObs,
-    VecSelectEntityActionMask,
-    batch_frames,
-)
+from entity_env.batching.vec_obs import VecObs, batch_frames
 from entity_env.environment import Playable
 from entity_env.errors import ActionError, CapacityError, counted, shorten
 from entity_env.interop.padded_spaces import ActionSlots, PaddedSpaces, Room
@@ -68,19 +62,17 @@ class FramePadding:
 
     def __init__(self, env: Playable, max_entities: Room, max_actors: Room | None) -> None:
         self._reader = FrameReader(env.obs_space(), env.action_space())
-        self._own = self._reader.obs_space, self._reader.action_space
-        self.spaces = PaddedSpaces(*self._own, max_entities, max_actors)
+        self._spaces = self._reader.obs_space, self._reader.action_space
+        self.spaces = PaddedSpaces(*self._spaces, max_entities, max_actors)
         self.read = self._reader.read
 
     def pad(self, frame: Frame) -> PaddedFrames:
         """Return a frame as padded arrays with a single row."""
-        return pad(batch_frames([frame], *self._own), self.spaces)
+        return pad(batch_frames([frame], *self._spaces), self.spaces)
 
-    def choose(
-        self, action: Any, frame: Frame, padded: PaddedFrames, *, strict: bool
-    ) -> dict[ActionName, Action]:
+    def choose(self, action: Any, frame: Frame, padded: PaddedFrames) -> dict[ActionName, Action]:
         """Return the numbers chosen for a frame as actions of the environment."""
-        chosen = choose(action, padded, self.spaces, strict=strict)
+        chosen = choose(action, padded, self.spaces)
         numbers = {name: buffer.as_array()[:, 0] for name, buffer in chosen.items()}
         return typed_actions(frame, numbers, self._reader.action_space)
 
@@ -105,7 +97,8 @@ def pad(obs: VecObs, spaces: PaddedSpaces) -> PaddedFrames:
         at = places(counts)
         values = obs.features[name].as_array()
         present = np.zeros((rows, limit), np.int8)
-        present[at] = shown = _shown(obs, name)
+        shown = obs.visible[name].as_array()[:, 0] if name in obs.visible else np.ones(len(values))
+        present[at] = shown
         features = np.zeros((rows, limit, values.shape[1]), np.float32)
         features[at] = values * shown[:, None]  # zeros for entities hidden from the policy
         arrays |= {f"{name}/features": features, f"{name}/present": present}
@@ -118,10 +111,10 @@ def pad(obs: VecObs, spaces: PaddedSpaces) -> PaddedFrames:
         mine = allowed[action.name] = np.zeros((rows, action.count, action.choices), np.bool_)
         taken[action.name] = np.arange(action.count) < counts[:, None]
         if len(at[0]):
-            _allow(mine, at, mask, starts, spaces)
-        arrays[f"{action.name}/mask"] = mine[:, 0] if action.is_global else mine
-        arrays[f"{action.name}/mask"] = arrays[f"{action.name}/mask"].astype(np.int8)
-        if not action.is_global:
+            _allow(mine, at, mask, action, starts, spaces)
+        shown = mine[:, 0] if action.kind.is_global else mine
+        arrays[f"{action.name}/mask"] = shown.astype(np.int8)
+        if not action.kind.is_global:
             actors = np.full((rows, action.count), -1)
             actors[at] = _slots(at[0], mask.actors.as_array()[:, 0], starts, spaces)
             arrays[f"{action.name}/actors"] = actors
@@ -135,35 +128,33 @@ def pad(obs: VecObs, spaces: PaddedSpaces) -> PaddedFrames:
 
 
 def choose(
-    actions: Any, frames: PaddedFrames, spaces: PaddedSpaces, *, strict: bool
+    actions: Any, frames: PaddedFrames, spaces: PaddedSpaces
 ) -> dict[ActionName, ActionBuffer]:
     """Return the choice of each actor in the format of ``VecEnv.act``.
+
+    In place of a choice that the mask forbids, the next allowed one is taken, after the last choice
+    the first, because Gymnasium requires that every sample of the action space can be played.
 
     Args:
         actions: The numbers; those of empty slots are ignored. Shape: (R, numbers), integers.
         frames: The frames of the actions.
         spaces: The spaces of both.
-        strict: True to raise an error for a choice that the mask forbids. Otherwise the next
-            allowed choice is taken, after the last choice the first.
 
     Raises:
-        ActionError: The number of numbers is wrong, a number is not in the action space, or, with
-            ``strict``, a choice is forbidden.
+        ActionError: The number of numbers is wrong, or a number is not in the action space.
     """
     numbers = _checked(actions, len(frames.masks), spaces)
     chosen: dict[ActionName, ActionBuffer] = {}
     for action in spaces.actions:
         taken = frames.taken[action.name]
         allowed = frames.allowed[action.name][taken]  # (actors, C)
-        own = numbers[:, action.numbers][taken]
-        if strict:
-            _check_allowed(own, allowed, taken, action)
-        ahead = (np.arange(action.choices) - own[:, None]) % action.choices
-        own = np.where(allowed, ahead, action.choices).argmin(axis=1)
-        if action.selects:
-            own = _entities(np.nonzero(taken)[0], own, frames.starts, spaces)
+        wanted = numbers[:, action.numbers][taken]
+        ahead = (np.arange(action.choices) - wanted[:, None]) % action.choices
+        played = np.where(allowed, ahead, action.choices).argmin(axis=1)
+        if action.kind.selects:
+            played = _entities(np.nonzero(taken)[0], played, frames.starts, spaces)
         counts = taken.sum(axis=1, dtype=np.int64)
-        chosen[action.name] = RaggedBufferI64.from_flattened(own[:, None], counts)
+        chosen[action.name] = RaggedBufferI64.from_flattened(played[:, None], counts)
     return chosen
 
 
@@ -173,28 +164,21 @@ def places(counts: Ints) -> tuple[Ints, Ints]:
     return rows, np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
-def _shown(obs: VecObs, name: str) -> Bools:
-    """Return a mask of the entities of a type that the policy sees. Shape: (N,)."""
-    if name not in obs.visible:
-        return np.ones(obs.features[name].items(), np.bool_)
-    return obs.visible[name].as_array()[:, 0]
-
-
 def _allow(
-    allowed: Bools, at: tuple[Ints, Ints], mask: VecActionMask, starts: Ints, spaces: PaddedSpaces
+    allowed: Bools,
+    at: tuple[Ints, Ints],
+    mask: Any,
+    action: ActionSlots,
+    starts: Ints,
+    spaces: PaddedSpaces,
 ) -> None:
     """Write the mask of an action into ``allowed`` (R, K, C)."""
-    if not isinstance(mask, VecSelectEntityActionMask):
-        # PaddedSpaces raises an error for continuous actions.
-        allowed[at] = mask.mask.as_array()  # type: ignore[union-attr]
+    if not action.kind.selects:
+        allowed[at] = mask.mask.as_array()
         return
-    actees = lengths(mask.actees)
-    slots = _slots(places(actees)[0], mask.actees.as_array()[:, 0], starts, spaces)
-    # All pairs in the order of the mask: frame by frame and actor by actor.
-    actor, nth = places(actees[at[0]])
-    rows = at[0][actor]
-    actee = slots[(np.cumsum(actees) - actees)[rows] + nth]
-    allowed[rows, at[1][actor], actee] = True if mask.mask is None else mask.mask.as_array()[:, 0]
+    actor, actee, pairs = mask.pairs()
+    slots = _slots(places(lengths(mask.actees))[0], mask.actees.as_array()[:, 0], starts, spaces)
+    allowed[at[0][actor], at[1][actor], slots[actee]] = True if pairs is None else pairs
 
 
 def _slots(rows: Ints, entities: Ints, starts: Ints, spaces: PaddedSpaces) -> Ints:
@@ -213,9 +197,9 @@ def _entities(rows: Ints, slots: Ints, starts: Ints, spaces: PaddedSpaces) -> In
 
 def _or_first(allowed: Bools, rows: int) -> Bools:
     """Return the mask of an action's numbers, (R, K * C), with 0 only for empty slots."""
-    own = allowed.copy()
-    own[..., 0] |= ~own.any(axis=2)
-    return own.reshape(rows, allowed.shape[1] * allowed.shape[2])
+    flat = allowed.copy()
+    flat[..., 0] |= ~flat.any(axis=2)
+    return flat.reshape(rows, allowed.shape[1] * allowed.shape[2])
 
 
 def _check_room(kind: str, name: str, counts: Ints, limit: int, argument: str) -> None:
@@ -256,22 +240,6 @@ def _checked(actions: Any, rows: int, spaces: PaddedSpaces) -> Ints:
             where=_where(row, numbers),
         )
     return numbers.astype(np.int64)
-
-
-def _check_allowed(own: Ints, allowed: Bools, taken: Bools, action: ActionSlots) -> None:
-    forbidden = ~allowed[np.arange(len(own)), own]
-    if forbidden.any():
-        first = int(np.argmax(forbidden))
-        row, slot = np.argwhere(taken)[first]
-        what = f"action {action.name!r}, actor {slot}: choice {own[first]}"
-        if not action.selects:
-            raise masked(what, action.space, own[first], allowed[first], _where(row, taken))
-        raise ActionError(
-            f"{what} is masked",
-            expected=f"one of {shorten(np.flatnonzero(allowed[first]).tolist())}",
-            received=own[first],
-            where=_where(row, taken),
-        )
 
 
 def _where(row: int, rows: npt.NDArray[Any]) -> str | None:

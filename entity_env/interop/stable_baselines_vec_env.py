@@ -57,8 +57,6 @@ class StableBaselinesVecEnv(BaselinesVecEnv):
         vec_env: The rows.
         max_entities: Largest number of entities of each type, or one number for all types.
         max_actors: Largest number of actors of each action, or one number for all.
-        strict: True to raise an error for a choice that the mask forbids. By default the next
-            allowed choice is played.
         render_mode: ``rgb_array`` makes ``render`` return the pictures of all rows, side by side.
 
     Raises:
@@ -71,12 +69,9 @@ class StableBaselinesVecEnv(BaselinesVecEnv):
         max_entities: Room,
         max_actors: Room | None = None,
         *,
-        strict: bool = False,
         render_mode: str | None = None,
     ) -> None:
-        self.padded = EntityVectorEnv(
-            vec_env, max_entities, max_actors, strict=strict, render_mode=render_mode
-        )
+        self.padded = EntityVectorEnv(vec_env, max_entities, max_actors, render_mode=render_mode)
         self._start = time.time()
         self._actions: Any = None
         observes, acts = self.padded.single_observation_space, self.padded.single_action_space
@@ -101,7 +96,8 @@ class StableBaselinesVecEnv(BaselinesVecEnv):
         infos: Infos = [{"TimeLimit.truncated": cut_off} for cut_off in obs.truncated.tolist()]
         last = self.padded.last_seen(obs)
         for row in np.flatnonzero(obs.done).tolist():
-            metrics = {n: float(own[row]) for n, own in obs.metrics.items() if own[row] == own[row]}
+            values = {name: float(column[row]) for name, column in obs.metrics.items()}
+            metrics = {name: value for name, value in values.items() if value == value}
             infos[row] |= {
                 "episode": self._episode(metrics),
                 "metrics": metrics,

@@ -190,10 +190,6 @@ def test_mistakes_are_named():
         env.step({"X": np.array([11])})
     with pytest.raises(errors.SettingError, match="several players"):
         EntityAECEnv(3, 1)
-    strict = EntityParallelEnv(TicTacToe(), **TIC, strict=True)
-    strict.reset()
-    with pytest.raises(errors.ActionError, match="agent 'X'"):
-        strict.step({"X": np.array([0])})
     small = EntityParallelEnv(TicTacToe(), max_entities=4, max_actors=1)
     with pytest.raises(errors.CapacityError, match=r"agent 'X'.*'Cell' has 9 entities"):
         small.reset()

@@ -10,6 +10,7 @@ sb3_contrib = pytest.importorskip("sb3_contrib")
 
 from ragged_envs.tic_tac_toe import TicTacToe  # noqa: E402
 from support.seat_games import Secrets  # noqa: E402
+from support.strict_envs import StrictEnv  # noqa: E402
 
 from entity_env import CategoricalAction, MaskedEnvironment  # noqa: E402
 from entity_env.interop import EntityGymnasiumEnv  # noqa: E402
@@ -51,7 +52,7 @@ def returns(make, model, episodes):
 
 def tic_tac_toe():
     room = {"Player": 1, "Cell": 9}
-    return EntityGymnasiumEnv(MaskedEnvironment(TicTacToe), room, 1, strict=True)
+    return StrictEnv(MaskedEnvironment(TicTacToe), room, 1)
 
 
 @pytest.mark.learning

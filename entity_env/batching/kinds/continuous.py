@@ -125,6 +125,7 @@ class ContinuousKind(Kind):
     action: type[Any] = ContinuousAction
     answer = "values"
     vec_mask = VecContinuousActionMask
+    picks_one = False
     nobody: Any = ContinuousActionMask(actor_types=())
     keys = ("low", "high")
 

@@ -128,6 +128,7 @@ class Kind(ABC):
         nobody: The mask used for a frame without one.
         is_global: True if the player as a whole acts.
         selects: True if entities are selected.
+        picks_one: True if a choice is one label or one entity; False for numbers and for sets.
         keys: The keys of ``to_json``, in the order of the arguments of a space.
     """
 
@@ -140,6 +141,7 @@ class Kind(ABC):
     nobody: Any
     is_global: bool = False
     selects: bool = False
+    picks_one: bool = True
     keys: tuple[str, ...] = ()
 
     def form(self, space: Any) -> AnswerForm:

@@ -89,6 +89,7 @@ class SelectEntitiesKind(SelectEntityKind):
     space = SelectEntitiesActionSpace
     action = SelectEntitiesAction
     vec_mask = VecSelectEntitiesActionMask
+    picks_one = False
     keys = ("at_most",)
 
     def form(self, space: Any) -> AnswerForm:
