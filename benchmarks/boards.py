@@ -20,7 +20,7 @@ from ragged_envs.minesweeper_script import walk_and_defuse
 
 from benchmarks.arguments import parse_with_settings
 from benchmarks.measure import Row, print_rows
-from entity_env.player.episodes import play_scripted
+from entity_env.play import play_scripted
 from ppo_trainer.command_line.configs import recipe
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import make_factory

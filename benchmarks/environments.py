@@ -19,7 +19,7 @@ from ragged_envs.minesweeper import MineSweeperRows
 from benchmarks.measure import Row, Times, alternate, print_rows, speed_row
 from benchmarks.python_minesweeper import PythonMineSweeper
 from entity_env import ListEnv, RaggedBufferI64, VecEnv, VecObs
-from entity_env.player.episodes import random_policy
+from entity_env.play import random_policy
 
 __all__ = ["replay", "rows"]
 

@@ -1,8 +1,7 @@
 """The films of ``docs/games.md``: ``python -m benchmarks.gallery [name ...]``, ten minutes for all.
 
 Each recipe is played by its scripted player, or by an agent that this command trains, and drawn as
-``watch --video`` draws it. ``python -m benchmarks.gallery --curves RUN ...`` draws the learning
-curves of runs, one panel for each, as ``curves.png``, or ``--sheet`` names the picture.
+``watch --video`` draws it.
 """
 
 from __future__ import annotations
@@ -15,24 +14,19 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from PIL import Image, ImageChops
 from ragged_envs.mmo.scripts import Player
 
 from entity_env import Environment, MaskedEnvironment
 from entity_env.agent import Agent
 from entity_env.environment import hints_of
-from entity_env.player.scripted_agent import ScriptedAgent, load_script
 from entity_env.registry import alone, resolve, seated
+from entity_env.scripted_agent import ScriptedAgent, load_script
 from ppo_trainer import recipe, train
 from ppo_trainer.evaluation.pictures import draw_steps
 from ppo_trainer.evaluation.steps import play_agent
 from ppo_trainer.players.network_agent import NetworkAgent
-from ppo_trainer.runs.folder import RunFolder
 from ppo_trainer.runs.load_run import load_policy
-from ppo_trainer.runs.results import read_metrics
-from ppo_trainer.training.curve import panels
 
 FOLDER = Path(__file__).parents[1] / "docs" / "images" / "games"
 COLORS = 128
@@ -180,41 +174,12 @@ def write(path: Path, pictures: Sequence[Image.Image], film: Film) -> None:
     first.save(path, save_all=True, append_images=others, duration=pauses, loop=0, optimize=True)
 
 
-def curves(runs: Sequence[Path], sheet_name: str) -> None:
-    """Draw one sheet of learning curves: the wins of each run, else its rewards or lengths.
-
-    Of a run with evaluations, as self-play needs them, these are drawn.
-    """
-    columns = 4
-    lines = -(-len(runs) // columns)
-    sheet = Figure(figsize=(3 * columns, 1.9 * lines), layout="constrained", dpi=80)
-    for axes, path in zip(sheet.subplots(lines, columns).flat, runs, strict=False):
-        run = RunFolder.open(path)
-        config = run.read_config()
-        every = panels(read_metrics(run), config.rollout.num_envs, ())
-        panel = next(one for one in every if not one.is_constant)  # wins, rewards, lengths
-        steps, values = zip(*(panel.evaluated or panel.points), strict=True)
-        mark = "." if panel.evaluated else ""
-        axes.plot([step / 1e6 for step in steps], values, linewidth=1.2, marker=mark)
-        axes.set_title(f"{path.name}, {panel.label}", fontsize=8)
-        axes.tick_params(labelsize=7)
-    for axes in sheet.axes[len(runs) :]:
-        axes.set_axis_off()
-    sheet.supxlabel("million steps", fontsize=8)
-    FigureCanvasAgg(sheet).print_png(str(FOLDER / f"{sheet_name}.png"))
-
-
 def main() -> None:
-    """Draw the games that are named, or all, or the curves of runs."""
+    """Draw the games that are named, or all."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="name", help="game (default: all)")
-    parser.add_argument("--curves", nargs="+", type=Path, metavar="RUN", help="runs to draw")
-    parser.add_argument("--sheet", default="curves", metavar="NAME", help="name of their picture")
     given = parser.parse_args()
     FOLDER.mkdir(parents=True, exist_ok=True)
-    if given.curves:
-        curves(given.curves, given.sheet)
-        return
     for name in given.names or FILMS:
         path, film = FOLDER / f"{name}.gif", FILMS[name]
         write(path, list(foraging()) if name == "mmo" else played(name, film), film)

@@ -39,7 +39,7 @@ from benchmarks.arguments import parse_with_settings
 from benchmarks.exploitability import exploitability, info_states, uniform
 from entity_env import MaskedEnvironment, batch_obs
 from entity_env.errors import EntityEnvError
-from entity_env.player.episodes import play_episodes, play_scripted, random_policy
+from entity_env.play import play_episodes, play_scripted, random_policy
 from ppo_trainer import recipe, train
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.players.network_agent import NetworkAgent

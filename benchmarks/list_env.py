@@ -31,7 +31,7 @@ from entity_env import (
 from entity_env.batching.feature_columns import Outcome
 from entity_env.batching.row_reader import ReadRows, RowReader
 from entity_env.environment import seed_environment
-from entity_env.player.episodes import random_policy
+from entity_env.play import random_policy
 
 __all__ = ["Anew", "Drill", "rows"]
 

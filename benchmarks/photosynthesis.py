@@ -22,7 +22,7 @@ from ragged_envs.photosynthesis import PhotosynthesisRows
 
 from benchmarks.arguments import parse_with_settings
 from entity_env.agent import Agent
-from entity_env.player.episodes import VecPolicy, random_policy
+from entity_env.play import VecPolicy, random_policy
 from ppo_trainer import recipe, train
 from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.players.opponent_rows import Lineup, OpponentRows

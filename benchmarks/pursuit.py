@@ -27,7 +27,7 @@ from ragged_envs.pursuit import Pursuit
 from benchmarks.arguments import parse_with_settings
 from entity_env import SeatRows
 from entity_env.agent import Agent
-from entity_env.player.episodes import VecPolicy
+from entity_env.play import VecPolicy
 from ppo_trainer import recipe, train
 from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.players.opponent_rows import Lineup, OpponentRows

@@ -18,9 +18,9 @@ import numpy as np
 from benchmarks.work.play import first_episodes
 from entity_env.batching.ragged import RaggedBufferI64
 from entity_env.play import random_policy
-from entity_env.player.scripted_agent import ScriptedAgent
 from entity_env.rows.jit import interpreted, wrapping
 from entity_env.rows.random_numbers import seeded_streams
+from entity_env.scripted_agent import ScriptedAgent
 from envs.rts import arrays as at
 from envs.rts import minirts
 from envs.rts.capture_the_flag import CaptureTheFlagRows

@@ -30,7 +30,7 @@ from benchmarks.work.dynamic import streams_of
 from benchmarks.work.play import first_episodes
 from entity_env import VecObs
 from entity_env.agent import random_policy
-from entity_env.player.scripted_agent import ScriptedAgent
+from entity_env.scripted_agent import ScriptedAgent
 from ppo_trainer.config import SearchConfig
 from ppo_trainer.experience.frames import answers_in_order, take_frames
 from ppo_trainer.players.network_agent import NetworkAgent

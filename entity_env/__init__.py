@@ -45,10 +45,10 @@ from entity_env.observation import (
     Observation,
     SelectEntityActionMask,
 )
-from entity_env.player.scripted_agent import ScriptedAgent
 from entity_env.registry import make, register, registered
 from entity_env.rows.list_env import ListEnv
 from entity_env.rows.vec_env import VecEnv
+from entity_env.scripted_agent import ScriptedAgent
 from entity_env.seats.masked import MaskedEnvironment
 from entity_env.seats.seat_rows import SeatRows
 from entity_env.spaces import (

@@ -29,11 +29,11 @@ from entity_env.batching.frame_reader import FrameReader
 from entity_env.batching.kinds.table import answer_forms
 from entity_env.batching.unbatch import answers_in_frame
 from entity_env.errors import SettingError, counted
-from entity_env.player.episodes import play
-from entity_env.player.scripted_agent import is_script
+from entity_env.play import play
 from entity_env.recording import RecordEpisodes, Replay
 from entity_env.registry import Factory
 from entity_env.rows.vec_env import check_count
+from entity_env.scripted_agent import is_script
 from entity_env.wrappers.wrapper import Wrapper
 from ppo_trainer.command_line.configs import config_of
 from ppo_trainer.config import TrainConfig

@@ -21,7 +21,7 @@ from entity_env.agent import Agent
 from entity_env.drawing.canvas import Picture
 from entity_env.environment import hints_of
 from entity_env.errors import SettingError
-from entity_env.player.episodes import play
+from entity_env.play import play
 from entity_env.registry import Factory
 from entity_env.rows.vec_env import check_count
 from entity_env.storage.files import write_file

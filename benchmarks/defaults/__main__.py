@@ -30,7 +30,7 @@ from benchmarks.arguments import parse_with_settings
 from benchmarks.defaults.maskable import CONFIGS as MASKABLE
 from benchmarks.defaults.maskable import train_maskable
 from entity_env import Environment
-from entity_env.player.episodes import play_episodes, play_scripted, random_policy
+from entity_env.play import play_episodes, play_scripted, random_policy
 from ppo_trainer import recipe, train
 
 GAMES: dict[str, tuple[str, dict[str, Any]]] = {

@@ -9,7 +9,7 @@ import torch
 
 from entity_env import Environment, ListEnv
 from entity_env.batching.ragged import lengths
-from entity_env.player.episodes import random_policy
+from entity_env.play import random_policy
 
 __all__ = ["CONFIGS", "train_maskable"]
 

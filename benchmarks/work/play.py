@@ -11,8 +11,8 @@ import numpy.typing as npt
 import torch
 
 from entity_env import VecEnv, VecObs
-from entity_env.player.episodes import Policy
-from entity_env.player.scripted_agent import ScriptedAgent
+from entity_env.play import Policy
+from entity_env.scripted_agent import ScriptedAgent
 from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.runs.load_run import LoadedNet, LoadedRun, load_policy
 

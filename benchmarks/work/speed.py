@@ -17,7 +17,7 @@ from ragged_envs.industry.job_shop import JobShopRows
 from ragged_envs.industry.job_shop_instances import Instance
 
 from benchmarks.work.play import rules_of
-from entity_env.player.scripted_agent import ScriptedAgent
+from entity_env.scripted_agent import ScriptedAgent
 from ppo_trainer.agent import load_agent
 
 __all__ = ["add_arguments", "run"]

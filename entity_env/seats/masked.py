@@ -4,29 +4,27 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from entity_env.actions import Action
-from entity_env.agent import Agent, Policy
+from entity_env.agent import Proposer
 from entity_env.arguments import named_arguments
 from entity_env.batching.frame import Frame
 from entity_env.batching.frame_reader import FrameReader
+from entity_env.batching.kinds.table import typed_actions
 from entity_env.environment import MOST_RESETS, Environment, never_begins
 from entity_env.errors import ResetNeededError, SeatError, SettingError, shorten, unknown_name
 from entity_env.multi_player import MultiPlayerEnvironment, Seat
 from entity_env.observation import Observation
-from entity_env.seats.seat_player import SeatPlayer
+from entity_env.seats.seat_agents import NamedAgent, call_if_there, copied, decide, make_agent
 from entity_env.seats.seat_rows import MOST_IDLE_STEPS
 from entity_env.seats.table import Table, Told
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 
-__all__ = ["MaskedEnvironment", "Opponent", "who_is_who"]
-
-Opponent: TypeAlias = str | Agent | Policy
-"""``random``, a run folder, an agent, or a function from an observation to actions."""
+__all__ = ["MaskedEnvironment", "who_is_who"]
 
 
 @named_arguments(SettingError)
@@ -39,9 +37,10 @@ class MaskedEnvironment(Environment):
 
     Args:
         game: The game, or its class.
-        opponents: Players of the other seats: one for all, or a list with one for each seat. If
-            seats are shuffled, a list of opponents is shuffled in each episode, too. Copies of an
-            agent play, so that each seat has its own memory.
+        opponents: Players of the other seats: ``random``, a run folder, an agent, or a function
+            from an observation to actions; one for all, or a list with one for each seat. If seats
+            are shuffled, a list of opponents is shuffled in each episode, too. Copies of an agent
+            play, so that each seat has its own memory.
         shuffle_seats: True to draw the learner's seat in each episode.
         seat: Seat of the learner if seats are not shuffled; None is the first one.
         trust: Consent to import code that opponents' run folders name.
@@ -55,7 +54,7 @@ class MaskedEnvironment(Environment):
     def __init__(
         self,
         game: MultiPlayerEnvironment | Callable[..., MultiPlayerEnvironment],
-        opponents: Opponent | Sequence[Opponent] = "random",
+        opponents: NamedAgent | Sequence[NamedAgent] = "random",
         shuffle_seats: bool = True,
         seat: Seat | None = None,
         trust: bool = False,
@@ -74,16 +73,16 @@ class MaskedEnvironment(Environment):
                 expected=f"one opponent for all, or a list of {others}",
                 received=len(each),
             )
-        spaces = self._reader.obs_space, self._reader.action_space
+        self._spaces = self._reader.obs_space, self._reader.action_space
         # An agent that is named twice is loaded once.
         made = {
-            key: SeatPlayer(own, self._table.seats, spaces, trust)
-            for key, own in {_key(own): own for own in each}.items()
+            key: make_agent(given, *self._spaces, 0, trust)
+            for key, given in {_key(given): given for given in each}.items()
         }
-        self._opponents = [made[_key(own)] for own in each]
+        self._opponents = [_Opponent(_name_of(given), made[_key(given)]) for given in each]
         self._shuffle = shuffle_seats
         self._learner = self._number_of(seat)
-        self._players: dict[int, SeatPlayer] = {}
+        self._players: dict[int, _Opponent] = {}
         self._asked: dict[int, tuple[Observation, Frame]] = {}
 
     def obs_space(self) -> ObsSpace:
@@ -117,7 +116,7 @@ class MaskedEnvironment(Environment):
         """Seed the order of the seats, the game, and the opponents."""
         super().seed(seed)
         self._game.seed(int(self.rng.integers(2**32)))
-        for opponent in dict.fromkeys(self._opponents):
+        for opponent in self._opponents:
             opponent.seed(int(self.rng.integers(2**32)))
 
     def reset(self) -> Observation:
@@ -139,8 +138,8 @@ class MaskedEnvironment(Environment):
             self.rng.shuffle(opponents)  # type: ignore[arg-type]
         others = [i for i in range(len(self._table.seats)) if i != self._learner]
         self._players = dict(zip(others, opponents, strict=True))
-        for opponent in dict.fromkeys(opponents):
-            opponent.reset()
+        for seat, opponent in self._players.items():
+            opponent.begin(seat)
         self._asked = {}
         shown = self._play_on(self._table.reset())
         if shown is None or shown.done:
@@ -187,19 +186,18 @@ class MaskedEnvironment(Environment):
             frame = self._reader.read(observation)
             self._asked.pop(seat, None)
             if frame.done and seat in self._players:
-                self._players[seat].ended(seat)
+                self._players[seat].begin(seat)
             if not frame.done and any(len(mask.actors) for mask in frame.actions.values()):
                 self._asked[seat] = observation, frame
         return self._asked.pop(self._learner, None) is not None
 
     def _next(self, actions: dict[int, Mapping[ActionName, Action]]) -> Told:
         """Let all seats act that must act, the learner with ``actions``."""
-        asked: dict[SeatPlayer, dict[int, tuple[Observation, Frame]]] = {}
-        for seat, player in self._players.items():
+        for seat, opponent in self._players.items():
             if seat in self._asked:
-                asked.setdefault(player, {})[seat] = self._asked.pop(seat)
-        for player, shown in asked.items():
-            actions |= player.act(shown)
+                observation, frame = self._asked.pop(seat)
+                chosen = decide(opponent.agent, observation, frame, *self._spaces).chosen
+                actions[seat] = typed_actions(frame, chosen, self._spaces[1])
         return self._table.act(actions)
 
     def has_state(self) -> bool:
@@ -227,6 +225,36 @@ class MaskedEnvironment(Environment):
         return seats.index(seat)
 
 
+class _Opponent:
+    """A player of one seat at a time, with a copy of an agent.
+
+    Args:
+        name: The name of the agent.
+        agent: The agent. One that has a policy for each seat has ``of_seat(number)``.
+    """
+
+    def __init__(self, name: str, agent: Proposer) -> None:
+        self.name, self.agent = name, copied(agent)
+        self._of_seat = getattr(self.agent, "of_seat", None)
+        self._agents: dict[int, Proposer] = {}  # of the seats, for one with several policies
+        self._seed = 0
+
+    def seed(self, seed: int) -> None:
+        """Restart the agent's random numbers, if it can be seeded."""
+        self._seed = seed
+        self._agents.clear()
+        call_if_there(self.agent, "seed", seed)
+
+    def begin(self, seat: int) -> None:
+        """Begin an episode of a seat."""
+        if self._of_seat is not None:
+            if seat not in self._agents:
+                self._agents[seat] = self._of_seat(seat)
+                call_if_there(self._agents[seat], "seed", self._seed + seat)
+            self.agent = self._agents[seat]
+        call_if_there(self.agent, "reset")
+
+
 def who_is_who(env: Environment) -> str:
     """Return the player of each seat as one line; empty for a game of one player."""
     while isinstance(inner := getattr(env, "env", None), Environment):
@@ -234,6 +262,13 @@ def who_is_who(env: Environment) -> str:
     if not isinstance(env, MaskedEnvironment):
         return ""
     return ", ".join(f"{seat}: {player}" for seat, player in env.players.items())
+
+
+def _name_of(agent: Any) -> str:
+    if isinstance(agent, str):
+        return agent
+    name = getattr(agent, "name", None) or getattr(agent, "__name__", None)
+    return name if isinstance(name, str) else type(agent).__name__
 
 
 def _key(opponent: Any) -> Any:

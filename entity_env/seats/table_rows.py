@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from entity_env.agent import Decision, Proposer
 from entity_env.batching.frame import Frame
 from entity_env.batching.ragged import ActionBuffer
 from entity_env.batching.row_reader import ReadRows
@@ -15,6 +16,7 @@ from entity_env.batching.vec_obs import VecObs
 from entity_env.environment import Environment, begin_episode, seed_environment
 from entity_env.errors import ResetNeededError, StateError
 from entity_env.multi_player import MultiPlayerEnvironment, Seat, SeatActions, SeatObservations
+from entity_env.seats.seat_agents import decide
 from entity_env.seats.seat_rows import SeatObservation, SeatRows
 from entity_env.seats.table import Told, seats_of
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
@@ -54,6 +56,11 @@ class TableRows(SeatRows):
     def is_over(self) -> bool:
         """True if the game is over, and ``reset`` comes next."""
         return self._tables[0].is_over
+
+    def decide(self, seat: int, agent: Proposer) -> Decision:
+        """Return the checked decision of an agent for a seat that must act."""
+        spaces = self.obs_space(), self.action_space()
+        return decide(agent, self.seen[seat], self.asked[seat], *spaces)
 
     def _act(self, chosen: Mapping[ActionName, ActionBuffer]) -> VecObs:
         if self.is_over:

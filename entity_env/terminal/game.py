@@ -16,11 +16,10 @@ from entity_env.batching.vec_obs import VecObs
 from entity_env.drawing import entity_table
 from entity_env.environment import Environment, call_environment
 from entity_env.metrics import EpisodeTracker
-from entity_env.player.episodes import play
-from entity_env.player.proposers import decide_at
+from entity_env.play import play
 from entity_env.rows.vec_env import VecEnv
 from entity_env.seats.masked import who_is_who
-from entity_env.seats.seat_player import call_if_there
+from entity_env.seats.seat_agents import call_if_there
 from entity_env.seats.table_rows import TableRows
 from entity_env.spaces import ActionName
 from entity_env.terminal.asker import ask, ask_choices
@@ -124,7 +123,7 @@ class TerminalGame:
 
     def _choose(self, seat: int, frame: Frame) -> Mapping[ActionName, npt.NDArray[Any]]:
         """Return the typed choices, or those of the seat's agent, in the format of ``Decision``."""
-        decision = decide_at(self.table, seat, self._agents[seat])
+        decision = self.table.decide(seat, self._agents[seat])
         name = self.table.names[seat]
         if not self.table.is_alone:
             if name not in self._people:

@@ -16,8 +16,7 @@ from entity_env.batching.frame import Frame
 from entity_env.environment import Playable, call_environment, hints_of
 from entity_env.errors import ActionError, SettingError, counted
 from entity_env.metrics import EpisodeTracker
-from entity_env.player.proposers import decide_at
-from entity_env.seats.seat_player import call_if_there
+from entity_env.seats.seat_agents import call_if_there
 from entity_env.seats.table_rows import TableRows
 from entity_env.viewer.source import Episode, Line, Source
 
@@ -221,7 +220,7 @@ class LiveSource(TableSource):
     def _decide(self) -> None:
         """Store the current frames, with the decisions of agents; people get them as proposals."""
         asked = self.table.asked
-        self._decisions = {seat: decide_at(self.table, seat, self.agents[seat]) for seat in asked}
+        self._decisions = {seat: self.table.decide(seat, self.agents[seat]) for seat in asked}
         self._note(
             {
                 seat: replace(decision, chosen={}) if seat in self._people else decision

@@ -14,12 +14,12 @@ from entity_env.agent import Proposer, RunningAgent, load_agent
 from entity_env.command_line import game_from_words
 from entity_env.environment import Environment, call_environment, check_seed
 from entity_env.errors import EntityEnvError, SettingError, shorten
-from entity_env.fitting import fit_environment
+from entity_env.fitting import at_each_seat, fit_environment, named_seats
 from entity_env.hints import YAxis
 from entity_env.multi_player import MultiPlayerEnvironment
-from entity_env.player.proposers import NamedAgent, at_each_seat, make_proposer, named_seats
 from entity_env.recording.parts import is_recording
 from entity_env.registry import is_registered
+from entity_env.seats.seat_agents import NamedAgent, make_agent
 from entity_env.seats.table_rows import TableRows
 from entity_env.viewer.live import LiveSource
 from entity_env.viewer.recorded import RecordedSource
@@ -151,7 +151,7 @@ def live_source(
         call_environment("obs_space", game.obs_space),
         call_environment("action_space", game.action_space),
     )
-    made = make_proposer(agent, *spaces, seed, trust)
+    made = make_agent(agent, *spaces, seed, trust)
     table = TableRows(fit_environment(game, made) if isinstance(game, Environment) else game, seed)
 
     def at_seats(player: Proposer) -> tuple[list[Proposer], str]:

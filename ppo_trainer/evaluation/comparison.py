@@ -11,11 +11,10 @@ from functools import partial
 from entity_env import VecEnv
 from entity_env.agent import RandomAgent, SpacedAgent
 from entity_env.errors import FAILURES, SettingError
-from entity_env.player.episodes import Policy, play_episodes, play_lives, play_rows, play_scripted
-from entity_env.player.play_budget import PlayBudget
-from entity_env.player.scripted_agent import ScriptedAgent, load_script
+from entity_env.play import PlayBudget, Policy, play_episodes, play_lives, play_rows, play_scripted
 from entity_env.rows.slow_calls import SLOW_CALL, naming_slow_calls
 from entity_env.rows.vec_env import check_count
+from entity_env.scripted_agent import ScriptedAgent, load_script
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import Game
 from ppo_trainer.evaluation.matches import play_sides

@@ -11,8 +11,7 @@ from entity_env import VecEnv, VecObs
 from entity_env.agent import Agent, VecPolicy
 from entity_env.errors import SettingError
 from entity_env.metrics import complete_columns, metric_columns
-from entity_env.player.episodes import play
-from entity_env.player.play_budget import PlayBudget
+from entity_env.play import PlayBudget, play
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import Game
 from ppo_trainer.players.opponent_rows import Lineup, OpponentRows

@@ -8,8 +8,7 @@ from dataclasses import replace
 from entity_env import VecEnv
 from entity_env.agent import Agent, RandomAgent
 from entity_env.errors import SettingError
-from entity_env.player.episodes import play_rows
-from entity_env.player.play_budget import PlayBudget
+from entity_env.play import PlayBudget, play_rows
 from entity_env.rows.vec_env import check_count
 from ppo_trainer.evaluation.matches import play_sides
 from ppo_trainer.machine.seeding import derived_seed

@@ -14,11 +14,10 @@ from entity_env.drawing import Chosen, choices_of, chosen_lines, entity_table
 from entity_env.drawing.canvas import Picture
 from entity_env.environment import call_environment
 from entity_env.errors import SettingError
-from entity_env.player.episodes import play
-from entity_env.player.proposers import decide_at
+from entity_env.play import play
 from entity_env.rows.vec_env import check_count
 from entity_env.seats.masked import who_is_who
-from entity_env.seats.seat_player import call_if_there
+from entity_env.seats.seat_agents import call_if_there
 from entity_env.seats.table_rows import TableRows
 from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.players.network_agent import NetworkAgent
@@ -121,7 +120,7 @@ def play_agent(
                 call_if_there(agent, "reset")  # one that remembers
             frame = table.told[0]
             total += frame.reward if step else 0.0
-            chosen = {} if frame.done else dict(decide_at(table, 0, agent).chosen)
+            chosen = {} if frame.done else dict(table.decide(0, agent).chosen)
             every = choices_of(frame, *spaces, chosen)
             yield Step(
                 episode=episode,

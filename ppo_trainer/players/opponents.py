@@ -9,7 +9,7 @@ from pathlib import Path
 from entity_env import ActionSpace, ObsSpace
 from entity_env.agent import RandomAgent, SpacedAgent
 from entity_env.errors import EntityEnvError, SettingError, SpaceError, nearest
-from entity_env.player.scripted_agent import ScriptedAgent, is_script, load_script
+from entity_env.scripted_agent import ScriptedAgent, is_script, load_script
 from entity_env.wrappers.selection import Selection, check_same_actions
 from ppo_trainer.machine.torch_state import default_torch_state
 from ppo_trainer.players.network_agent import NetworkAgent

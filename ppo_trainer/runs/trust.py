@@ -27,7 +27,6 @@ from types import MappingProxyType
 from typing import Any, NoReturn, Protocol
 
 from entity_env.errors import EntityEnvError, SettingError, UntrustedRunError, shorten
-from entity_env.player.scripted_agent import is_script
 from entity_env.registry import (
     Factory,
     is_registered,
@@ -36,6 +35,7 @@ from entity_env.registry import (
     registered_packages,
     resolve,
 )
+from entity_env.scripted_agent import is_script
 from ppo_trainer.config import TrainConfig, WandbConfig
 from ppo_trainer.environments import UNIMPORTABLE
 

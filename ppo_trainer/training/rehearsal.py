@@ -14,8 +14,8 @@ from entity_env.agent import RandomAgent
 from entity_env.batching.unbatch import observations_of
 from entity_env.environment import begin_episode, seed_environment
 from entity_env.errors import SettingError, shorten
-from entity_env.player.episodes import VecPolicy, play
-from entity_env.player.scripted_agent import ScriptedAgent, is_script, load_script
+from entity_env.play import VecPolicy, play
+from entity_env.scripted_agent import ScriptedAgent, is_script, load_script
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import Game
 from ppo_trainer.players.opponents import make_opponent

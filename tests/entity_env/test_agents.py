@@ -28,7 +28,7 @@ from entity_env import (
 from entity_env.agent import RandomAgent
 from entity_env.batching.frame_reader import FrameReader
 from entity_env.batching.unbatch import answers_in_frame, observations_of
-from entity_env.player.scripted_agent import ScriptedAgent
+from entity_env.scripted_agent import ScriptedAgent
 
 
 def first_cell(observation):

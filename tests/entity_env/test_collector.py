@@ -7,7 +7,7 @@ import pytest
 from entity_env import CategoricalActionSpace, Entity, Environment, ListEnv, Observation, ObsSpace
 from entity_env.errors import EnvironmentFailedError
 from entity_env.garbage import uncollected
-from entity_env.player.episodes import random_policy
+from entity_env.play import random_policy
 
 
 class Busy(Environment):

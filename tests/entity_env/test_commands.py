@@ -11,7 +11,7 @@ from entity_env.viewer import __main__ as viewer
 COMMANDS = {
     "check": (check.main, "entity_env.checking.check_env.check_env"),
     "replay": (replay.main, "entity_env.replay.show"),
-    "runner": (runner.main, "entity_env.terminal.runner.play_in_terminal"),
+    "runner": (runner.main, "entity_env.runner.play_in_terminal"),
     "viewer": (viewer.main, "entity_env.viewer.__main__.open_source"),
 }
 

@@ -19,7 +19,7 @@ from entity_env import (
     SelectEntityActionMask,
     SelectEntityActionSpace,
 )
-from entity_env.player.episodes import random_policy
+from entity_env.play import random_policy
 from entity_env.rows.compiled import Actors, CompiledGame, CompiledRows, Entities, Field, random_int
 
 HEIGHT, WIDTH = 2, 3

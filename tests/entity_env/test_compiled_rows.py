@@ -26,7 +26,7 @@ from entity_env import (
     SelectEntityActionSpace,
     errors,
 )
-from entity_env.player.episodes import random_policy
+from entity_env.play import random_policy
 from entity_env.rows.compiled import (
     Actors,
     CompiledGame,

@@ -29,7 +29,7 @@ from entity_env.batching.row_reader import RowReader
 from entity_env.checking.check_tools import difference, pack_obs
 from entity_env.drawing import choices_of
 from entity_env.errors import ActionError, MaskError, SpaceError
-from entity_env.player.episodes import random_policy
+from entity_env.play import random_policy
 from entity_env.storage.space_json import spaces_from_json, spaces_to_json
 from entity_env.terminal.questions import questions, range_text, read_answer
 from entity_env.workers.obs_format import ObsFormat

@@ -36,7 +36,7 @@ from entity_env.compat import (
 from entity_env.environment import seed_environment
 from entity_env.errors import EntityEnvError, ObservationError
 from entity_env.own_methods import OwnMethodWarning
-from entity_env.player.episodes import play_episodes, play_scripted, random_policy
+from entity_env.play import play_episodes, play_scripted, random_policy
 from entity_env.wrappers import TimeLimit
 
 

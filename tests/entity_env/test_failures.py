@@ -35,7 +35,7 @@ from entity_env import (
     make,
 )
 from entity_env.errors import SettingError
-from entity_env.player.episodes import play_episodes, play_scripted, random_policy
+from entity_env.play import play_episodes, play_scripted, random_policy
 from entity_env.workers.worker import revive
 
 

@@ -19,7 +19,7 @@ from entity_env import (
     check_env,
 )
 from entity_env.errors import EntityEnvError, ObservationError, UnknownEnvironmentError
-from entity_env.player.episodes import random_policy
+from entity_env.play import random_policy
 from entity_env.seats.seat_rows import SeatRows
 from entity_env.wrappers import TimeLimit
 

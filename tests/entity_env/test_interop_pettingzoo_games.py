@@ -20,7 +20,7 @@ from support.tricky_games import LIVES, SCRIPTS, Tricky
 
 from entity_env import GlobalCategoricalAction, MaskedEnvironment, SeatRows, check_env, errors
 from entity_env.interop import EntityAECEnv, EntityParallelEnv, PettingZooGame
-from entity_env.player.episodes import random_policy
+from entity_env.play import random_policy
 from entity_env.wrappers import SeatTimeLimit
 
 ROOM = {"max_entities": 1}

@@ -10,7 +10,7 @@ from support.input_envs import CoinOnAMap, PickTheCoin
 
 from entity_env import AsyncEnv, ListEnv, ParallelEnv, check_env
 from entity_env.checking.check_tools import difference, pack_obs
-from entity_env.player.episodes import random_policy
+from entity_env.play import random_policy
 from entity_env.recording import EpisodeDataset, RecordEpisodes
 
 GAMES = [Aim, FillOrder, CoinOnAMap, PickTheCoin]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -12,8 +11,8 @@ from support.seat_games import Played, Secrets, asked, told
 
 from entity_env import ListEnv, MaskedEnvironment, SelectEntityAction, check_env, errors, make
 from entity_env.actions import CategoricalAction
-from entity_env.agent import RandomAgent
-from entity_env.player.episodes import play_episodes, play_scripted, random_policy
+from entity_env.agent import Decision, RandomAgent
+from entity_env.play import play_episodes, play_scripted, random_policy
 
 GO = {"Go": CategoricalAction(["card"], np.array([1]), ["left", "right"])}
 
@@ -251,27 +250,49 @@ def test_an_agent_that_cannot_be_copied_is_refused():
         MaskedEnvironment(everybody_acts(), NotToBeCopied())
 
 
-class Rows(RandomAgent):
-    """Plays at random, and notes the batches; its copies share the notes."""
-
-    seen: ClassVar = []
-
-    def act_rows(self, obs):
-        self.seen.append((obs.rows.tolist(), np.flatnonzero(obs.done).tolist(), len(obs)))
-        return super().act_rows(obs)
-
-
-def test_seats_that_must_act_are_one_batch():
+def test_a_seat_that_leaves_and_comes_back_is_another_agent():
     b_leaves = {**EVERYBODY, "b": told(0.0, True)}
     game = Played(EVERYBODY, b_leaves, {"b": asked()}, EVERYBODY, EVERYBODY)
-    agent = Rows(game.obs_space(), game.action_space())
-    env = MaskedEnvironment(game, agent, shuffle_seats=False)
-    Rows.seen.clear()
+    env = MaskedEnvironment(game, Alternating(), shuffle_seats=False)
     env.reset()
     for _ in range(3):
         env.act(GO)
-    # b leaves after the first step and comes back: then its row has ended since the last batch.
-    assert Rows.seen == [([1, 2], [], 3), ([2], [1], 3), ([1], [], 3), ([1, 2], [], 3)]
+    assert [heard["b"] for heard in game.heard if "b" in heard] == ["left", "left", "right"]
+    assert [heard["c"] for heard in game.heard if "c" in heard] == ["left", "right", "left"]
+
+
+class TwoPolicies(RandomAgent):
+    """Goes left at even seats, and right at odd ones."""
+
+    side = 0
+
+    def of_seat(self, seat):
+        agent = TwoPolicies(self.obs_space, self.action_space)
+        agent.side = seat % 2
+        return agent
+
+    def decide(self, obs):
+        return Decision({"Go": np.array([self.side])})
+
+
+def test_an_agent_plays_each_seat_with_its_policy():
+    game = everybody_acts()
+    agent = TwoPolicies(game.obs_space(), game.action_space())
+    env = MaskedEnvironment(game, agent, shuffle_seats=False)
+    env.reset()
+    env.act(GO)
+    assert game.heard[-1] == {"a": "right", "b": "right", "c": "left"}
+
+
+def test_choices_of_opponents_are_checked():
+    game = everybody_acts()
+    agent = TwoPolicies(game.obs_space(), game.action_space())
+    agent.of_seat = None
+    agent.side = 2
+    env = MaskedEnvironment(game, agent, shuffle_seats=False)
+    env.reset()
+    with pytest.raises(errors.ActionError, match="no choice 2"):
+        env.act(GO)
 
 
 def test_a_run_is_loaded_once_for_all_seats(monkeypatch):
@@ -281,7 +302,7 @@ def test_a_run_is_loaded_once_for_all_seats(monkeypatch):
         loaded.append(path)
         return RandomAgent(game.obs_space(), game.action_space())
 
-    monkeypatch.setattr("entity_env.seats.seat_player.load_agent", load)
+    monkeypatch.setattr("entity_env.seats.seat_agents.load_agent", load)
     env = MaskedEnvironment(game, ["runs/one", "random", "runs/two", "runs/one"])
     assert loaded == ["runs/one", "runs/two"]
     env.reset()

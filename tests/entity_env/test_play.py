@@ -22,7 +22,7 @@ from entity_env import (
     batch_obs,
     errors,
 )
-from entity_env.player.episodes import play_episodes, play_rows, play_scripted, random_policy
+from entity_env.play import play_episodes, play_rows, play_scripted, random_policy
 
 OBS_SPACE = ObsSpace(entities={"A": Entity(["x"])})
 ACTION_SPACE = {

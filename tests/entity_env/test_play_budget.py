@@ -8,8 +8,7 @@ import numpy as np
 from support.tiny_envs import Chain
 
 from entity_env import CategoricalAction, ListEnv
-from entity_env.player.episodes import play_episodes, play_rows, play_scripted, random_policy
-from entity_env.player.play_budget import PlayBudget
+from entity_env.play import PlayBudget, play_episodes, play_rows, play_scripted, random_policy
 
 
 def steps(count, heard=None):

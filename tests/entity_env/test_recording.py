@@ -30,7 +30,7 @@ from entity_env.errors import (
     ResetNeededError,
     SettingError,
 )
-from entity_env.player.episodes import random_policy
+from entity_env.play import random_policy
 from entity_env.recording import EpisodeDataset, RecordEpisodes
 from entity_env.wrappers import VecWrapper
 

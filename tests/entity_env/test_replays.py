@@ -12,12 +12,12 @@ pytest.importorskip("numba")  # the games that are played
 
 from entity_env import ListEnv, SeatRows
 from entity_env.errors import RecordingError, SettingError, UnknownEnvironmentError
-from entity_env.player.episodes import random_policy
+from entity_env.play import random_policy
 from entity_env.recording import DamageWarning, RecordReplay, Replay
 from entity_env.recording.replays import make_rows
 from entity_env.registry import resolve
 from entity_env.replay import main
-from entity_env.terminal.runner import main as player
+from entity_env.runner import main as player
 
 
 def record(path, env, rows, settings, steps, seed=5):

@@ -28,7 +28,7 @@ from entity_env.batching.kinds.table import typed_actions
 from entity_env.batching.plain_rows import bool_rows, number_rows
 from entity_env.batching.row_reader import RowReader
 from entity_env.errors import EntityEnvError
-from entity_env.player.episodes import random_policy
+from entity_env.play import random_policy
 
 
 def where(row):

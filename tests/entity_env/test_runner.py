@@ -38,6 +38,7 @@ from entity_env.checking.check_env import main as check_main
 from entity_env.command_line import game_words, parse_setting
 from entity_env.drawing.table_text import entity_name, entity_table, id_text
 from entity_env.fitting import fit_environment
+from entity_env.runner import main, play_in_terminal
 from entity_env.terminal.questions import (
     Choice,
     Question,
@@ -46,7 +47,6 @@ from entity_env.terminal.questions import (
     read_answer,
     write_choices,
 )
-from entity_env.terminal.runner import main, play_in_terminal
 
 OBS_SPACE = ObsSpace(
     global_features=["time", Discrete("season", 4)],

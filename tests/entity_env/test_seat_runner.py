@@ -9,7 +9,7 @@ from support.tricky_games import SCRIPTS, Tricky
 
 from entity_env import MaskedEnvironment, ObsSpace, SelectEntityAction, errors
 from entity_env.agent import SpacedAgent
-from entity_env.terminal.runner import main, play_in_terminal
+from entity_env.runner import main, play_in_terminal
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from ragged_envs.tic_tac_toe import LINES, TicTacToe
 from support.seat_games import Played, Secrets, asked, told
 
 from entity_env import Observation, RaggedBufferI64, SeatRows, errors
-from entity_env.player.episodes import random_policy
+from entity_env.play import random_policy
 from entity_env.seats import seat_rows
 
 

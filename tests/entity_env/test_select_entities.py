@@ -24,9 +24,9 @@ from entity_env.batching.kinds.table import typed_actions
 from entity_env.batching.row_reader import RowReader
 from entity_env.drawing.chosen import choices_of, chosen_lines
 from entity_env.errors import ActionError, MaskError, SettingError, SpaceError
-from entity_env.player.episodes import random_policy
-from entity_env.player.scripted_agent import ScriptedAgent
-from entity_env.terminal.runner import play_in_terminal
+from entity_env.play import random_policy
+from entity_env.runner import play_in_terminal
+from entity_env.scripted_agent import ScriptedAgent
 from entity_env.wrappers import FeatureFilter, VecFeatureFilter
 
 SPACE = ObsSpace(entities={"Hand": Entity(), "Card": Entity(["x"])})

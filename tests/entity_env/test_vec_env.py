@@ -26,7 +26,7 @@ from entity_env import (
     VecSelectEntityActionMask,
     errors,
 )
-from entity_env.player.episodes import random_policy
+from entity_env.play import random_policy
 
 KINDS = ["list", 2]
 

@@ -28,7 +28,7 @@ from entity_env.hints import EntityHints, ViewerHints
 from entity_env.recording import EpisodeDataset, RecordEpisodes, RecordReplay, Replay
 from entity_env.recording.replays import make_rows
 from entity_env.registry import resolve
-from entity_env.terminal.runner import play_in_terminal
+from entity_env.runner import play_in_terminal
 from entity_env.viewer import Viewer, open_source
 from entity_env.viewer.__main__ import open_browser
 from entity_env.viewer.messages import to_message

@@ -19,7 +19,7 @@ from entity_env.errors import (
     SettingError,
     SpaceError,
 )
-from entity_env.player.episodes import random_policy
+from entity_env.play import random_policy
 from entity_env.wrappers import (
     ConcatVecEnv,
     FeatureFilter,

@@ -30,7 +30,7 @@ from entity_env import (
     check_env,
 )
 from entity_env.errors import ObservationError, SettingError, StateError
-from entity_env.player.episodes import random_policy
+from entity_env.play import random_policy
 from entity_env.wrappers import (
     EpisodeStatistics,
     FeatureFilter,

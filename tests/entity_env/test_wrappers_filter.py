@@ -34,7 +34,7 @@ from entity_env.batching.kinds.categorical import FrameCategoricalActors
 from entity_env.batching.kinds.table import typed_actions
 from entity_env.batching.unbatch import observations_of
 from entity_env.errors import EntityEnvError, FeatureError, SpaceError
-from entity_env.player.episodes import random_policy
+from entity_env.play import random_policy
 from entity_env.wrappers import FeatureFilter, VecFeatureFilter, VecValidate
 
 # Robots come first, without their kind, then mines, with y before x; rocks and cannons go.

@@ -22,7 +22,7 @@ from entity_env.errors import (
     SpaceError,
     StateError,
 )
-from entity_env.player.episodes import play_rows, random_policy
+from entity_env.play import play_rows, random_policy
 from entity_env.wrappers import (
     ConcatVecEnv,
     EpisodeStatistics,

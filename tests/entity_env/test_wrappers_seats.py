@@ -22,7 +22,7 @@ from entity_env import (
     check_env,
     errors,
 )
-from entity_env.player.episodes import random_policy
+from entity_env.play import random_policy
 from entity_env.wrappers import (
     EpisodeStatistics,
     FeatureFilter,

@@ -26,7 +26,7 @@ from entity_env import (
     errors,
 )
 from entity_env.errors import EntityEnvError
-from entity_env.player.episodes import random_policy
+from entity_env.play import random_policy
 from entity_env.wrappers import VecValidate
 
 

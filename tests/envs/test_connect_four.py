@@ -11,8 +11,8 @@ from ragged_envs.connect_four_script import Minimax, minimax_depth_4, move_value
 from ragged_envs.poker import BalancedPlayer, KuhnPoker, LeducPoker, play_by_strength
 
 from entity_env import MaskedEnvironment, SeatRows, SelectEntityAction, errors
-from entity_env.player.episodes import play_scripted
-from entity_env.player.scripted_agent import ScriptedAgent
+from entity_env.play import play_scripted
+from entity_env.scripted_agent import ScriptedAgent
 
 
 def drop(game, *columns):

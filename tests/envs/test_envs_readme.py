@@ -13,7 +13,7 @@ from support.tiny_envs import assert_same_obs
 
 from entity_env import CategoricalAction, ListEnv, check_env
 from entity_env.errors import ResetNeededError
-from entity_env.player.episodes import random_policy
+from entity_env.play import random_policy
 
 pytestmark = pytest.mark.compiled
 ROOT = Path(__file__).parents[2]

@@ -4,7 +4,7 @@ from ragged_envs.floor_is_lava import DIRECTIONS, FloorIsLava, to_high_ground
 
 from entity_env import Position
 from entity_env.errors import SettingError
-from entity_env.player.episodes import play_scripted
+from entity_env.play import play_scripted
 
 N, NE, E, SE, S, SW, W, NW = range(8)
 

@@ -85,7 +85,7 @@ def test_kernels_work_where_nothing_can_be_cached(tmp_path):
 DRAW = """
 import warnings; warnings.simplefilter("error")
 from ragged_envs.minesweeper import MineSweeperRows
-from entity_env.player.episodes import random_policy
+from entity_env.play import random_policy
 env = MineSweeperRows(4, 3, orbital_cannon=2, cooldown_period=1, max_steps=5)
 policy, obs, total = random_policy(1), env.reset(), 0.0
 for _ in range(12):

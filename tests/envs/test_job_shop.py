@@ -21,7 +21,7 @@ from ragged_envs.industry.job_shop_view import JOB
 from entity_env import SelectEntityAction
 from entity_env.errors import ActionError, SettingError, StateError
 from entity_env.play import random_policy
-from entity_env.player.scripted_agent import ScriptedAgent
+from entity_env.scripted_agent import ScriptedAgent
 
 TINY = Instance.of([[3, 2], [2, 4], [4, 1]], [[0, 1], [0, 1], [1, 0]], 2)
 TABLE = """job, machine, duration

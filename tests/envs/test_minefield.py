@@ -6,7 +6,7 @@ from ragged_envs.minefield import MOVES, Minefield, drive_around
 
 from entity_env import Discrete, Position
 from entity_env.errors import SettingError
-from entity_env.player.episodes import play_scripted
+from entity_env.play import play_scripted
 
 LEFT, MOVE, RIGHT = range(3)
 

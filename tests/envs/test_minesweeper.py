@@ -17,8 +17,7 @@ from entity_env import errors
 from entity_env.actions import CategoricalAction, SelectEntityAction
 from entity_env.errors import SettingError
 from entity_env.observation import Observation
-from entity_env.play import random_policy
-from entity_env.player.episodes import play_scripted
+from entity_env.play import play_scripted, random_policy
 from entity_env.rows.compiled import random_int
 
 RIGHT, LEFT, UP, DOWN = range(4)

@@ -21,9 +21,8 @@ from support.trainer_runs import assert_same_checkpoint, metrics, saved, small_c
 import ppo_trainer
 from entity_env.batching.ragged import frame
 from entity_env.errors import SettingError
-from entity_env.play import random_policy
-from entity_env.player.episodes import play_lives
-from entity_env.player.proposers import at_each_seat
+from entity_env.fitting import at_each_seat
+from entity_env.play import play_lives, random_policy
 from entity_env.recording import EpisodeDataset
 from ppo_trainer import resume, train
 from ppo_trainer.agent import load_agent

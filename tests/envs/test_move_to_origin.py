@@ -5,7 +5,7 @@ from game_support import assert_bad_states_are_refused, choose
 from ragged_envs.move_to_origin import THRUSTERS, MoveToOrigin, fly_and_brake
 
 from entity_env.errors import SettingError
-from entity_env.player.episodes import play_scripted
+from entity_env.play import play_scripted
 
 FULL, TENTH, OFF, TENTH_BACK, FULL_BACK = range(5)
 

@@ -6,7 +6,7 @@ from ragged_envs.multi_snake import MOVES, MultiSnake, crawl_to_food
 
 from entity_env import Discrete
 from entity_env.errors import ActionError, SettingError
-from entity_env.player.episodes import play_scripted
+from entity_env.play import play_scripted
 
 RIGHT, LEFT, UP, DOWN = range(4)
 

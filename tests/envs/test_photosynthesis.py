@@ -22,9 +22,9 @@ from ragged_envs.photosynthesis_script import grow_greedily
 
 from entity_env import MaskedEnvironment, errors
 from entity_env.batching.unbatch import observations_of
-from entity_env.player.episodes import play_scripted
-from entity_env.player.scripted_agent import ScriptedAgent
+from entity_env.play import play_scripted
 from entity_env.rows.jit import interpreted
+from entity_env.scripted_agent import ScriptedAgent
 
 CENTRE = space_at(0, 0)
 

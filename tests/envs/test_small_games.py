@@ -28,7 +28,7 @@ from entity_env import (
     make,
 )
 from entity_env.errors import ActionError, MaskError, ResetNeededError
-from entity_env.player.episodes import random_policy
+from entity_env.play import random_policy
 
 GAMES = [
     ("cherry_pick", {"num_cherries": 5, "num_picks": 3}),

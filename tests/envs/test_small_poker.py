@@ -24,7 +24,7 @@ from ragged_envs.poker import (
 
 from benchmarks.exploitability import best_response_value, exploitability, info_states, uniform
 from entity_env import CategoricalAction, MaskedEnvironment, SeatRows, errors
-from entity_env.player.episodes import play_scripted, random_policy
+from entity_env.play import play_scripted, random_policy
 
 
 def play(game, *actions):

@@ -7,7 +7,7 @@ from ragged_envs.tic_tac_toe import PerfectPlayer, TicTacToe, best_cells, value
 
 from entity_env import MaskedEnvironment
 from entity_env.errors import StateError
-from entity_env.player.episodes import play_scripted
+from entity_env.play import play_scripted
 
 
 def test_a_perfect_player_knows_what_positions_are_worth():

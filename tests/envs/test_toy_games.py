@@ -17,7 +17,7 @@ from ragged_envs.xor import OUTPUTS, Xor, output_xor
 
 from entity_env import GlobalCategoricalAction, make
 from entity_env.errors import SettingError
-from entity_env.player.episodes import play_episodes, play_scripted, random_policy
+from entity_env.play import play_episodes, play_scripted, random_policy
 
 ROCK, PAPER, SCISSORS = 0, 1, 2
 HOTDOG, NOT_HOTDOG = 0, 1

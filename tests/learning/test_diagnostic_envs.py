@@ -10,7 +10,7 @@ from support.diagnostic_envs import (
     SeveralActors,
 )
 
-from entity_env.player.episodes import play_episodes, play_scripted, random_policy
+from entity_env.play import play_episodes, play_scripted, random_policy
 
 EPISODES = 2000
 ENVIRONMENTS = {

@@ -11,7 +11,7 @@ from ragged_envs.tic_tac_toe import TicTacToe
 from support.trainer_runs import small_config
 
 from entity_env.errors import SettingError
-from entity_env.player.scripted_agent import ScriptedAgent
+from entity_env.scripted_agent import ScriptedAgent
 from ppo_trainer import train
 from ppo_trainer.evaluate import evaluate_run, main
 from ppo_trainer.evaluation.matches import play_sides

@@ -16,7 +16,7 @@ from support.trainer_runs import small_config
 import entity_env.agent
 from entity_env import batch_obs, errors
 from entity_env.errors import CheckpointError, RunFolderError, SettingError
-from entity_env.terminal.runner import main
+from entity_env.runner import main
 from ppo_trainer import train
 from ppo_trainer.agent import load, load_agent
 from ragged_net import EntityBatch

@@ -18,8 +18,8 @@ from support.trainer_runs import assert_same, metrics, network, small_config
 from entity_env import CategoricalAction, ListEnv, SelectEntityAction
 from entity_env.errors import RecordingError, SettingError
 from entity_env.play import random_policy
-from entity_env.player.scripted_agent import ScriptedAgent
 from entity_env.recording import DamageWarning, EpisodeDataset, RecordEpisodes
+from entity_env.scripted_agent import ScriptedAgent
 from ppo_trainer import PPOConfig, TrainConfig, train
 from ppo_trainer.agent import load_agent
 from ppo_trainer.algorithms.algorithm import Scale

@@ -11,7 +11,7 @@ from support.trainer_runs import small_config
 from entity_env import CategoricalAction, MaskedEnvironment
 from entity_env.agent import RandomAgent
 from entity_env.errors import SettingError
-from entity_env.player.scripted_agent import ScriptedAgent
+from entity_env.scripted_agent import ScriptedAgent
 from ppo_trainer import train
 from ppo_trainer.environments import Game
 from ppo_trainer.evaluation.matches import count_results, play_pair

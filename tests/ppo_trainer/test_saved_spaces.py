@@ -22,8 +22,8 @@ from entity_env import (
 )
 from entity_env.errors import CheckpointError, EntityEnvError, RecordingError, RunFolderError
 from entity_env.recording import Replay
+from entity_env.runner import play_in_terminal
 from entity_env.storage.space_json import spaces_from_json
-from entity_env.terminal.runner import play_in_terminal
 from ppo_trainer import EvalConfig, train
 from ppo_trainer.agent import load_agent
 from ppo_trainer.evaluate import evaluate_run

@@ -7,7 +7,7 @@ import pytest
 from support.seat_games import Played, asked, told
 
 from entity_env import SeatRows
-from entity_env.player.episodes import random_policy
+from entity_env.play import random_policy
 from ppo_trainer.players.reward_rows import RewardRows, annealed, shared, time_scaled, zero_sum
 from ppo_trainer.settings.self_play_config import SelfPlayConfig
 

@@ -11,6 +11,7 @@ import yaml
 from support.trainer_envs import SavedForaging
 from support.trainer_runs import from_command_line, small_config
 
+from entity_env import runner
 from entity_env.checking import check_env
 from entity_env.errors import (
     EntityEnvError,
@@ -20,7 +21,6 @@ from entity_env.errors import (
     UntrustedRunError,
 )
 from entity_env.interop import GymnasiumEnv
-from entity_env.terminal import runner
 from ppo_trainer import EvalConfig, evaluate, record, resume, train, watch
 from ppo_trainer.agent import load_agent
 from ppo_trainer.runs.folder import RunFolder

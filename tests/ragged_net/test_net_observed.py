@@ -10,7 +10,7 @@ from support.tiny_envs import Farm
 
 from entity_env import ListEnv, RaggedBufferF32
 from entity_env.errors import ActionError, BatchError
-from entity_env.player.episodes import random_policy
+from entity_env.play import random_policy
 from ragged_net import EntityBatch, NetConfig, RaggedNet
 
 

@@ -35,7 +35,7 @@ from entity_env import (
 )
 from entity_env.batching.frame_reader import FrameReader
 from entity_env.errors import EntityEnvError
-from entity_env.player.episodes import play_episodes, random_policy
+from entity_env.play import play_episodes, random_policy
 
 OBS_SPACE = ObsSpace(
     global_features=["time", Discrete("phase", 3)],

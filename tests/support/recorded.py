@@ -9,7 +9,7 @@ from support.random_obs import ACTION_SPACE, OBS_SPACE, random_observation
 
 from entity_env import Environment, VecSelectEntityActionMask
 from entity_env.batching.ragged import lengths
-from entity_env.player.episodes import random_policy
+from entity_env.play import random_policy
 from entity_env.recording import EpisodeDataset, RecordEpisodes
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from entity_env.actions import Action
-from entity_env.agent import ObservationAgent, Policy
+from entity_env.agent import Agent, ObservationAgent, Policy
 from entity_env.batching.ragged import ActionBuffer
 from entity_env.batching.vec_obs import VecObs
 from entity_env.errors import FAILURES, EntityEnvError, SettingError, nearest, shorten
@@ -24,8 +24,8 @@ class ScriptedAgent(ObservationAgent):
     """An agent that plays by a function from an observation to actions.
 
     Args:
-        policy: The function, or a callable object. It may have a memory; ``reset`` calls its
-            ``reset()`` if there is one.
+        policy: The function, or an object that can be called or has ``act``. It may have a memory;
+            ``reset`` calls its ``reset()`` if there is one.
         obs_space: The observation space.
         action_space: The action space.
 
@@ -34,10 +34,14 @@ class ScriptedAgent(ObservationAgent):
     """
 
     def __init__(
-        self, policy: Policy, obs_space: ObsSpace, action_space: Mapping[ActionName, ActionSpace]
+        self,
+        policy: Policy | Agent,
+        obs_space: ObsSpace,
+        action_space: Mapping[ActionName, ActionSpace],
     ) -> None:
         super().__init__(obs_space, action_space)
-        if not callable(policy):
+        self._choose: Any = getattr(policy, "act", policy)
+        if not callable(self._choose):
             raise SettingError(
                 "a script cannot be called",
                 expected="a function from an observation to actions",
@@ -53,7 +57,7 @@ class ScriptedAgent(ObservationAgent):
                 return a dict.
         """
         try:
-            actions = self.policy(observation)
+            actions = self._choose(observation)
         except EntityEnvError:
             raise
         except FAILURES as error:  # a script may raise anything
@@ -150,5 +154,5 @@ def _takes_an_observation(policy: Any) -> bool:
     return True
 
 
-def _name_of(policy: Policy) -> str:
+def _name_of(policy: Policy | Agent) -> str:
     return str(getattr(policy, "__qualname__", type(policy).__qualname__))
