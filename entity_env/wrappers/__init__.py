@@ -8,7 +8,6 @@ an environment                   a game of several players
 ``RewardScale``                  ``SeatRewardScale``
 ``FrameSkip``
 ``FeatureFilter``
-``EpisodeStatistics``
 ``Curriculum``
 ``StaggeredStart``
 ===============================  ==============================
@@ -17,16 +16,13 @@ Rows act together and reset themselves, so that a wrapper of rows cannot delay o
 row. ``rows.wrap_each(partial(TimeLimit, max_steps=100))`` wraps the environment of each row, or
 each game. It raises an error for compiled rows, which are not made of environments.
 
-``VecWrapper`` is the base of wrappers of rows, ``VecFeatureFilter`` filters all rows at once,
-``VecValidate`` checks them for their author, and ``ConcatVecEnv`` joins the rows of several
-``VecEnv``.
+``VecWrapper`` is the base of wrappers of rows, ``VecFeatureFilter`` filters all rows at once, and
+``VecValidate`` checks them for their author.
 """
 
 from __future__ import annotations
 
-from entity_env.wrappers.concat_vec_env import ConcatVecEnv
 from entity_env.wrappers.curriculum import Curriculum
-from entity_env.wrappers.episode_statistics import EpisodeStatistics
 from entity_env.wrappers.feature_filter import FeatureFilter, VecFeatureFilter
 from entity_env.wrappers.frame_skip import FrameSkip
 from entity_env.wrappers.reward_scale import RewardScale, SeatRewardScale
@@ -37,9 +33,7 @@ from entity_env.wrappers.vec_wrapper import VecWrapper
 from entity_env.wrappers.wrapper import SeatWrapper, Wrapper
 
 __all__ = [
-    "ConcatVecEnv",
     "Curriculum",
-    "EpisodeStatistics",
     "FeatureFilter",
     "FrameSkip",
     "RewardScale",

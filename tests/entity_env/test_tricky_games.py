@@ -23,13 +23,7 @@ from entity_env import (
     SeatRows,
 )
 from entity_env.recording import EpisodeDataset, RecordEpisodes
-from entity_env.wrappers import (
-    ConcatVecEnv,
-    SeatRewardScale,
-    SeatTimeLimit,
-    VecFeatureFilter,
-    VecValidate,
-)
+from entity_env.wrappers import SeatRewardScale, SeatTimeLimit, VecFeatureFilter, VecValidate
 
 EXPECTED = all_seats() * 2
 """Of two tables at once."""
@@ -79,12 +73,10 @@ def far_limit():
 MAKERS = {
     "in this process": lambda: SeatRows(Medley, 6),
     "validated": lambda: VecValidate(SeatRows(Medley, 6)),
-    "joined": lambda: ConcatVecEnv([SeatRows(Medley, 3), SeatRows(Medley, 3)]),
     "scaled by one": lambda: SeatRows(lambda: SeatRewardScale(Medley(), 1.0), 6),
     "filtered": lambda: VecFeatureFilter(SeatRows(Medley, 6), Medley().obs_space()),
     "with a far limit": lambda: SeatRows(far_limit, 6),
     "two workers": lambda: ParallelEnv(far_limit, 6, 2),
-    "a worker beside": lambda: ConcatVecEnv([SeatRows(Medley, 3), ParallelEnv(Medley, 3, 1)]),
     "each when it is ready": lambda: AsyncEnv(Medley, 6, 2, 1),
     "all that are asked": lambda: AsyncEnv(Medley, 6, 1, 6),
 }

@@ -21,7 +21,6 @@ from entity_env.errors import (
 )
 from entity_env.play import random_policy
 from entity_env.wrappers import (
-    ConcatVecEnv,
     FeatureFilter,
     FrameSkip,
     RewardScale,
@@ -77,7 +76,8 @@ def test_around_rows_is_the_same_as_around_each_environment(make, wrappers, arou
 
 
 def test_rows_are_cut_off_with_what_they_showed_last_and_their_length():
-    env = ConcatVecEnv([ListEnv(lambda: Chain(2), 1), ListEnv(lambda: Chain(9), 2)])
+    lengths = iter([2, 9, 9])
+    env = ListEnv(lambda: Chain(next(lengths)), 3)
     env.wrap_each(partial(TimeLimit, max_steps=3))
     env.reset()
     ends = []
@@ -208,21 +208,16 @@ def test_rows_that_play_on_are_seeded_as_they_were_last():
         assert_same_game(env, expected)
 
 
-def test_parts_are_named_and_closed_rows_say_so():
-    env = ConcatVecEnv([ListEnv(Farm, 1), ListEnv(Farm, 1)])
-    with pytest.raises(ObservationError, match="part 0, environment 0"):
-        env.wrap_each(lambda _: None)
+def test_closed_rows_say_so():
+    env = ListEnv(Farm, 1)
+    env.close()
     with pytest.raises(ClosedError):
         env.wrap_each(Wrapper)
 
 
-def test_compiled_rows_say_so_before_anything_changes():
-    env = ConcatVecEnv([ListEnv(lambda: Chain(5), 1), Compiled(1)])
-    env.reset()
-    with pytest.raises(SettingError, match="part 1: Compiled is not made of single"):
-        env.wrap_each(partial(TimeLimit, max_steps=1))
-    for _ in range(3):  # a limit of one step would cut off each of them
-        assert not env.act(go(2)).truncated.any()
+def test_compiled_rows_say_so():
+    with pytest.raises(SettingError, match="Compiled is not made of single"):
+        Compiled(1).wrap_each(partial(TimeLimit, max_steps=1))
 
 
 def test_rewards_of_skipped_frames_are_clipped_after_they_are_added_up():

@@ -31,14 +31,7 @@ from entity_env import (
 )
 from entity_env.errors import ObservationError, SettingError, StateError
 from entity_env.play import random_policy
-from entity_env.wrappers import (
-    EpisodeStatistics,
-    FeatureFilter,
-    FrameSkip,
-    RewardScale,
-    TimeLimit,
-    Wrapper,
-)
+from entity_env.wrappers import FeatureFilter, FrameSkip, RewardScale, TimeLimit, Wrapper
 
 GO = {"Go": CategoricalAction(["w"], np.array([0]), ["left", "right"])}
 
@@ -56,10 +49,7 @@ WRAPPERS = {
     "FeatureFilter": keep_one,
     "RewardScale": lambda env: RewardScale(env, 0.5, low=-1),
     "FrameSkip": lambda env: FrameSkip(env, 3),
-    "EpisodeStatistics": EpisodeStatistics,
-    "all": lambda env: EpisodeStatistics(
-        TimeLimit(RewardScale(FrameSkip(keep_one(env), 2), 2.0), 4)
-    ),
+    "all": lambda env: TimeLimit(RewardScale(FrameSkip(keep_one(env), 2), 2.0), 4),
 }
 over_all = pytest.mark.parametrize("wrap", WRAPPERS.values(), ids=WRAPPERS)
 
@@ -175,7 +165,7 @@ def test_a_wrapped_environment_plays_the_same_from_a_saved_state(wrap):
             assert game(b, b.set_state(state), 12, 3) == game(a, obs, 12, 3)
 
 
-@pytest.mark.parametrize("wrap", [lambda env: TimeLimit(env, 3), EpisodeStatistics])
+@pytest.mark.parametrize("wrap", [lambda env: TimeLimit(env, 3)])
 @pytest.mark.parametrize(
     "damage",
     [
@@ -415,42 +405,6 @@ def test_frame_skip_of_one_changes_nothing():
     env = FrameSkip(Chain(), 1)
     env.reset()
     assert [env.act(GO).reward for _ in range(3)] == [1.0, 2.0, 3.0]
-
-
-# -------------------------------------------------------------------------- EpisodeStatistics
-
-
-def test_the_last_returns_and_lengths_are_kept():
-    env = EpisodeStatistics(TimeLimit(Chain(3), 5), window=2)
-    for _ in range(3):
-        env.reset()
-        for _ in range(3):
-            env.act(GO)
-    assert (list(env.returns), list(env.lengths)) == ([6.0, 6.0], [3, 3])  # 1 + 2 + 3
-    env = EpisodeStatistics(TimeLimit(Chain(3), 2))
-    env.reset()
-    env.act(GO)
-    env.reset()  # an episode that is given up does not count
-    env.act(GO)
-    assert (list(env.returns), list(env.lengths)) == ([], [])
-    env.act(GO)
-    assert (list(env.returns), list(env.lengths)) == ([3.0], [2])
-
-
-def test_episode_statistics_are_part_of_the_state():
-    env, again = EpisodeStatistics(Picture(), 5), EpisodeStatistics(Picture(), 5)
-    env.reset()
-    for _ in range(3):
-        env.act(GO)
-    env.reset()
-    env.act(GO)
-    again.reset()
-    again.set_state(json.loads(json.dumps(env.get_state())))
-    for _ in range(2):
-        again.act(GO)
-    assert (list(again.returns), list(again.lengths)) == ([6.0, 6.0], [3, 3])
-    assert again.returns.maxlen == 5
-    assert list(env.returns) == [6.0]  # it shares nothing with what was saved
 
 
 class MixedIds(Environment):

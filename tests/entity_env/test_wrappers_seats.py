@@ -24,7 +24,6 @@ from entity_env import (
 )
 from entity_env.play import random_policy
 from entity_env.wrappers import (
-    EpisodeStatistics,
     FeatureFilter,
     FrameSkip,
     RewardScale,
@@ -45,7 +44,6 @@ GO = {"Go": CategoricalAction(["card"], np.array([0]), ["left", "right"])}
         (TimeLimit, [3]),
         (RewardScale, [2.0]),
         (FrameSkip, [2]),
-        (EpisodeStatistics, []),
         (FeatureFilter, [TicTacToe().obs_space()]),
     ],
 )
