@@ -63,7 +63,7 @@ def make_agent(
             expected="'random', a run folder, a script or its dotted path, or an agent",
             received=shorten(given),
         )
-    return ScriptedAgent(given, obs_space, action_space)
+    return ScriptedAgent(given, obs_space, action_space)  # type: ignore[arg-type]
 
 
 def decide(
