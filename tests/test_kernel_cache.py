@@ -87,6 +87,7 @@ def test_where_nothing_is_kept_it_says_so(jit, slow, capsys, monkeypatch):
     monkeypatch.setattr(jit, "keep_compiled", fail)
     assert jit.kernel(slow.triple)(4) == 12
     assert "in each process" in capsys.readouterr().err
+    assert not jit_of_networks.is_cached(jit.kernel(slow.double))
 
 
 def test_short_compilations_are_not_announced_until_they_add_up(slow, capsys, monkeypatch):

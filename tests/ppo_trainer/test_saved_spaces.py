@@ -12,14 +12,7 @@ from support.richer_envs import Richer
 from support.trainer_envs import SavedForaging
 from support.trainer_runs import assert_same, checkpoints, metrics, parameters, small_config
 
-from entity_env import (
-    CategoricalActionSpace,
-    Discrete,
-    Entity,
-    GlobalCategoricalActionSpace,
-    Observation,
-    ObsSpace,
-)
+from entity_env import Entity, Observation, ObsSpace
 from entity_env.errors import CheckpointError, EntityEnvError, RecordingError, RunFolderError
 from entity_env.recording import Replay
 from entity_env.runner import play_in_terminal
@@ -204,40 +197,9 @@ class Foodless(SavedForaging):
         return ObsSpace(entities={"Robot": Entity(["x", "step"]), "Foods": Entity(["x"])})
 
 
-class Stepwise(SavedForaging):
-    def obs_space(self) -> ObsSpace:
-        return ObsSpace(
-            entities={"Robot": Entity(["x", Discrete("step", 9)]), "Food": Entity(["x"])}
-        )
-
-
-class Idle(SavedForaging):
-    def action_space(self) -> dict[str, Any]:
-        return {"Move": super().action_space()["Move"]}
-
-
-class Jumping(SavedForaging):
-    def action_space(self) -> dict[str, Any]:
-        return super().action_space() | {"Jump": GlobalCategoricalActionSpace(["yes", "no"])}
-
-
-class Upward(SavedForaging):
-    def action_space(self) -> dict[str, Any]:
-        return super().action_space() | {"Move": CategoricalActionSpace(["left", "stay", "up"])}
-
-
 @pytest.mark.parametrize(
     ("env", "words"),
-    [
-        (Blind, "entity type 'Robot' has no feature 'step'"),
-        (Foodless, "the environment has no entity type 'Food'"),
-        (Foodless, "did you mean 'Foods'?"),
-        (Stepwise, "feature 'step' of entity type 'Robot' is of another kind"),
-        (Stepwise, "Discrete(name='step', n=9), as in the environment"),
-        (Idle, "the environment has no action 'Pick'"),
-        (Jumping, "the agent has no action 'Jump'"),
-        (Upward, "action 'Move' differs"),
-    ],
+    [(Blind, "entity type 'Robot' has no feature 'step'"), (Foodless, "did you mean 'Foods'?")],
 )
 def test_what_the_network_knows_and_the_environment_lacks_is_named(config, run, env, words):
     for use in (

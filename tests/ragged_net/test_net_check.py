@@ -13,7 +13,6 @@ from entity_env.errors import (
     DtypeError,
     FeatureError,
     MaskError,
-    SettingError,
 )
 from ragged_net import CategoricalActors, NetConfig, RaggedTensor, SelectActors
 
@@ -174,17 +173,3 @@ def test_devices(net, batch):
         net(batch.to("meta"))
     with pytest.raises(DeviceError, match="generator"):
         make_net(config=SMALL).to("meta")(batch.to("meta"), generator=torch.Generator())
-
-
-@pytest.mark.parametrize("name", ["dim", "layers", "heads", "mlp_ratio"])
-@pytest.mark.parametrize("value", [0, -4, 2.0, True, "4"])
-def test_config_numbers(name, value):
-    with pytest.raises(SettingError, match=f"NetConfig: invalid {name}"):
-        NetConfig(**{name: value})
-
-
-def test_config_relations_and_names():
-    with pytest.raises(SettingError, match="dim=10, heads=4"):
-        NetConfig(dim=10, heads=4)
-    with pytest.raises(SettingError, match="'auto', 'reference', 'grouped'"):
-        NetConfig(attention="flash")

@@ -587,14 +587,3 @@ def test_on_a_full_disk_kernels_are_compiled_anew(monkeypatch, tmp_path):
     double = jit.kernel(importlib.import_module("doubling").double)
     assert double(4) == 8
     assert double.overloads
-
-
-def test_where_nothing_can_be_kept_kernels_are_compiled_anew(monkeypatch):
-    def refuse(**options):
-        if options.get("cache"):
-            raise RuntimeError("cannot cache function 'f': no locator available")
-        return lambda function: function
-
-    monkeypatch.setattr(jit, "njit", refuse)
-    assert jit.kernel(len)([1, 2]) == 2
-    assert not jit.is_cached(len)

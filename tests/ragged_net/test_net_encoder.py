@@ -267,15 +267,6 @@ def test_a_forward_that_somebody_put_there_is_called():
     assert not is_chain(made)
 
 
-def test_hooks_on_every_module_see_the_modules():
-    made, seen = encoder(), set()
-    hook = nn.modules.module.register_module_forward_hook(lambda m, *_: seen.add(type(m).__name__))
-    rows_of(made, *batch())
-    hook.remove()
-    assert {"EntityEmbedding", "Mix", "TransformerBlock", "RaggedTransformer"} <= seen
-    assert is_chain(made)
-
-
 def test_nothing_is_kept_of_layers_before_the_first_that_learns():
     made = encoder()
     expected = dict(zip(dict(made.named_parameters()), run(made)[1:], strict=True))

@@ -122,16 +122,6 @@ def test_a_changed_projection_counts(change):
     assert_as_plain(net)  # what is pruned is made anew at each call
 
 
-def test_a_hook_on_all_modules_sees_the_projection():
-    net, seen = make(), []
-    hook = nn.modules.module.register_module_forward_hook(lambda *args: seen.append(args[0]))
-    try:
-        net.value(batch_of_all())
-    finally:
-        hook.remove()
-    assert net.encoder.embedding.types[0].project in seen
-
-
 def test_a_batch_of_inference_mode_can_be_learned_from():
     net = make()
     with torch.inference_mode():

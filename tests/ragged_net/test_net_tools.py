@@ -12,7 +12,7 @@ from torch.optim.swa_utils import AveragedModel
 from torch.testing import assert_close
 from torch.utils.flop_counter import FlopCounterMode
 
-from entity_env.errors import BatchError, DtypeError, GradientError
+from entity_env.errors import GradientError
 from ragged_net import NetConfig, RaggedNet, RaggedTensor, plain_torch
 from ragged_net.batch import GrowingBatch
 from ragged_net.compiled.chain import NO_ROWS
@@ -184,19 +184,3 @@ def test_an_actor_that_diverges_draws_what_it_may():
                 drawn = CategoricalDist(logits, mask).choose(None, None, greedy).chosen
                 assert mask[torch.arange(2), drawn].all()
     assert drawn[1] == 2
-
-
-@pytest.mark.parametrize(
-    ("make", "error", "message"),
-    [
-        (lambda: make_batch(**LENGTHS).select([0, 1]), DtypeError, "received: list"),
-        (lambda: RaggedTensor(torch.zeros(3), [0, 3]), DtypeError, "received: list"),
-        (lambda: RaggedTensor([1, 2], torch.tensor([0, 2])), DtypeError, "received: list"),
-        (lambda: RaggedTensor.from_lengths([1, 2], [2]), DtypeError, "received: list"),
-        (lambda: RaggedTensor.from_lengths(torch.zeros(3), [[3]]), BatchError, r"\(B,\)"),
-    ],
-)
-def test_what_is_no_tensor_is_named(make, error, message):
-    with pytest.raises(error) as caught:
-        make()
-    assert caught.match(message.replace("received: ", r"received:\s+"))
