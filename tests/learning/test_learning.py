@@ -25,10 +25,6 @@ def assert_learned(env, config):
     assert sampled.mean("episodic_reward") >= 0.95 * env.best_return
 
 
-def test_bandit_the_best_paying_arm_is_found(tmp_path):
-    assert_learned(Bandit, small_config(tmp_path, steps=8_000))
-
-
 def test_bandit_the_arm_follows_the_global_feature(tmp_path):
     env = {"_target_": "support.diagnostic_envs.Bandit", "contexts": 4}
     assert_learned(Bandit, small_config(tmp_path, steps=12_000, env=env))

@@ -36,7 +36,6 @@ __all__ = [
     "Bandit",
     "DelayedReward",
     "DiagnosticEnv",
-    "HiddenCoin",
     "MaskedChoice",
     "SelectMatching",
     "SeveralActors",
@@ -358,55 +357,3 @@ class DelayedReward(DiagnosticEnv):
         sign = int(observation.features["Walker"][0][1])
         labels = ["take", "door 1", "door 2"]
         return {"Go": CategoricalAction([None], np.array([sign]), labels)}
-
-
-class HiddenCoin(DiagnosticEnv):
-    """Guess a coin that only the value function may see.
-
-    Entities: ``Player`` without features, and a ``Coin`` [side], 1 for heads and 0 for tails, which
-        is hidden from the policy. Heads is the likelier side, with probability 0.7.
-    Actions: ``Guess``: heads or tails.
-    Reward: 1 for a right guess, and 2 more if the coin shows heads, whatever the guess.
-    End: after one guess. The metric ``right`` says whether it was right.
-    Best return: blind, always heads: 0.7 * (1 + 2) = 2.1. Even guesses: 0.5 + 0.7 * 2 = 1.9. With
-        a look at the coin 1 + 0.7 * 2 = 2.4. With always heads the return is 3 or 0, and the side
-        of the coin explains all of its variance.
-    """
-
-    HEADS = 0.7
-    best_return = 2.1
-    without_mechanism = 1.9
-    random_return = 1.9
-
-    def __init__(self) -> None:
-        self.heads = False
-
-    def obs_space(self) -> ObsSpace:
-        """The coin comes first, so that hiding it shifts nobody."""
-        return ObsSpace(entities={"Coin": Entity([Discrete("side", 2)]), "Player": Entity()})
-
-    def action_space(self) -> dict[str, ActionSpace]:
-        """Heads or tails."""
-        return {"Guess": CategoricalActionSpace(["tails", "heads"])}
-
-    def reset(self) -> Observation:
-        """Throw the coin."""
-        self.heads = bool(self.rng.random() < self.HEADS)
-        return Observation(
-            entities={"Coin": [[float(self.heads)]], "Player": np.zeros((1, 0))},
-            actions={"Guess": CategoricalActionMask(actor_types=["Player"])},
-            visible={"Coin": [False]},
-        )
-
-    def act(self, actions: Mapping[str, Action]) -> Observation:
-        """Look at the coin."""
-        guess = actions["Guess"]
-        assert isinstance(guess, CategoricalAction)
-        right = bool(guess.indices[0]) == self.heads
-        reward = float(right) + 2.0 * self.heads
-        return Observation(entities={}, reward=reward, done=True, metrics={"right": float(right)})
-
-    @staticmethod
-    def best_actions(observation: Observation) -> dict[str, Action]:
-        """Heads, blindly."""
-        return {"Guess": CategoricalAction([None], np.array([1]), ["tails", "heads"])}
