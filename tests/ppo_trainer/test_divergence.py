@@ -109,12 +109,16 @@ def test_an_evaluation_of_a_diverged_network_says_so(config, part, greedy):
 def test_divergence_that_an_evaluation_notices_first_ends_the_run_in_the_same_way(
     config, monkeypatch
 ):
+    class Local(SavedForaging):
+        """A class that no command can import."""
+
     config = replace(config, eval=EvalConfig(episodes=0, every=1))
     config, run = run_named(config, "diverged")
     monkeypatch.setattr(TRAIN, "update", poison(math.nan))
     with pytest.raises(NonFiniteError, match="output is not finite") as caught:
-        train(config, env=SavedForaging)
-    assert f"resume={shlex.quote(str(run))} optim.lr=" in caught.value.hint
+        train(config, env=Local)
+    resume = f"from ppo_trainer import resume; resume({str(run)!r}, env=Local, optim=...)"
+    assert resume in caught.value.hint
 
 
 def test_an_actor_that_diverges_alone_selects_an_entity_of_its_own_frame():

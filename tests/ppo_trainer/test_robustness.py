@@ -390,6 +390,12 @@ def test_a_start_that_fails_leaves_no_folder_behind(config, tmp_path, how):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_name_that_cannot_be_given_leaves_no_folder_behind(config, tmp_path):
+    with pytest.raises(EntityEnvError, match="cannot be made"):
+        train(replace(config, run_name="x" * 300), env=SavedForaging)
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     "env",
     ["minesweeper", MineSweeper(), 3, {"_target_": "minesweeper"}],
