@@ -19,6 +19,7 @@ from entity_env import (
 )
 from entity_env.drawing import add_caption
 from entity_env.errors import EnvironmentFailedError, RecordingError, RunFolderError, SettingError
+from entity_env.hints import ViewerHints
 from entity_env.wrappers import TimeLimit
 from ppo_trainer import EvalConfig, NetConfig, PPOConfig, RolloutConfig, TrainConfig, train
 from ppo_trainer.evaluate import main as evaluate_main
@@ -196,7 +197,7 @@ def test_an_mp4_can_have_odd_sizes(run, tmp_path):
 
 
 class Walking(Countdown):
-    """Nothing but places: a mark in the corner, and a walker that ends far away from it."""
+    """Nothing but places: a mark in the corner, and a walker that ends far away, further down."""
 
     def obs_space(self):
         return ObsSpace(
@@ -209,6 +210,9 @@ class Walking(Countdown):
         observation.features = {"Mark": [[0, 0]], "Man": [[10 * (3 - self.left), 5]]}
         observation.ids = {}
         return observation
+
+    def viewer_hints(self):
+        return ViewerHints(y_axis="down")
 
 
 def test_an_environment_without_pictures_is_drawn_and_the_view_stays(tmp_path):
@@ -225,6 +229,7 @@ def test_an_environment_without_pictures_is_drawn_and_the_view_stays(tmp_path):
                 near = np.abs(plane - color).max(axis=2) < 20
                 places.append(np.argwhere(near).mean(axis=0).round().tolist())
     assert marks == [marks[0]] * 4
+    assert all(down > marks[0][0] + 50 for down, _ in men), "y = 5 is below y = 0"
     across = np.diff([x for _, x in men])
     # The walker takes steps of one length, to the right.
     assert across.min() > 50
