@@ -17,12 +17,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.batching.kinds.categorical import VecCategoricalActionMask
-from entity_env.batching.kinds.select_entity import VecSelectEntityActionMask
 from entity_env.batching.vec_obs import batch_obs
 from entity_env.errors import ObservationError
 from entity_env.observation import Observation
-from entity_env.spaces import GLOBAL_ACTIONS, ActionName, ActionSpace, ObsSpace
+from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 from entity_env.storage.space_json import spaces_from_json
 
 __all__ = ["onnx_inputs", "spaces_from_json"]
@@ -53,20 +51,21 @@ def onnx_inputs(
         if grid is not None:
             values = values.reshape(len(values) // grid.size, grid.size, values.shape[1])
         found |= {f"{name}/features": values, f"{name}/lengths": rows.size1()}
-    for name, mask in frames.action_masks.items():
-        actors = mask.actors
-        if not isinstance(action_space[name], GLOBAL_ACTIONS):
+    masks: Mapping[ActionName, Any] = frames.action_masks
+    for name, mask in masks.items():
+        actors, space = mask.actors, action_space[name]
+        if not space.is_global:
             found[f"{name}/actors"], found[f"{name}/lengths"] = _column(actors), actors.size1()
         elif len(_column(actors)) != len(observations):
             raise ObservationError(
                 f"the global action {name!r} is missing in some of the observations",
                 expected="in each of them, or one observation at a time",
             )
-        if isinstance(mask, VecSelectEntityActionMask):
+        if space.selects:
             found[f"{name}/actees"] = _column(mask.actees)
             found[f"{name}/actee_lengths"] = mask.actees.size1()
             found[f"{name}/mask"] = _pairs(mask)
-        elif isinstance(mask, VecCategoricalActionMask):
+        elif space.picks_one:
             found[f"{name}/mask"] = mask.mask.as_array()
     return found
 
@@ -92,7 +91,7 @@ def _column(buffer: Any) -> npt.NDArray[np.int64]:
     return column
 
 
-def _pairs(mask: VecSelectEntityActionMask) -> npt.NDArray[np.bool_]:
+def _pairs(mask: Any) -> npt.NDArray[np.bool_]:
     """Return the pairs of actors and actees that are allowed in all frames; shape (A, E)."""
     many, each = mask.actors.size1(), mask.actees.size1()
     of_actor, of_actee = (np.repeat(np.arange(len(own)), own) for own in (many, each))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias, Union, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, Union, get_args
 
 from entity_env.arguments import check_whole, named_arguments
 from entity_env.errors import EntityEnvError, ObservationError, SpaceError, shorten
@@ -27,8 +27,6 @@ from entity_env.space_checks import (
 )
 
 __all__ = [
-    "CONTINUOUS_ACTIONS",
-    "GLOBAL_ACTIONS",
     "ActionName",
     "ActionSpace",
     "CategoricalActionSpace",
@@ -340,8 +338,22 @@ class ObsSpace:
         return tuple(feature_name(feature) for feature in self.global_features)
 
 
+class _ActionFacts:
+    """Facts about a kind of action, by which other code distinguishes the kinds.
+
+    Attributes:
+        is_global: True if the player as a whole acts.
+        selects: True if entities are selected.
+        picks_one: True if a choice is one label or one entity; False for numbers and for sets.
+    """
+
+    is_global: ClassVar[bool] = False
+    selects: ClassVar[bool] = False
+    picks_one: ClassVar[bool] = True
+
+
 @dataclass(frozen=True)
-class _Labelled:
+class _Labelled(_ActionFacts):
     """A list of choices."""
 
     index_to_label: Sequence[str]
@@ -366,22 +378,28 @@ class CategoricalActionSpace(_Labelled):
 class GlobalCategoricalActionSpace(_Labelled):
     """A choice from a fixed list of labels, made by the player as a whole."""
 
+    is_global: ClassVar[bool] = True
+
 
 @named_arguments(SpaceError)
 @dataclass(frozen=True)
-class SelectEntityActionSpace:
+class SelectEntityActionSpace(_ActionFacts):
     """A selection of one entity of the frame, made by each of several actors."""
 
+    selects: ClassVar[bool] = True
+
 
 @named_arguments(SpaceError)
 @dataclass(frozen=True)
-class SelectEntitiesActionSpace:
+class SelectEntitiesActionSpace(_ActionFacts):
     """A selection of a set of entities of the frame, possibly empty, made by each actor.
 
     Args:
         at_most: Largest number of entities that an actor can select, at least 1.
     """
 
+    selects: ClassVar[bool] = True
+    picks_one: ClassVar[bool] = False
     at_most: int
 
     def __post_init__(self) -> None:
@@ -391,9 +409,10 @@ class SelectEntitiesActionSpace:
 
 
 @dataclass(frozen=True)
-class _Bounded:
+class _Bounded(_ActionFacts):
     """K numbers between bounds."""
 
+    picks_one: ClassVar[bool] = False
     low: Any
     high: Any
 
@@ -437,6 +456,8 @@ class GlobalContinuousActionSpace(_Bounded):
         high: Upper bounds, likewise.
     """
 
+    is_global: ClassVar[bool] = True
+
 
 ActionSpace: TypeAlias = Union[
     CategoricalActionSpace,
@@ -446,10 +467,6 @@ ActionSpace: TypeAlias = Union[
     ContinuousActionSpace,
     GlobalContinuousActionSpace,
 ]
-GLOBAL_ACTIONS = (GlobalCategoricalActionSpace, GlobalContinuousActionSpace)
-"""Spaces of actions of the player as a whole."""
-CONTINUOUS_ACTIONS = (ContinuousActionSpace, GlobalContinuousActionSpace)
-"""Spaces of continuous actions."""
 
 
 def check_obs_space(obs_space: object) -> ObsSpace:

@@ -19,7 +19,6 @@ import torch
 from torch import Tensor
 
 from entity_env.errors import ExportError, MissingPackageError, RunFolderError
-from entity_env.spaces import CONTINUOUS_ACTIONS, GLOBAL_ACTIONS, SelectEntityActionSpace
 from entity_env.storage.files import new_file_by_path, write_file
 from ppo_trainer.machine.commands import command_parser, run_main
 from ppo_trainer.machine.screen import log
@@ -252,15 +251,15 @@ def _random_rows(embed: Any, count: int, generator: torch.Generator) -> Tensor:
 
 def _random_actors(space: Any, named: Sequence[Tensor], generator: torch.Generator) -> Actors:
     """Return random actors; of each frame ``named`` (E,) has True for entities that may act."""
-    if isinstance(space, GLOBAL_ACTIONS):
+    if space.is_global:
         # The global entity comes last in each frame.
         last = torch.tensor([len(own) for own in named], dtype=torch.int64)
         who = RaggedTensor.from_lengths(last, [1] * len(named))
     else:
         who = _listed([own[_random_half(own, generator)] for own in map(_indices, named)])
-    if isinstance(space, CONTINUOUS_ACTIONS):
-        return ContinuousActors(who)
-    if not isinstance(space, SelectEntityActionSpace):
+    if not space.selects:
+        if not space.picks_one:
+            return ContinuousActors(who)
         return CategoricalActors(who, _random_mask(who.num_rows, len(space), generator))
     every = [_indices(own) for own in named]
     actees = _listed([own[torch.randperm(len(own), generator=generator)] for own in every])

@@ -47,7 +47,7 @@ from ppo_trainer.machine.torch_state import default_torch_state
 from ppo_trainer.players.network_agent import agent_of
 from ppo_trainer.players.opponents import make_opponent
 from ppo_trainer.runs.load_run import load_policy
-from ragged_net import ActionOutput, ContinuousActors, EntityBatch, NetOutput, RaggedTensor
+from ragged_net import ActionOutput, EntityBatch, NetOutput, RaggedTensor
 from ragged_net.actors import Actors
 
 __all__ = ["Recorded", "main", "record_agent", "record_replay", "record_run"]
@@ -320,14 +320,13 @@ def _log(action: ActionOutput, actors: Actors) -> Tensor:
 
     For a continuous action these are means and deviations, (A, 2 * K).
     """
-    if isinstance(actors, ContinuousActors):
-        assert action.mean is not None
-        assert action.std is not None
+    if action.mean is not None and action.std is not None:
         return torch.cat([action.mean, action.std], dim=1)
     probs = action.probs.values if isinstance(action.probs, RaggedTensor) else action.probs
     assert probs is not None
     log_probs = probs.clamp_min(torch.finfo(probs.dtype).tiny).log()
-    mask = actors.mask if isinstance(actors.mask, Tensor | None) else actors.mask.values
+    given: Any = getattr(actors, "mask", None)
+    mask = given.values if isinstance(given, RaggedTensor) else given
     return log_probs if mask is None else log_probs.masked_fill(~mask, float("-inf"))
 
 

@@ -155,7 +155,7 @@ class _Frames:
     def _actors(self, action: ActionSlots, obs: dict[str, Tensor]) -> Actors:
         shape = (action.count, action.choices)
         mask = obs.get(f"{action.name}/mask", self._zeros(*shape)).bool().view(self.frames, *shape)
-        if action.kind.is_global:
+        if action.space.is_global:
             taken = mask.any(2)  # (B, 1)
             index = self.present.sum(1, keepdim=True)  # after all entities
         else:
@@ -164,7 +164,7 @@ class _Frames:
             index = self._at(self.index, slots.clamp_min(0))
         self.taken[action.name] = taken
         actors = from_padded(f"the actors of {action.name!r}", index, taken)
-        if not action.kind.selects:
+        if not action.space.selects:
             return CategoricalActors(actors, mask[taken])
         acts = taken.any(1, keepdim=True)
         targets = self.present & acts  # (B, S)
@@ -186,7 +186,7 @@ class _Frames:
             taken, chosen = self.taken[action.name], output.actions[action.name].chosen
             numbers = torch.zeros_like(taken, dtype=torch.int64)
             values = chosen.values
-            if action.kind.selects:
+            if action.space.selects:
                 values = self.slot[chosen.frame_ids(), values]
             numbers[taken] = values
             parts.append(numbers)
@@ -197,7 +197,7 @@ class _Frames:
         found = {}
         for action in self.padded.actions:
             own = numbers[:, action.numbers]
-            if action.kind.selects:
+            if action.space.selects:
                 own = self._at(self.index, own)
             found[action.name] = own[self.taken[action.name]]
         return found

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from entity_env.errors import AdoptionError
-from entity_env.spaces import CONTINUOUS_ACTIONS, Discrete, Feature, ObsSpace, feature_name
+from entity_env.spaces import Discrete, Feature, ObsSpace, feature_name
 from ragged_net.model.embedding import TypeEmbedding
 from ragged_net.model.input_norm import InputNorm
 from ragged_net.network import RaggedNet
@@ -252,7 +252,7 @@ def _adopt_heads(net: RaggedNet, old: RaggedNet, found: _Found) -> None:
             )
         labels = getattr(space, "index_to_label", None)
         if labels is None:
-            if isinstance(space, CONTINUOUS_ACTIONS) and space != old_space:
+            if not space.selects and space != old_space:
                 raise AdoptionError(
                     f"action {name!r} has other bounds", expected=old_space, received=space
                 )

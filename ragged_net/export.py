@@ -53,7 +53,7 @@ import torch
 from torch import Tensor, nn
 
 from entity_env.errors import BatchError, ExportError
-from entity_env.spaces import GLOBAL_ACTIONS, Grid
+from entity_env.spaces import Grid
 from ragged_net.batch import EntityBatch
 from ragged_net.heads import head_kind
 from ragged_net.heads.kind import Sizes
@@ -138,7 +138,7 @@ class ActingGraph(nn.Module):
             actions, pairs = {}, {}
             for name, space in self.net.action_space.items():
                 kind, parts = head_kind(space), _parts_of(name, given)
-                if isinstance(space, GLOBAL_ACTIONS):
+                if space.is_global:
                     actors = _last_rows(entities, global_features)
                 else:
                     actors = _framed(parts.pop("actors"), parts.pop("lengths"))
@@ -179,7 +179,7 @@ class ActingGraph(nn.Module):
             found |= {f"{name}/features": values, f"{name}/lengths": rows.lengths}
         for name, action in batch.actions.items():
             space = self.net.action_space[name]
-            if isinstance(space, GLOBAL_ACTIONS):
+            if space.is_global:
                 _check_all_act(name, action.actors.num_rows, batch.num_frames)
             parts = {"actors": action.actors.values, "lengths": action.actors.lengths}
             parts |= head_kind(space).tensors(action)
@@ -275,7 +275,7 @@ def _inputs_of(net: RaggedNet) -> list[_Input]:
     for k, (name, space) in enumerate(net.action_space.items()):
         parts = dict(head_kind(space).graph_inputs(space))
         names = {_B: _B, "actors": f"actors_{k}", "actees": f"actees_{k}"}
-        if isinstance(space, GLOBAL_ACTIONS):
+        if space.is_global:
             names["actors"] = _B
         else:
             parts = {"actors": ("actors",), "lengths": (_B,), **parts}

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from entity_env.errors import BatchError, DeviceError, DtypeError, MissingPackageError, SettingError
-from entity_env.spaces import GLOBAL_ACTIONS, ActionSpace, ObsSpace, check_action_space
+from entity_env.spaces import ActionSpace, ObsSpace, check_action_space
 from ragged_net.actors import Actors, Pairs, SelectActors
 from ragged_net.batch import BatchReading, EntityBatch
 from ragged_net.check import FaultFlags, check_actions, check_features, check_given, flag_actions
@@ -135,7 +135,7 @@ class RaggedNet(nn.Module):
         self.obs_space, self.action_space = obs_space, check_action_space(action_space)
         self.config, self.value_config = config or NetConfig(), value_config
         self.with_global = bool(obs_space.global_features) or any(
-            isinstance(space, GLOBAL_ACTIONS) for space in self.action_space.values()
+            space.is_global for space in self.action_space.values()
         )
         first = [n for n in self.action_space if n not in (self.config.action_order or ())]
         # In the order of choices: actions outside of ``action_order`` come first.

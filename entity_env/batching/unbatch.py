@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -12,32 +11,13 @@ import numpy.typing as npt
 from entity_env.actions import Action
 from entity_env.batching.frame import Frame
 from entity_env.batching.grids import cell_ids
+from entity_env.batching.kinds.kind import Kind
 from entity_env.batching.kinds.table import answer_forms, kind_of
 from entity_env.batching.ragged import ActionBuffer
-from entity_env.batching.vec_obs import (
-    VecActionMask,
-    VecContinuousActionMask,
-    VecObs,
-    VecSelectEntityActionMask,
-)
+from entity_env.batching.vec_obs import VecObs
 from entity_env.errors import ActionError, MaskError, shorten
-from entity_env.observation import (
-    ActionMask,
-    CategoricalActionMask,
-    ContinuousActionMask,
-    EntityID,
-    GlobalCategoricalActionMask,
-    GlobalContinuousActionMask,
-    Observation,
-)
-from entity_env.spaces import (
-    GLOBAL_ACTIONS,
-    ActionName,
-    ActionSpace,
-    EntityName,
-    GlobalContinuousActionSpace,
-    ObsSpace,
-)
+from entity_env.observation import ActionMask, EntityID, Observation
+from entity_env.spaces import ActionName, ActionSpace, EntityName, ObsSpace
 
 __all__ = ["answers_in_frame", "batched_actions", "observations_of"]
 
@@ -143,11 +123,8 @@ class _Frames:
         self.actors = {name: _Parts(mask.actors) for name, mask in obs.action_masks.items()}
         allowed = {name: getattr(mask, "mask", None) for name, mask in obs.action_masks.items()}
         self.masks = {name: _Parts(own) for name, own in allowed.items() if own is not None}
-        self.actees = {
-            name: _Parts(mask.actees)
-            for name, mask in obs.action_masks.items()
-            if isinstance(mask, VecSelectEntityActionMask)
-        }
+        actees = {name: getattr(mask, "actees", None) for name, mask in obs.action_masks.items()}
+        self.actees = {name: _Parts(own) for name, own in actees.items() if own is not None}
 
     def observation(
         self,
@@ -169,9 +146,9 @@ class _Frames:
             elif len(features[name]):
                 every += cell_ids(name, grid)
         actions: dict[ActionName, ActionMask] = {}
-        for name, mask in self.obs.action_masks.items():
+        for name, space in action_space.items():
             if len(self.actors[name].of(number)):
-                actions[name] = self._mask(name, mask, action_space[name], number, every)
+                actions[name] = self._mask(name, kind_of(space), number, every)
         return Observation(
             features=features,
             ids=ids,
@@ -181,34 +158,13 @@ class _Frames:
             visible={name: parts.of(number)[:, 0] for name, parts in self.visible.items()},
         )
 
-    def _mask(
-        self,
-        name: ActionName,
-        mask: VecActionMask,
-        space: ActionSpace,
-        number: int,
-        ids: list[EntityID],
-    ) -> ActionMask:
-        if isinstance(space, GlobalContinuousActionSpace):
-            return GlobalContinuousActionMask()
-        if isinstance(space, GLOBAL_ACTIONS):
-            return GlobalCategoricalActionMask(mask=self.masks[name].of(number))
-        actors = [ids[i] for i in self.actors[name].of(number)[:, 0].tolist()]
-        if isinstance(mask, VecContinuousActionMask):
-            return ContinuousActionMask(actor_ids=actors)
+    def _mask(self, name: ActionName, kind: Kind, number: int, ids: list[EntityID]) -> ActionMask:
         allowed = self.masks[name].of(number) if name in self.masks else None
-        if not isinstance(mask, VecSelectEntityActionMask):
-            return CategoricalActionMask(actor_ids=actors, mask=allowed)
-        actees = [ids[i] for i in self.actees[name].of(number)[:, 0].tolist()]
-        if allowed is not None:
-            # Actees that no actor can select are left out, so that ``actee_ids`` alone are valid.
-            allowed = allowed.reshape(len(actors), len(actees))
-            wanted = allowed.any(0)
-            actees = list(compress(actees, wanted))
-            allowed = allowed[:, wanted]
-        of_kind: Any = kind_of(space).mask
-        selected: ActionMask = of_kind(actor_ids=actors, actee_ids=actees, mask=allowed)
-        return selected
+        if kind.is_global:
+            return kind.observed([], allowed, [])
+        actors = [ids[i] for i in self.actors[name].of(number)[:, 0].tolist()]
+        actees = self.actees[name].of(number)[:, 0].tolist() if kind.selects else []
+        return kind.observed(actors, allowed, [ids[i] for i in actees])
 
 
 class _Parts:

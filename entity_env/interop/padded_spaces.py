@@ -16,8 +16,6 @@ from gymnasium import spaces
 
 from entity_env.arguments import check_whole, one_of, or_none
 from entity_env.batching.features import LARGEST
-from entity_env.batching.kinds.kind import Kind
-from entity_env.batching.kinds.table import kind_of
 from entity_env.errors import SettingError, check_known, shorten
 from entity_env.spaces import (
     ActionName,
@@ -53,11 +51,6 @@ class ActionSlots:
     count: int
     choices: int
     first: int
-
-    @property
-    def kind(self) -> Kind:
-        """The kind of action."""
-        return kind_of(self.space)
 
     @property
     def numbers(self) -> slice:
@@ -137,9 +130,9 @@ class PaddedSpaces:
             boxes[f"{name}/features"] = _feature_box(entity.features, (limit,))
             boxes[f"{name}/present"] = spaces.Box(0, 1, (limit,), np.int8)
         for action in self.actions:
-            rows = () if action.kind.is_global else (action.count,)
+            rows = () if action.space.is_global else (action.count,)
             boxes[f"{action.name}/mask"] = spaces.Box(0, 1, (*rows, action.choices), np.int8)
-            if not action.kind.is_global:
+            if not action.space.is_global:
                 actors = spaces.Box(-1, max(entities - 1, 0), rows, np.int64)
                 boxes[f"{action.name}/actors"] = actors
         return {name: box for name, box in boxes.items() if np.prod(box.shape or 0)}
@@ -169,21 +162,21 @@ def _action_slots(
     action_space: Mapping[ActionName, ActionSpace], max_actors: Room | None, entities: int
 ) -> list[ActionSlots]:
     for name, space in action_space.items():
-        if not kind_of(space).picks_one:
+        if not space.picks_one:
             raise SettingError(
                 f"action {name!r} cannot be a part of a MultiDiscrete space: it is a "
                 f"{type(space).__name__}",
                 expected="categorical or select-entity actions",
                 received=shorten(space),
             )
-    of_entities = [name for name, space in action_space.items() if not kind_of(space).is_global]
+    of_entities = [name for name, space in action_space.items() if not space.is_global]
     room = entities if max_actors is None else max_actors
     limits = _limits("max_actors", "action", room, of_entities)
     slots: list[ActionSlots] = []
     first = 0
     for name, space in action_space.items():
         count = limits.get(name, 1)
-        if kind_of(space).selects:
+        if space.selects:
             count, choices = (count, entities) if entities else (0, 1)
         else:
             choices = len(space)  # type: ignore[arg-type]

@@ -112,9 +112,9 @@ def pad(obs: VecObs, spaces: PaddedSpaces) -> PaddedFrames:
         taken[action.name] = np.arange(action.count) < counts[:, None]
         if len(at[0]):
             _allow(mine, at, mask, action, starts, spaces)
-        shown = mine[:, 0] if action.kind.is_global else mine
+        shown = mine[:, 0] if action.space.is_global else mine
         arrays[f"{action.name}/mask"] = shown.astype(np.int8)
-        if not action.kind.is_global:
+        if not action.space.is_global:
             actors = np.full((rows, action.count), -1)
             actors[at] = _slots(at[0], mask.actors.as_array()[:, 0], starts, spaces)
             arrays[f"{action.name}/actors"] = actors
@@ -151,7 +151,7 @@ def choose(
         wanted = numbers[:, action.numbers][taken]
         ahead = (np.arange(action.choices) - wanted[:, None]) % action.choices
         played = np.where(allowed, ahead, action.choices).argmin(axis=1)
-        if action.kind.selects:
+        if action.space.selects:
             played = _entities(np.nonzero(taken)[0], played, frames.starts, spaces)
         counts = taken.sum(axis=1, dtype=np.int64)
         chosen[action.name] = RaggedBufferI64.from_flattened(played[:, None], counts)
@@ -173,7 +173,7 @@ def _allow(
     spaces: PaddedSpaces,
 ) -> None:
     """Write the mask of an action into ``allowed`` (R, K, C)."""
-    if not action.kind.selects:
+    if not action.space.selects:
         allowed[at] = mask.mask.as_array()
         return
     actor, actee, pairs = mask.pairs()

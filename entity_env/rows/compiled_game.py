@@ -11,16 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.errors import SettingError, counted, nearest, shorten
-from entity_env.spaces import (
-    ActionName,
-    ActionSpace,
-    EntityName,
-    GlobalCategoricalActionSpace,
-    ObsSpace,
-    SelectEntitiesActionSpace,
-    SelectEntityActionSpace,
-    check_action_space,
-)
+from entity_env.spaces import ActionName, ActionSpace, EntityName, ObsSpace, check_action_space
 
 __all__ = ["Actors", "CompiledGame", "Entities", "Field", "Function"]
 
@@ -280,11 +271,10 @@ class CompiledGame:
             _check_function(f"{what}.count", source.count, who)
 
     def _check_actors(self, what: str, actors: Actors, space: ActionSpace, who: int) -> None:
-        types, is_global = self.obs_space.entities, isinstance(space, GlobalCategoricalActionSpace)
-        selects = isinstance(space, SelectEntityActionSpace)
-        if isinstance(space, SelectEntitiesActionSpace):
+        types, is_global, selects = self.obs_space.entities, space.is_global, space.selects
+        if not space.picks_one:
             raise SettingError(
-                f"{what}: actors of a compiled game cannot select several entities",
+                f"{what}: actors of a compiled game pick one choice or one entity",
                 expected="categorical or select-entity actions",
                 received=shorten(space),
             )

@@ -15,7 +15,7 @@ from entity_env.errors import ActionError, counted
 from entity_env.rows.compiled_game import CompiledGame
 from entity_env.rows.game_kernel import KernelPlan
 from entity_env.rows.jit import kernel
-from entity_env.spaces import ActionName, SelectEntityActionSpace
+from entity_env.spaces import ActionName
 
 __all__ = ["FrameWriter", "Written"]
 
@@ -96,7 +96,7 @@ class FrameWriter:
             actors = game.actions[name]
             acting = 1 if actors.of is None else most[actors.of]
             frames.append(np.empty((rows * acting, 1), np.int64))
-            if isinstance(space, SelectEntityActionSpace):
+            if space.selects:
                 targets = sum(most[target] for target in actors.targets) if acting else 0
                 frames.append(np.empty((rows * targets, 1), np.int64))
                 if name in plan.pairs:

@@ -19,7 +19,7 @@ import numpy as np
 
 from entity_env.rows.compiled_game import Actors, CompiledGame, Entities, Function
 from entity_env.rows.jit import inlined, interpreted, kernel, with_arrays, wrapping
-from entity_env.spaces import ActionName, SelectEntityActionSpace
+from entity_env.spaces import ActionName
 
 __all__ = [
     "RESAMPLE",
@@ -77,7 +77,7 @@ class KernelPlan:
         actors, actees, pairs = dict[str, int](), dict[str, int](), dict[str, int]()
         for name, space in game.action_space.items():
             actors[name], lists = lists, lists + 1
-            if isinstance(space, SelectEntityActionSpace):
+            if space.selects:
                 actees[name], lists = lists, lists + 1
                 if game.actions[name].mask is not None:
                     pairs[name], lists = lists, lists + 1

@@ -12,10 +12,10 @@ import numpy.typing as npt
 
 from entity_env.batching.frame import Frame
 from entity_env.batching.kinds.continuous import bounds_of, numbers_error, range_text
-from entity_env.batching.kinds.select_entity import FrameSelectActors
+from entity_env.batching.kinds.table import kind_of
 from entity_env.drawing.table_text import entity_name, id_text, terminal_width
 from entity_env.errors import ActionError, nearest, shorten
-from entity_env.spaces import CONTINUOUS_ACTIONS, ActionName, ActionSpace, ObsSpace
+from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 
 __all__ = ["Choice", "Question", "percent", "questions", "read_answer", "write_choices"]
 
@@ -75,7 +75,7 @@ def questions(
         who = frame.actions.get(name)
         for row, actor in enumerate([] if who is None else who.actors.tolist()):
             named = name, row, entity_name(frame, obs_space, actor)
-            if isinstance(space, CONTINUOUS_ACTIONS):
+            if kind_of(space).form(space).is_real:
                 found.append(Question(*named, (), space))
             else:
                 choices = _choices(frame, obs_space, space, who, row)
@@ -140,7 +140,7 @@ def _choices(
 ) -> list[Choice]:
     """Return the allowed choices of an actor: labels, or entities."""
     mask = getattr(who, "mask", None)
-    if isinstance(who, FrameSelectActors):
+    if space.selects:
         every = []
         for place, index in enumerate(who.actees.tolist()):
             names = dict.fromkeys([entity_name(frame, obs_space, index), id_text(frame.ids[index])])

@@ -16,24 +16,12 @@ from entity_env.actions import Action
 from entity_env.arguments import named_arguments
 from entity_env.batching.frame import Frame
 from entity_env.batching.frame_reader import FrameReader
-from entity_env.batching.kinds.answers import AnswerForm, answers_of_frames
-from entity_env.batching.kinds.select_entities import VecSelectEntitiesActionMask
+from entity_env.batching.kinds.answers import answers_of_frames
+from entity_env.batching.kinds.kind import rows_of
 from entity_env.batching.kinds.table import answer_forms, typed_actions
-from entity_env.batching.ragged import (
-    ActionBuffer,
-    RaggedBufferBool,
-    RaggedBufferF32,
-    RaggedBufferI64,
-)
+from entity_env.batching.ragged import ActionBuffer, RaggedBufferF32, RaggedBufferI64
 from entity_env.batching.unbatch import answers_in_frame, observations_of
-from entity_env.batching.vec_obs import (
-    VecActionMask,
-    VecCategoricalActionMask,
-    VecContinuousActionMask,
-    VecObs,
-    VecSelectEntityActionMask,
-    batch_frames,
-)
+from entity_env.batching.vec_obs import VecActionMask, VecObs, batch_frames
 from entity_env.environment import Environment
 from entity_env.errors import SettingError
 from entity_env.observation import EntityID, Observation
@@ -177,7 +165,10 @@ def _filtered(obs: VecObs, kept: Selection) -> tuple[VecObs, dict[ActionName, _A
     answers: dict[ActionName, _Answer] = {}
     if not kept.keeps_types:
         order = _EntityOrder.of(obs, kept)
-        answers = {name: _answer(mask, order) for name, mask in obs.action_masks.items()}
+        for name, mask in obs.action_masks.items():
+            part, acts, default = mask.part(order)
+            renumbers = order if hasattr(mask, "actees") else None
+            answers[name] = _Answer(part, acts, default, mask.actors.size1(), renumbers)
     shown = replace(
         obs,
         features={
@@ -210,7 +201,6 @@ class _Answer:
         default: The choices of actors that are left out. Shape: (A, 1), or (A, K) for a continuous
             action.
         lengths: The number of actors of each row in the complete mask. Shape: (R,).
-        form: Form of a choice.
         order: Indices of selected entities; None for other actions.
     """
 
@@ -218,7 +208,6 @@ class _Answer:
     acts: Bools
     default: npt.NDArray[Any]
     lengths: Ints
-    form: AnswerForm
     order: _EntityOrder | None
 
     def of(self, chosen: ActionBuffer) -> ActionBuffer:
@@ -226,67 +215,13 @@ class _Answer:
         values: npt.NDArray[Any] = chosen.as_array()
         if self.order is not None:
             selected = values.ravel()
-            rows = _rows_of(chosen).repeat(values.shape[1])
+            rows = rows_of(chosen).repeat(values.shape[1])
             old = self.order.original(selected.clip(0), rows)
             values = np.where(selected < 0, selected, old).reshape(values.shape)
         choices = self.default.copy()
         choices[self.acts] = values
-        return self.form.buffer(choices, self.lengths)
-
-
-def _answer(mask: VecActionMask, order: _EntityOrder) -> _Answer:
-    if isinstance(mask, VecSelectEntityActionMask):
-        return _select_answer(mask, order)
-    rows, lengths = _rows_of(mask.actors), mask.actors.size1()
-    acts, actors = order.renumbered(mask.actors.as_array()[:, 0], rows)
-    counts = _counts(rows[acts], len(lengths))
-    left = RaggedBufferI64.from_flattened(actors[acts][:, None], counts)
-    if isinstance(mask, VecContinuousActionMask):
-        # An actor that is left out sets the numbers closest to 0 within its bounds.
-        least = np.clip(np.zeros((len(rows), len(mask.low)), np.float32), mask.low, mask.high)
-        form = AnswerForm(True, len(mask.low))
-        return _Answer(replace(mask, actors=left), acts, least, lengths, form, None)
-    allowed = mask.mask.as_array()
-    shown = VecCategoricalActionMask(
-        actors=left, mask=RaggedBufferBool.from_flattened(allowed[acts], counts)
-    )
-    return _Answer(shown, acts, allowed.argmax(axis=1)[:, None], lengths, AnswerForm(), None)
-
-
-def _select_answer(mask: VecSelectEntityActionMask, order: _EntityOrder) -> _Answer:
-    rows, lengths = _rows_of(mask.actors), mask.actors.size1()
-    actor, actee, pairs = mask.pairs()
-    allowed = np.ones(len(actor), np.bool_) if pairs is None else pairs
-    actee_rows, entities = _rows_of(mask.actees), mask.actees.as_array()[:, 0]
-    acts, actors = order.renumbered(mask.actors.as_array()[:, 0], rows)
-    selectable, actees = order.renumbered(entities, actee_rows)
-    # An actor that can only select entities that are left out has nothing to do.
-    usable = allowed & selectable[actee]
-    acts &= _counts(actor[usable], len(acts)) > 0
-    counts = _counts(rows[acts], len(lengths))
-    selectable &= counts[actee_rows] > 0
-    actee_counts = _counts(actee_rows[selectable], len(lengths))
-    left = allowed[acts[actor] & selectable[actee]]
-    shown: dict[str, Any] = {
-        "actors": RaggedBufferI64.from_flattened(actors[acts][:, None], counts),
-        "actees": RaggedBufferI64.from_flattened(actees[selectable][:, None], actee_counts),
-        "mask": None
-        if left.all()
-        else RaggedBufferBool.from_flattened(left[:, None], counts * actee_counts),
-    }
-    if isinstance(mask, VecSelectEntitiesActionMask):
-        default, form = np.full((len(rows), mask.at_most), -1), AnswerForm(width=mask.at_most)
-    else:
-        _, first = np.unique(
-            actor[allowed], return_index=True
-        )  # the first that each actor may select
-        default, form = entities[actee[allowed][first]][:, None], AnswerForm()
-    return _Answer(replace(mask, **shown), acts, default, lengths, form, order)
-
-
-def _counts(numbers: Ints, size: int) -> Ints:
-    """Return the number of times each of ``0 .. size - 1`` occurs. Shape: (size,)."""
-    return np.bincount(numbers, minlength=size).astype(np.int64, copy=False)
+        buffer: Any = RaggedBufferF32 if choices.dtype == np.float32 else RaggedBufferI64
+        return buffer.from_flattened(choices, self.lengths)  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)
@@ -335,8 +270,3 @@ class _EntityOrder:
         types = (entities[:, None] >= self.new_ends[rows]).sum(axis=1)
         old: Ints = entities + self.back[rows, types]
         return old
-
-
-def _rows_of(buffer: Any) -> Ints:
-    """Return the row of each item of a ragged buffer. Shape: (N,), int64."""
-    return np.repeat(np.arange(buffer.size0()), buffer.size1())

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from entity_env.errors import EntityEnvError
-from entity_env.spaces import GLOBAL_ACTIONS, ActionSpace, ObsSpace
+from entity_env.spaces import ActionSpace, ObsSpace
 from entity_env.workers.pickles import pickled
 from ppo_trainer.machine.helper_process import read_task, start_helper
 from ragged_net import EntityBatch, NetConfig, RaggedNet, RaggedTensor, kernels
@@ -89,7 +89,7 @@ def _step(net: RaggedNet) -> None:
     actions: dict[str, Actors] = {}
     given: dict[str, torch.Tensor] = {}
     for name, space in net.action_space.items():
-        actor = after_all if isinstance(space, GLOBAL_ACTIONS) else first
+        actor = after_all if space.is_global else first
         actions[name], given[name] = head_kind(space).example(actor, space)
     batch = EntityBatch(
         entities, torch.zeros(1, len(net.obs_space.global_features)), actions=actions

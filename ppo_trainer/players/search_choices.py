@@ -11,13 +11,7 @@ import numpy.typing as npt
 
 from entity_env import VecObs
 from entity_env.errors import SettingError
-from entity_env.spaces import (
-    ActionName,
-    ActionSpace,
-    CategoricalActionSpace,
-    GlobalCategoricalActionSpace,
-    SelectEntityActionSpace,
-)
+from entity_env.spaces import ActionName, ActionSpace
 
 __all__ = ["ActorTable", "Candidates", "check_searchable", "uniforms"]
 
@@ -32,9 +26,8 @@ _DRAWS = 4
 
 def check_searchable(action_space: Mapping[ActionName, ActionSpace]) -> None:
     """Raise SettingError unless every action has a finite list of choices."""
-    kinds = CategoricalActionSpace, GlobalCategoricalActionSpace, SelectEntityActionSpace
     for name, space in action_space.items():
-        if not isinstance(space, kinds):
+        if not space.picks_one:
             raise SettingError(
                 f"action {name!r} cannot be searched",
                 expected="choices from a list, or selections of one entity",

@@ -327,14 +327,14 @@ def reference(frame, spaces):
         actors = np.full(action.count, -1)
         who = frame.actions.get(action.name)
         for slot, actor in enumerate(() if who is None else who.actors):
-            actors[slot] = -1 if action.kind.is_global else slot_of[actor]
-            if action.kind.selects:
+            actors[slot] = -1 if action.space.is_global else slot_of[actor]
+            if action.space.selects:
                 for nth, actee in enumerate(who.actees):
                     mask[slot, slot_of[actee]] = who.mask is None or who.mask[slot, nth]
             else:
                 mask[slot] = who.mask[slot]
-        arrays[f"{action.name}/mask"] = mask[0] if action.kind.is_global else mask
-        if not action.kind.is_global:
+        arrays[f"{action.name}/mask"] = mask[0] if action.space.is_global else mask
+        if not action.space.is_global:
             arrays[f"{action.name}/actors"] = actors
     return arrays
 
@@ -387,7 +387,9 @@ def _check_row(row, observation, numbers, chosen, spaces):
         before = int(counts[:row].sum())
         own = chosen[action.name].as_array()[before : before + count, 0].tolist()
         given = numbers[action.numbers][:count]
-        assert [slot_of[entity] for entity in own] == given if action.kind.selects else own == given
+        assert (
+            [slot_of[entity] for entity in own] == given if action.space.selects else own == given
+        )
 
 
 def test_gymnasium_finds_no_fault():

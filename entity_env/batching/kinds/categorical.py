@@ -16,11 +16,24 @@ from entity_env.batching.actor_columns import Given, RowLayout
 from entity_env.batching.feature_tables import ARRAYS, Bools, UnusualError, boolean_table
 from entity_env.batching.features import every
 from entity_env.batching.frame import Frame, FrameActors
-from entity_env.batching.kinds.kind import Asked, Ints, Kind, VecMask, frame_lengths, joined
+from entity_env.batching.kinds.kind import (
+    Asked,
+    Ints,
+    Kind,
+    Renumbering,
+    VecMask,
+    frame_lengths,
+    joined,
+)
 from entity_env.batching.masks import MaskReader, bool_array
 from entity_env.batching.ragged import RaggedBufferBool, RaggedBufferI64
 from entity_env.errors import ActionError, MaskError, ObservationError, counted
-from entity_env.observation import CategoricalActionMask, GlobalCategoricalActionMask
+from entity_env.observation import (
+    ActionMask,
+    CategoricalActionMask,
+    EntityID,
+    GlobalCategoricalActionMask,
+)
 from entity_env.spaces import CategoricalActionSpace, GlobalCategoricalActionSpace
 
 __all__ = [
@@ -59,6 +72,13 @@ class VecCategoricalActionMask(VecMask):
 
     def _of_frame(self, actors: Ints) -> FrameActors:
         return FrameCategoricalActors(actors, self.mask.as_array())
+
+    def part(self, order: Renumbering) -> tuple[VecCategoricalActionMask, Bools, Ints]:
+        """Return the actors that stay; the others take the first choice that is allowed."""
+        stays, actors = self._staying(order)
+        allowed = self.mask.as_array()
+        mask = RaggedBufferBool.from_flattened(allowed[stays], actors.size1())
+        return VecCategoricalActionMask(actors, mask), stays, allowed.argmax(axis=1)[:, None]
 
     def draw(self, rng: np.random.Generator) -> RaggedBufferI64:
         """Return a choice of each actor, evenly among those that are allowed."""
@@ -165,6 +185,14 @@ class CategoricalKind(Kind):
         mask = RaggedBufferBool.from_flattened(np.concatenate(masks), lengths)
         return VecCategoricalActionMask(actors, mask)
 
+    def observed(
+        self, ids: list[EntityID], allowed: Any | None, actees: list[EntityID]
+    ) -> ActionMask:
+        """Return the actors and their choices."""
+        actors: dict[str, Any] = {} if self.is_global else {"actor_ids": ids}
+        mask: ActionMask = self.mask(**actors, mask=allowed)
+        return mask
+
     def build(
         self,
         space: Any,
@@ -208,7 +236,6 @@ class GlobalCategoricalKind(CategoricalKind):
     action = GlobalCategoricalAction
     answer = "index"
     nobody = GlobalCategoricalActionMask()
-    is_global = True
 
     def _mask_of_frame(self, name: str, mask: Any, choices: int) -> Any:
         """Return the mask (C,) or (1, C) of the player as (1, C)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -16,11 +16,16 @@ from entity_env.arguments import quick_arguments
 from entity_env.batching.actor_columns import Given, RowLayout
 from entity_env.batching.frame import Frame, FrameActors
 from entity_env.batching.kinds.answers import AnswerForm
-from entity_env.batching.kinds.kind import Asked, Kind, VecMask, joined
+from entity_env.batching.kinds.kind import Asked, Bools, Kind, Renumbering, VecMask, joined
 from entity_env.batching.masks import MaskReader
 from entity_env.batching.ragged import RaggedBufferF32, RaggedBufferI64
 from entity_env.errors import ActionError, ObservationError
-from entity_env.observation import ContinuousActionMask, GlobalContinuousActionMask
+from entity_env.observation import (
+    ActionMask,
+    ContinuousActionMask,
+    EntityID,
+    GlobalContinuousActionMask,
+)
 from entity_env.spaces import ContinuousActionSpace, GlobalContinuousActionSpace
 
 __all__ = [
@@ -53,6 +58,12 @@ class VecContinuousActionMask(VecMask):
 
     low: Floats
     high: Floats
+
+    def part(self, order: Renumbering) -> tuple[VecContinuousActionMask, Bools, Floats]:
+        """Return the actors that stay; the others set the numbers closest to 0 in their bounds."""
+        stays, actors = self._staying(order)
+        closest = np.clip(np.zeros((len(stays), len(self.low)), np.float32), self.low, self.high)
+        return replace(self, actors=actors), stays, closest
 
     def draw(self, rng: np.random.Generator) -> RaggedBufferF32:
         """Return random numbers for each actor, (B, A, K); see ``random_numbers``."""
@@ -125,7 +136,6 @@ class ContinuousKind(Kind):
     action: type[Any] = ContinuousAction
     answer = "values"
     vec_mask = VecContinuousActionMask
-    picks_one = False
     nobody: Any = ContinuousActionMask(actor_types=())
     keys = ("low", "high")
 
@@ -146,6 +156,13 @@ class ContinuousKind(Kind):
     def pack(self, parts: Sequence[FrameActors | None], space: Any) -> Any:
         """Return the actors of many frames as one batch."""
         return self.build(space, joined(_NOBODY if own is None else own.actors for own in parts))
+
+    def observed(
+        self, ids: list[EntityID], allowed: Any | None, actees: list[EntityID]
+    ) -> ActionMask:
+        """Return the actors."""
+        mask: ActionMask = self.mask() if self.is_global else self.mask(actor_ids=ids)
+        return mask
 
     def build(
         self,
@@ -191,7 +208,6 @@ class GlobalContinuousKind(ContinuousKind):
     mask = GlobalContinuousActionMask
     action = GlobalContinuousAction
     nobody = GlobalContinuousActionMask()
-    is_global = True
 
     def answers(self, space: Any, values: npt.NDArray[Any], asked: Asked) -> Sequence[Any]:
         """Return the numbers of each player."""

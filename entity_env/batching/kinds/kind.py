@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,11 +16,22 @@ from entity_env.batching.kinds.answers import INDEX, AnswerForm
 from entity_env.batching.masks import MaskReader
 from entity_env.batching.ragged import ActionBuffer, RaggedBufferI64
 from entity_env.errors import ActionError, shorten
-from entity_env.observation import EntityID
+from entity_env.observation import ActionMask, EntityID
 
-__all__ = ["Asked", "Ints", "Kind", "VecMask", "frame_lengths", "joined"]
+__all__ = [
+    "Asked",
+    "Ints",
+    "Kind",
+    "Renumbering",
+    "VecMask",
+    "frame_lengths",
+    "joined",
+    "kept",
+    "rows_of",
+]
 
 Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 V = TypeVar("V", bound="VecMask")
 
 
@@ -46,6 +57,20 @@ class VecMask(ABC):
         return FrameActors(actors)
 
     @abstractmethod
+    def part(self: V, order: Renumbering) -> tuple[V, Bools, npt.NDArray[Any]]:
+        """Return the actors that stay if entities are left out.
+
+        Returns:
+            Their mask, with new entity indices; a mask of them among all actors (A,); and a choice
+            of each actor for those that are left out. Shape: (A, width).
+        """
+
+    def _staying(self, order: Renumbering) -> tuple[Bools, RaggedBufferI64]:
+        """Return a mask of the actors that stay (A,), and their new indices."""
+        stays, actors = order.renumbered(self.actors.as_array()[:, 0], rows_of(self.actors))
+        return stays, kept(actors, stays, self.actors)
+
+    @abstractmethod
     def draw(self, rng: np.random.Generator) -> ActionBuffer:
         """Return a choice of each actor, drawn uniformly among those that are allowed."""
 
@@ -69,6 +94,13 @@ class VecMask(ABC):
     @abstractmethod
     def logits_shape(self) -> tuple[int, ...]:
         """The shape of recorded logits of all choices."""
+
+
+class Renumbering(Protocol):
+    """New indices of entities in a part of a space."""
+
+    def renumbered(self, entities: Ints, rows: Ints) -> tuple[Bools, Ints]:
+        """Return a mask of the entities that stay, and their new indices."""
 
 
 @dataclass(slots=True)
@@ -126,9 +158,8 @@ class Kind(ABC):
         answer: The field of ``action`` that holds the choices, or that of the player.
         vec_mask: The class of its masks in a batch.
         nobody: The mask used for a frame without one.
-        is_global: True if the player as a whole acts.
-        selects: True if entities are selected.
-        picks_one: True if a choice is one label or one entity; False for numbers and for sets.
+        is_global: True if the player as a whole acts, as ``space`` says.
+        selects: True if entities are selected, as ``space`` says.
         keys: The keys of ``to_json``, in the order of the arguments of a space.
     """
 
@@ -139,10 +170,11 @@ class Kind(ABC):
     answer: str
     vec_mask: type[VecMask]
     nobody: Any
-    is_global: bool = False
-    selects: bool = False
-    picks_one: bool = True
     keys: tuple[str, ...] = ()
+
+    def __init__(self) -> None:
+        self.is_global: bool = self.space.is_global
+        self.selects: bool = self.space.selects
 
     def form(self, space: Any) -> AnswerForm:
         """Return the form of a choice: by default the index of a label or of an entity."""
@@ -163,6 +195,18 @@ class Kind(ABC):
     @abstractmethod
     def pack(self, parts: Sequence[Any], space: Any) -> Any:
         """Return the actors of many frames as one batch; parts are None without actors."""
+
+    @abstractmethod
+    def observed(
+        self, ids: list[EntityID], allowed: Any | None, actees: list[EntityID]
+    ) -> ActionMask:
+        """Return the mask of one frame in the format of an observation.
+
+        Args:
+            ids: The ids of the actors.
+            allowed: The mask of the batch for the actors of this frame, or None.
+            actees: The ids of the actees of a selection.
+        """
 
     @abstractmethod
     def build(
@@ -277,6 +321,17 @@ class Kind(ABC):
         """Return the choices of all actors in an action."""
         given = getattr(action, self.answer)
         return [given] if self.is_global else given
+
+
+def rows_of(buffer: Any) -> Ints:
+    """Return the row of each item of a ragged buffer. Shape: (N,), int64."""
+    return np.repeat(np.arange(buffer.size0()), buffer.size1())
+
+
+def kept(values: Ints, stays: Bools, before: Any) -> RaggedBufferI64:
+    """Return the values (N,) of the items of a buffer that stay."""
+    lengths = np.bincount(rows_of(before)[stays], minlength=before.size0())
+    return RaggedBufferI64.from_flattened(values[stays][:, None], lengths.astype(np.int64))
 
 
 def joined(parts: Iterable[Ints]) -> RaggedBufferI64:

@@ -17,7 +17,7 @@ from entity_env.arguments import quick_arguments
 from entity_env.batching.features import every
 from entity_env.batching.frame import Frame
 from entity_env.batching.kinds.answers import AnswerForm
-from entity_env.batching.kinds.kind import Asked
+from entity_env.batching.kinds.kind import Asked, Ints
 from entity_env.batching.kinds.select_entity import SelectEntityKind, VecSelectEntityActionMask
 from entity_env.batching.ragged import RaggedBufferI64
 from entity_env.errors import ActionError, ObservationError, counted, shorten
@@ -47,6 +47,9 @@ class VecSelectEntitiesActionMask(VecSelectEntityActionMask):
             size = int(rng.integers(min(self.at_most, len(options)) + 1))
             row[:size] = rng.choice(options, size, replace=False)
         return RaggedBufferI64.from_flattened(chosen, self.actors.size1())
+
+    def _default(self, actor: Ints, actee: Ints) -> Ints:
+        return np.full((int(self.actors.items()), self.at_most), -1)
 
     def check(
         self, name: str, space: Any, values: npt.NDArray[Any], where: Callable[[int], str]
@@ -89,7 +92,6 @@ class SelectEntitiesKind(SelectEntityKind):
     space = SelectEntitiesActionSpace
     action = SelectEntitiesAction
     vec_mask = VecSelectEntitiesActionMask
-    picks_one = False
     keys = ("at_most",)
 
     def form(self, space: Any) -> AnswerForm:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,21 @@ from entity_env.batching.actor_columns import Given, RowLayout
 from entity_env.batching.feature_tables import Bools, UnusualError, are_given, booleans
 from entity_env.batching.features import every, is_masked
 from entity_env.batching.frame import Frame, FrameActors
-from entity_env.batching.kinds.kind import Asked, Ints, Kind, VecMask, frame_lengths, joined
+from entity_env.batching.kinds.kind import (
+    Asked,
+    Ints,
+    Kind,
+    Renumbering,
+    VecMask,
+    frame_lengths,
+    joined,
+    kept,
+    rows_of,
+)
 from entity_env.batching.masks import MaskReader
 from entity_env.batching.ragged import RaggedBufferBool, RaggedBufferI64
 from entity_env.errors import ActionError, ObservationError, counted, shorten
-from entity_env.observation import EntityID, SelectEntityActionMask
+from entity_env.observation import ActionMask, EntityID, SelectEntityActionMask
 from entity_env.spaces import SelectEntityActionSpace
 
 __all__ = ["FrameSelectActors", "SelectEntityKind", "VecSelectEntityActionMask"]
@@ -70,6 +81,35 @@ class VecSelectEntityActionMask(VecMask):
         pairs = None if self.mask is None else self.mask.as_array()
         mask = None if pairs is None else pairs.reshape(len(actors), len(actees))
         return FrameSelectActors(actors, actees, mask)
+
+    def part(self, order: Renumbering) -> tuple[Any, Bools, Ints]:
+        """Return the actors that stay and can select an entity that stays.
+
+        The others select the first entity that is allowed.
+        """
+        actor, actee, pairs = self.pairs()
+        allowed = np.ones(len(actor), np.bool_) if pairs is None else pairs
+        stays, actors = order.renumbered(self.actors.as_array()[:, 0], rows_of(self.actors))
+        rows = rows_of(self.actees)
+        selectable, actees = order.renumbered(self.actees.as_array()[:, 0], rows)
+        usable = allowed & selectable[actee]
+        stays &= np.bincount(actor[usable], minlength=len(stays)) > 0
+        shown_actors = kept(actors, stays, self.actors)
+        selectable &= shown_actors.size1()[rows] > 0
+        shown_actees = kept(actees, selectable, self.actees)
+        left = allowed[stays[actor] & selectable[actee]]
+        mask = None
+        if not left.all():
+            sizes = shown_actors.size1() * shown_actees.size1()
+            mask = RaggedBufferBool.from_flattened(left[:, None], sizes)
+        shown: dict[str, Any] = {"actors": shown_actors, "actees": shown_actees, "mask": mask}
+        return replace(self, **shown), stays, self._default(actor[allowed], actee[allowed])
+
+    def _default(self, actor: Ints, actee: Ints) -> Ints:
+        """Return a choice of each actor (A, width), given the places of all pairs allowed."""
+        _, first = np.unique(actor, return_index=True)
+        chosen: Ints = self.actees.as_array()[actee[first]]
+        return chosen
 
     def draw(self, rng: np.random.Generator) -> RaggedBufferI64:
         """Return an actee of each actor, drawn uniformly among those that it can select."""
@@ -144,7 +184,6 @@ class SelectEntityKind(Kind):
     answer = "actees"
     vec_mask: type[VecSelectEntityActionMask] = VecSelectEntityActionMask
     nobody = SelectEntityActionMask(actor_types=(), actee_types=())
-    selects = True
 
     def read(self, reader: MaskReader, name: str, mask: Any, space: Any) -> FrameActors | None:
         """Return the actors, the actees and the pairs of them that are allowed."""
@@ -197,6 +236,17 @@ class SelectEntityKind(Kind):
             mask = RaggedBufferBool.from_flattened(flat, frame_lengths(pairs))
         actors = joined(part.actors for part in own)
         return self.build(space, actors, mask, joined(part.actees for part in own))
+
+    def observed(
+        self, ids: list[EntityID], allowed: Any | None, actees: list[EntityID]
+    ) -> ActionMask:
+        """Return the actors and the actees, without actees that no actor can select."""
+        if allowed is not None:
+            allowed = allowed.reshape(len(ids), len(actees))
+            wanted = allowed.any(0)
+            actees, allowed = list(compress(actees, wanted)), allowed[:, wanted]
+        mask: ActionMask = self.mask(actor_ids=ids, actee_ids=actees, mask=allowed)
+        return mask
 
     def build(
         self,
