@@ -74,7 +74,7 @@ from entity_env.workers.async_env import AsyncEnv
 from entity_env.workers.parallel_env import ParallelEnv
 
 if TYPE_CHECKING:
-    from entity_env.checking.check_env import check_env
+    from entity_env.check import check_env
 
 __all__ = [
     "Action",
@@ -145,7 +145,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Import ``check_env`` when it is used; ``python -m entity_env.check`` needs it only once."""
     if name == "check_env":
-        from entity_env.checking.check_env import check_env
+        from entity_env.check import check_env
 
         return check_env
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -90,7 +90,6 @@ def record_run(
     search: int | None = None,
     seed: int | None = None,
     rows: int = 16,
-    append: bool = False,
     overwrite: bool = False,
     trust: bool = False,
 ) -> Recorded:
@@ -114,7 +113,6 @@ def record_run(
             of a search have no log-probabilities.
         seed: Seed of the games; None takes the run's own.
         rows: Number of environments that play at once.
-        append: True to append to an existing recording.
         overwrite: True to replace an existing recording.
         trust: Consent to import the environment that the run of somebody else names.
     """
@@ -148,7 +146,7 @@ def record_run(
 
     return _record(
         make_rows, loaded.config, path, plays,
-        episodes=episodes, seed=seed, rows=rows, append=append, overwrite=overwrite,
+        episodes=episodes, seed=seed, rows=rows, overwrite=overwrite,
     )  # fmt: skip
 
 
@@ -161,7 +159,6 @@ def record_agent(
     episodes: int = 100,
     seed: int | None = None,
     rows: int = 16,
-    append: bool = False,
     overwrite: bool = False,
 ) -> Recorded:
     """Record games of a script, or of another player, which plays all seats.
@@ -175,7 +172,6 @@ def record_agent(
         episodes: Minimum number of episodes.
         seed: Seed of the games; None takes ``config.seed``.
         rows: Number of environments that play at once.
-        append: True to append to an existing recording.
         overwrite: True to replace an existing recording.
 
     Raises:
@@ -225,31 +221,25 @@ def record_agent(
 
     return _record(
         make_rows, config, path, plays,
-        episodes=episodes, seed=seed, rows=rows, append=append, overwrite=overwrite,
+        episodes=episodes, seed=seed, rows=rows, overwrite=overwrite,
     )  # fmt: skip
 
 
 def record_replay(
-    replay: str | Path,
-    path: str | Path,
-    *,
-    append: bool = False,
-    overwrite: bool = False,
-    trust: bool = False,
+    replay: str | Path, path: str | Path, *, overwrite: bool = False, trust: bool = False
 ) -> Recorded:
     """Play the games of a replay again, and record them.
 
     Args:
         replay: Replay, such as ``entity_env.runner ... --replay mine.replay`` writes.
         path: Folder to write.
-        append: True to append to an existing recording.
         overwrite: True to replace an existing recording.
         trust: Consent to import the environment that the replay of somebody else names.
     """
     known = Replay.read(replay)
     rewards, frames = Metric(), 0
     inner = known.make_rows(trust=trust)
-    with inner, RecordEpisodes(inner, path, append=append, overwrite=overwrite) as recorder:
+    with inner, RecordEpisodes(inner, path, overwrite=overwrite) as recorder:
         running = np.zeros(len(recorder))
         for moment in known.play(recorder):
             frames += len(moment.choices)
@@ -282,7 +272,6 @@ def _record(
     episodes: int,
     seed: int,
     rows: int,
-    append: bool,
     overwrite: bool,
 ) -> Recorded:
     """Record games of the player that ``plays`` returns for the rows."""
@@ -291,7 +280,7 @@ def _record(
     share = -(-episodes // rows)
     most_steps = share * config.eval.max_steps
     inner = make_rows(min(rows, episodes), seed)
-    with inner, RecordEpisodes(inner, path, append=append, overwrite=overwrite) as recorder:
+    with inner, RecordEpisodes(inner, path, overwrite=overwrite) as recorder:
         decide = plays(inner)
         left = np.full(len(recorder), share)
         rewards, steps, frames = Metric(), 0, 0
@@ -354,26 +343,23 @@ def main(arguments: list[str] | None = None) -> None:
     )
     parser.add_argument("--seed", type=int, default=None, help="seed (default: the run's own)")
     parser.add_argument("--rows", type=int, default=16, help="environments that play at once")
-    exists = parser.add_mutually_exclusive_group()
-    exists.add_argument("--append", action="store_true", help="append to an existing recording")
-    exists.add_argument("--overwrite", action="store_true", help="replace an existing recording")
+    parser.add_argument("--overwrite", action="store_true", help="replace an existing recording")
     options: dict[str, Any] = vars(parser.parse_args(arguments))
     source, agent = options.pop("source"), options.pop("agent")
     if agent is not None or "=" in source[0]:
-        options = {name: options[name] for name in ("path", "episodes", "seed", "rows", *_HOW)}
+        options = {
+            name: options[name] for name in ("path", "episodes", "seed", "rows", "overwrite")
+        }
         config = config_of(source, "record games of")
         made = record_agent(config, agent="script" if agent is None else agent, **options)
     elif len(source) > 1:
         parser.error(f"expected one run or replay, received {len(source)}")
     elif Path(source[0]).is_file():
-        options = {name: options[name] for name in ("path", "trust", *_HOW)}
+        options = {name: options[name] for name in ("path", "trust", "overwrite")}
         made = record_replay(source[0], **options)
     else:
         made = record_run(source[0], **options)
     log(str(made), is_read=True)
-
-
-_HOW = ("append", "overwrite")
 
 
 if __name__ == "__main__":

@@ -65,7 +65,7 @@ torch.testing.assert_close(log_prob.grad, torch.tensor([0.1, -0.2]))
 KIND = """
 import torch
 from entity_env import *
-from entity_env.checking.check_env import check_env
+from entity_env.check import check_env
 from entity_env.batching.kinds.table import kind_of
 from entity_env.spaces import YesNoActionSpace
 from entity_env.storage.space_json import spaces_from_json, spaces_to_json

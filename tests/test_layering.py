@@ -38,7 +38,7 @@ ALLOWED_IN = {
 # Packages that only one file may import, and nothing else in any package.
 ONLY_IN = {
     "ragged_buffer": "entity_env/batching/ragged.py",
-    "cloudpickle": "entity_env/workers/pickles.py",
+    "cloudpickle": "entity_env/workers/messages.py",
     "entity_env.batching.ragged_numpy": "entity_env/batching/ragged.py",
 }
 

@@ -96,7 +96,6 @@ def import_minari(
     dataset: Any,
     path: str | os.PathLike[str],
     *,
-    append: bool = False,
     overwrite: bool = False,
     ignore: str | Iterable[str] = (),
     entities: Entities | None = None,
@@ -109,7 +108,6 @@ def import_minari(
     Args:
         dataset: The data set, or the name of a data set on this machine.
         path: Path of the recording.
-        append: True to continue a recording with the same spaces.
         overwrite: True to replace an existing recording.
         ignore: Parts of the observations to leave out, as in ``GymnasiumEnv``.
         entities: Tables that become entities, as in ``GymnasiumEnv``.
@@ -140,9 +138,8 @@ def import_minari(
                 received=shorten(known),
             ) from error
     form, tables, size = TableFormat(frames), list[Any](), 0
-    given = {"append": append, "overwrite": overwrite}
-    writer = PartWriter(path, frames.obs_space, frames.action_space, **given)
-    step, number = writer.steps, writer.episodes
+    writer = PartWriter(path, overwrite=overwrite)
+    step = number = 0
     with contextlib.closing(writer):
 
         def write() -> None:

@@ -36,24 +36,16 @@ class DecisionLog:
     Args:
         obs_space: The observation space of the rows.
         action_space: Their action space.
-        episodes: The number of earlier episodes in the recording.
-        steps: The number of earlier steps.
 
     Attributes:
         size: The number of frames that were added since the last ``take``.
         num_bytes: The number of bytes of these frames.
     """
 
-    def __init__(
-        self,
-        obs_space: ObsSpace,
-        action_space: Mapping[ActionName, ActionSpace],
-        episodes: int = 0,
-        steps: int = 0,
-    ) -> None:
+    def __init__(self, obs_space: ObsSpace, action_space: Mapping[ActionName, ActionSpace]) -> None:
         self._format = ObsFormat(obs_space, action_space)
         self._forms = answer_forms(action_space)
-        self._episodes, self._steps = episodes, steps
+        self._episodes = self._steps = 0
         self._parts = ["choices"]
         self._newest: VecObs | None = None
         self._clear()

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import warnings
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,7 +31,6 @@ from entity_env.recording.parquet import (
     table_size,
 )
 from entity_env.recording.records import Ints, Outcomes
-from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 from entity_env.storage.files import (
     is_leftover,
     lock,
@@ -41,7 +39,6 @@ from entity_env.storage.files import (
     remove_leftovers,
     write_file,
 )
-from entity_env.storage.space_json import spaces_to_json
 
 __all__ = [
     "DamageWarning",
@@ -72,7 +69,6 @@ class RecordedPart:
         number: The number of parts before it.
         crc: The CRC-32 of its bytes.
         form: The format of its table.
-        steps: The number of steps of the rows by its end.
         episodes: The numbers of its episodes, ascending. Shape: (E,), int64.
         rows: The row that played each. Shape: (E,), int64.
         lengths: The number of decisions of each in this part. Shape: (E,), int64.
@@ -85,7 +81,6 @@ class RecordedPart:
     number: int
     crc: int
     form: TableFormat
-    steps: int
     episodes: Ints
     rows: Ints
     lengths: Ints
@@ -134,14 +129,12 @@ class Parts:
         path: Path of the folder.
         parts: The parts that can be read, in their order.
         total: The number of all parts.
-        first_crc: The CRC-32 of the first part.
         problems: The reasons why parts cannot be read.
     """
 
     path: Path
     parts: list[RecordedPart]
     total: int
-    first_crc: int
     problems: list[str]
 
     @property
@@ -198,7 +191,7 @@ def find_parts(path: Path) -> Parts:
         raise RecordingError(
             f"the parts of {path} have different spaces, or only some have log_probs or logits"
         )
-    return Parts(path, parts, expected, min(firsts, default=0), problems)
+    return Parts(path, parts, expected, problems)
 
 
 def _names(path: Path) -> dict[int, str]:
@@ -247,7 +240,6 @@ def _open(path: Path, number: int, after_gap: bool) -> tuple[RecordedPart, int]:
         number=number,
         crc=crc,
         form=form,
-        steps=int(outcomes.step.max(initial=-1)) + 1,
         episodes=episodes,
         rows=outcomes.row[first],
         lengths=np.bincount(place, outcomes.is_decision, len(episodes)).astype(np.int64),
@@ -263,48 +255,27 @@ def _name(number: int, crc: int) -> str:
 
 
 class PartWriter:
-    """A writer of parts into a new folder, or into one with parts of the same spaces.
+    """A writer of the parts of a recording into a folder.
 
     Args:
         path: Path of the folder.
-        obs_space: The observation space.
-        action_space: The action space.
-        append: True to continue an existing recording.
         overwrite: True to replace an existing recording.
 
-    Attributes:
-        noted: True if earlier parts have log-probabilities, and logits; None without any frames.
-        episodes: The number of episodes that have begun in earlier parts.
-        steps: The number of steps of earlier parts.
-
     Raises:
-        RecordingError: The path exists, without ``append`` or ``overwrite``; it is not a recording,
-            or one with other spaces; another recorder writes it; or it cannot be written.
+        RecordingError: The path exists, without ``overwrite``; it is not a recording; another
+            recorder writes it; or it cannot be written.
     """
 
-    noted: tuple[bool, bool] | None = None
-
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        obs_space: ObsSpace,
-        action_space: Mapping[ActionName, ActionSpace],
-        *,
-        append: bool = False,
-        overwrite: bool = False,
-    ) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         self.path = path_of(path)
-        if append and overwrite:
-            raise RecordingError("append=True and overwrite=True cannot be combined")
-        self._spaces = spaces_to_json(obs_space, action_space)
-        self._number = self._first_crc = self.episodes = self.steps = 0
+        self._number = self._first_crc = 0
         try:
-            self._make_folder(exists=append or overwrite)
+            self._make_folder(exists=overwrite)
             self._folder = os.open(self.path, os.O_RDONLY)
         except OSError as error:
             raise _unwritable(self.path, error) from error
         try:
-            self._begin(append)
+            self._begin()
         except BaseException:
             os.close(self._folder)
             raise
@@ -349,8 +320,8 @@ class PartWriter:
             if not exists:
                 raise RecordingError(
                     f"{self.path} exists",
-                    hint="append=True (--append in the terminal) continues it, "
-                    "overwrite=True (--overwrite) replaces it",
+                    hint="overwrite=True (--overwrite in the terminal) replaces it; several "
+                    "recordings can be read together",
                 ) from None
         if self.path.is_symlink():
             raise RecordingError(f"{self.path} is a link; links are not written to")
@@ -361,8 +332,8 @@ class PartWriter:
                 f"{self.path} is not a recording", received=f"a folder with {shorten(others[0])}"
             )
 
-    def _begin(self, append: bool) -> None:
-        """Remove the parts of an earlier recording, or continue it."""
+    def _begin(self) -> None:
+        """Remove the parts of an earlier recording."""
         try:
             lock(self._folder)
         except BlockingIOError:
@@ -371,29 +342,8 @@ class PartWriter:
                 hint="close that one first, or write to another folder",
             ) from None
         remove_leftovers(self.path)
-        names = [name for name in os.listdir(self.path) if _NAME.fullmatch(name)]
-        if not append:
-            for name in names:
-                remove(self.path / name)
-        elif names:
-            self._continue(find_parts(self.path))
-
-    def _continue(self, found: Parts) -> None:
-        if not found.parts:
-            raise RecordingError(f"{found}", hint="record to another path")
-        if found.problems:
-            warnings.warn(str(found), DamageWarning, stacklevel=5)
-        frames = found.parts[0].form.frames
-        known = spaces_to_json(frames.obs_space, frames.action_space)
-        check_same_spaces(f"{self.path} has other spaces", known, self._spaces)
-        if not any(part.frames for part in found.parts) and not found.problems:
-            for part in found.parts:  # only the spaces
-                remove(part.path)
-            return
-        self._number, self._first_crc = found.total, found.first_crc
-        self.episodes = max(int(part.episodes.max(initial=-1)) + 1 for part in found.parts)
-        self.steps = found.parts[-1].steps
-        self.noted = frames.has_log_probs, frames.has_logits
+        for name in filter(_NAME.fullmatch, os.listdir(self.path)):
+            remove(self.path / name)
 
 
 def path_of(path: str | os.PathLike[str]) -> Path:

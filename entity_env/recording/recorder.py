@@ -50,14 +50,11 @@ class RecordEpisodes(VecWrapper):
         part_frames: Largest number of frames in a part. Larger parts compress better.
         part_seconds: Number of seconds after which a part is written. A part of few frames has some
             kilobytes.
-        append: True to continue a recording with the same spaces, or to begin a new one if the
-            folder does not exist.
         overwrite: True to replace an existing recording.
 
     Raises:
-        RecordingError: The path exists, without ``append`` or ``overwrite``; the recording to
-            append to has other spaces, or none of its parts can be read; the folder has other
-            files; or it cannot be written.
+        RecordingError: The path exists, without ``overwrite``; the folder has other files; or it
+            cannot be written.
         SettingError: ``part_frames`` is below 1, or ``part_seconds`` is negative.
         MissingPackageError: pyarrow is not installed.
     """
@@ -69,7 +66,6 @@ class RecordEpisodes(VecWrapper):
         *,
         part_frames: int = 16_384,
         part_seconds: float = 10.0,
-        append: bool = False,
         overwrite: bool = False,
     ) -> None:
         super().__init__(env)
@@ -77,11 +73,12 @@ class RecordEpisodes(VecWrapper):
         self._seconds = check_number("part_seconds", part_seconds, 0.0)
         self._spaces = self.obs_space(), self.action_space()
         import_arrow()
-        self._writer = PartWriter(path, *self._spaces, append=append, overwrite=overwrite)
-        self._noted = self._writer.noted
+        self._writer = PartWriter(path, overwrite=overwrite)
+        # True if all steps have log_probs, and logits; None before the first one.
+        self._noted: tuple[bool, bool] | None = None
         self._given = False, False  # True if the current step has log_probs, and logits
         self._notes: dict[str, dict[ActionName, npt.NDArray[np.float32]]] = {}
-        self._log = DecisionLog(*self._spaces, self._writer.episodes, self._writer.steps)
+        self._log = DecisionLog(*self._spaces)
         self._unwritten: list[Any] = []  # tables that could not be written
         self._since = time.monotonic()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,13 +10,13 @@ import numpy as np
 from entity_env.actions import Action
 from entity_env.batching.step_results import is_over
 from entity_env.environment import call_environment
-from entity_env.errors import SeatError, counted, shorten, unknown_name
+from entity_env.errors import FAILURES, SeatError, counted, shorten, unknown_name
 from entity_env.habits import returned_hint
 from entity_env.multi_player import MultiPlayerEnvironment, Seat
 from entity_env.observation import Observation
 from entity_env.spaces import ActionName
 
-__all__ = ["Table", "seats_of"]
+__all__ = ["Peeked", "Table", "seats_of"]
 
 Told = dict[int, Observation]
 """The observations of seats by number, ascending."""
@@ -167,6 +167,49 @@ class _Asked(dict[Any, Any]):
 
     def __reduce__(self) -> Any:
         return dict, (dict(self),)
+
+
+class Peeked:
+    """A wrapper of ``create_env`` that makes the first environment early, to inspect it.
+
+    Errors while the first one is made are raised when it is requested.
+
+    Args:
+        create_env: Function that makes one environment, or one game of several players.
+
+    Attributes:
+        is_game: True if the function makes games of several players.
+        seats: Number of seats of a game; 1 for environments.
+    """
+
+    def __init__(self, create_env: Callable[[], Any]) -> None:
+        self._create_env = create_env
+        self._first: list[Callable[[], Any]] = []
+        self.is_game, self.seats = False, 1
+        if not callable(create_env):
+            return
+        try:
+            made = create_env()
+        except FAILURES as error:
+            self._first.append(_raising(error))
+            return
+        self._first.append(lambda: made)
+        self.is_game = isinstance(made, MultiPlayerEnvironment)
+        if self.is_game:
+            self.seats = len(seats_of(made))
+
+    def __call__(self) -> Any:
+        """Return the next environment or game."""
+        if not callable(self._create_env):  # ``ListEnv`` raises the error
+            return self._create_env
+        return self._first.pop()() if self._first else self._create_env()
+
+
+def _raising(error: BaseException) -> Callable[[], Any]:
+    def again() -> Any:
+        raise error
+
+    return again
 
 
 def seats_of(game: MultiPlayerEnvironment) -> tuple[Seat, ...]:

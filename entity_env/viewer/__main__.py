@@ -41,8 +41,7 @@ def main(arguments: list[str] | None = None) -> int:
         "--agent",
         default="random",
         metavar="NAME",
-        help="the player: random (the default), a run folder, or a script such as my_module.me; "
-        "for a recording, a run whose network shows its values and choices",
+        help="the player: random (the default), a run folder, or a script such as my_module.me",
     )
     parser.add_argument(
         "--people",

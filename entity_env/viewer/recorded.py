@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,25 +13,17 @@ import numpy.typing as npt
 from entity_env.agent import Decision
 from entity_env.batching.frame import Frame
 from entity_env.batching.kinds.answers import flat_answers
-from entity_env.batching.vec_obs import VecObs
 from entity_env.errors import RecordingError
 from entity_env.hints import ViewerHints, YAxis
 from entity_env.recording import DamageWarning, EpisodeDataset, RecordedBatch
 from entity_env.recording.records import Outcomes
-from entity_env.viewer.frames import frame_of, one_frame
+from entity_env.viewer.frames import frame_of
 from entity_env.viewer.source import Episode, Line, Source
 
-__all__ = ["JudgingAgent", "RecordedSource"]
+__all__ = ["RecordedSource"]
 
-_MOST_KEPT, _MOST_JUDGED = 4, 100
-"""Largest numbers of parts in memory, and of frames whose values are computed for a curve."""
-
-
-class JudgingAgent(Protocol):
-    """An agent that can decide in frames which do not follow each other."""
-
-    def decide_rows(self, obs: VecObs) -> list[Decision]:
-        """Return a decision for each frame of ``obs``."""
+_MOST_KEPT = 4
+"""The largest number of parts in memory."""
 
 
 class RecordedSource(Source):
@@ -42,21 +32,17 @@ class RecordedSource(Source):
     Args:
         path: Path of the recording.
         y_axis: Direction of greater y.
-        judge: An agent whose values and probabilities are shown in each frame.
 
     Raises:
         RecordingError: It is not a recording, or has no decisions.
     """
 
-    def __init__(
-        self, path: str | Path, y_axis: YAxis = "up", judge: JudgingAgent | None = None
-    ) -> None:
+    def __init__(self, path: str | Path, y_axis: YAxis = "up") -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DamageWarning)  # shown as the notice
             dataset = EpisodeDataset(path)
         if not dataset.num_frames:
             raise RecordingError(f"{path} has no decisions")
-        self._judge = judge
         self._frames = functools.lru_cache(_MOST_KEPT)(dataset.frames)
         self._found: dict[int, Episode] = {}  # by their numbers in the recording
         super().__init__(
@@ -97,21 +83,7 @@ class RecordedSource(Source):
         frame = frame_of(batch.obs, place)
         if not frame.actions:
             return frame, None
-        decision = self._decision(batch, place)
-        if self._judge is not None:
-            (judged,) = self._judge.decide_rows(one_frame(batch.obs, place))
-            decision = replace(judged, chosen=decision.chosen)
-        return frame, decision
-
-    def _values(self, line: Line) -> Sequence[float | None]:
-        """Return values between those of some frames."""
-        if self._judge is None:
-            return line.values
-        count = len(line.stored)
-        places = np.unique(np.linspace(0, count - 1, _MOST_JUDGED).astype(int)).tolist()
-        judged = [self._load(line.stored[place])[1] for place in places]
-        values = [getattr(decision, "value", None) or 0.0 for decision in judged]
-        return np.interp(np.arange(count), places, values).tolist()  # type: ignore[no-any-return]
+        return frame, self._decision(batch, place)
 
     def _decision(self, batch: RecordedBatch, place: int) -> Decision:
         """Return the choices in one frame, with their probabilities if known."""

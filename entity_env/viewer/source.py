@@ -208,7 +208,7 @@ class Source(ABC):
         reward[line.steps] = line.rewards
         last = np.searchsorted(line.steps, np.arange(length), "right") - 1
         total = np.array([*line.totals, 0.0])[last]
-        value = np.array([*self._values(line), np.nan], np.float64)[last]
+        value = np.array([*line.values, np.nan], np.float64)[last]
         points = np.unique(
             np.linspace(0, max(length - 1, 0), min(length, _MOST_POINTS)).astype(int)
         )
@@ -235,10 +235,6 @@ class Source(ABC):
 
     def close(self) -> None:  # noqa: B027  (most sources hold nothing)
         """Release the resources of the source."""
-
-    def _values(self, line: Line) -> Sequence[float | None]:
-        """Return the value of each frame."""
-        return line.values
 
     def _read(self, feed: Iterable[Any]) -> None:
         """Add all items of the feed."""

@@ -13,7 +13,7 @@ from typing import Any
 from entity_env.agent import Proposer, RunningAgent, load_agent
 from entity_env.command_line import game_from_words
 from entity_env.environment import Environment, call_environment, check_seed
-from entity_env.errors import EntityEnvError, SettingError, shorten
+from entity_env.errors import EntityEnvError, SettingError
 from entity_env.fitting import at_each_seat, fit_environment, named_seats
 from entity_env.hints import YAxis
 from entity_env.multi_player import MultiPlayerEnvironment
@@ -46,7 +46,7 @@ def open_source(
             whose newest agent plays.
         settings: Arguments of the environment's constructor, each ``name=value``.
         agent: Player of the environment: ``random``, a run folder, a script or its dotted path, or
-            an agent. For a recording, a run folder whose values and choices are shown.
+            an agent.
         people: The seats that people play in the page, separated by commas; ``all``, or None for
             none. The only seat of an environment for one player is ``you``.
         seed: Seed of the games; None draws a seed.
@@ -56,8 +56,13 @@ def open_source(
     Raises:
         EntityEnvError: The source does not exist, or is damaged.
     """
-    if what.endswith(".episodes") or is_recording(what):
-        return _recording_source(what, y_axis, agent, trust)
+    is_parts = what.endswith(".episodes") or is_recording(what)
+    if (is_parts or Path(what).is_file()) and agent != "random":
+        raise SettingError(
+            "an agent cannot play what is recorded", expected="an environment", received=what
+        )
+    if is_parts:
+        return RecordedSource(what, y_axis or "up")
     if Path(what).is_file():
         return open_replay(what, trust=trust)
     if Path(what).is_dir() or (os.sep in what and not is_registered(what)):
@@ -66,19 +71,6 @@ def open_source(
     game = call_environment("its constructor", make)
     name = " ".join([what, *settings])
     return live_source(game, name, agent=agent, people=people, seed=seed, trust=trust)
-
-
-def _recording_source(path: str, y_axis: YAxis | None, agent: NamedAgent, trust: bool) -> Source:
-    """Return the source of a recording."""
-    judge: Any = None if agent == "random" else agent
-    if isinstance(judge, str):
-        judge = load_agent(judge, 0, trust)
-    if judge is not None and not hasattr(judge, "decide_rows"):
-        raise SettingError(
-            f"{shorten(agent)} cannot be used for a recording",
-            expected="a run folder, whose network computes the value of each frame",
-        )
-    return RecordedSource(path, y_axis or "up", judge)
 
 
 def run_source(

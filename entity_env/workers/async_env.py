@@ -20,7 +20,7 @@ from entity_env.errors import SettingError, StateError
 from entity_env.multi_player import MultiPlayerEnvironment
 from entity_env.rows.vec_env import check_count
 from entity_env.spaces import ActionName
-from entity_env.workers.action_format import split_actions
+from entity_env.workers.messages import split_actions
 from entity_env.workers.row_loop import pack_games
 from entity_env.workers.worker_process import WorkerProcess
 from entity_env.workers.worker_rows import WorkerRows

@@ -16,8 +16,7 @@ from entity_env.environment import Environment, check_seed
 from entity_env.errors import SettingError, StateError, counted, shorten
 from entity_env.multi_player import MultiPlayerEnvironment
 from entity_env.spaces import ActionName
-from entity_env.workers.action_format import split_actions
-from entity_env.workers.pickles import pickled
+from entity_env.workers.messages import pickled, split_actions
 from entity_env.workers.worker_rows import WorkerRows
 
 __all__ = ["ParallelEnv"]

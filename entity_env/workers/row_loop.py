@@ -17,7 +17,7 @@ from entity_env.batching.vec_obs import VecObs
 from entity_env.rows.list_env import ListEnv
 from entity_env.seats.seat_rows import SeatRows
 from entity_env.spaces import ActionName
-from entity_env.workers.action_format import read_actions
+from entity_env.workers.messages import read_actions
 from entity_env.workers.obs_format import ObsFormat
 from entity_env.workers.shared_block import SharedBlock
 

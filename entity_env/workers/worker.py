@@ -21,22 +21,22 @@ import time
 from multiprocessing.connection import Connection
 from typing import Any
 
+import numpy as np
+
 from entity_env import errors
 from entity_env.batching.kinds.table import answer_forms
-from entity_env.errors import EntityEnvError
+from entity_env.errors import EntityEnvError, SettingError, counted
 from entity_env.rows.list_env import ListEnv
-from entity_env.seats.peeked import Peeked
 from entity_env.seats.seat_rows import SeatRows
+from entity_env.seats.table import Peeked
 from entity_env.spaces import check_same_spaces
-from entity_env.workers.action_format import read_actions
 from entity_env.workers.interpreter import close_in_forks, leave_signals_to_parent
+from entity_env.workers.messages import loaded, pickled, read_actions
 from entity_env.workers.obs_format import ObsFormat
-from entity_env.workers.pickles import loaded, pickled
 from entity_env.workers.row_loop import play_games
-from entity_env.workers.row_share import cut_rows
 from entity_env.workers.shared_block import SharedBlock
 
-__all__ = ["main", "revive"]
+__all__ = ["cut_rows", "main", "revive"]
 
 PLACE = struct.Struct("qq")
 """The first byte of an observation in the shared memory, and its size."""
@@ -64,6 +64,29 @@ def main() -> None:
             kind = type(error)
             fields = (kind.__module__, kind.__qualname__, error.fields())
             connection.send_bytes(b"e" + pickle.dumps(fields))
+
+
+def cut_rows(num_envs: int, num_processes: int, seats: int) -> list[tuple[int, int]]:
+    """Return the first row of each process and its number of rows, which are whole games.
+
+    Raises:
+        SettingError: The rows are not whole games, or there are more workers than games.
+    """
+    if num_envs % seats:
+        raise SettingError(
+            f"{counted(num_envs, 'row')} cannot be shared by games of {seats} seats",
+            expected=f"a multiple of {seats}, such as {num_envs + seats - num_envs % seats}",
+            received=num_envs,
+        )
+    games = num_envs // seats
+    if num_processes > games:
+        raise SettingError(
+            "invalid number of processes",
+            expected=f"a whole number >= 1 and <= {games}, the number of games of {seats} seats",
+            received=num_processes,
+        )
+    parts = np.array_split(np.arange(games), num_processes)
+    return [(int(part[0]) * seats, len(part) * seats) for part in parts]
 
 
 def revive(module: str, name: str, fields: dict[str, Any]) -> EntityEnvError:

@@ -14,10 +14,9 @@ from entity_env.errors import SeatError, SettingError
 from entity_env.multi_player import MultiPlayerEnvironment
 from entity_env.rows.vec_env import LIVE, VecEnv, check_count
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace, check_same_spaces
+from entity_env.workers.messages import pickled
 from entity_env.workers.obs_format import ObsFormat
-from entity_env.workers.pickles import pickled
-from entity_env.workers.row_share import cut_rows
-from entity_env.workers.worker import SECONDS_TO_CLOSE
+from entity_env.workers.worker import SECONDS_TO_CLOSE, cut_rows
 from entity_env.workers.worker_process import WorkerProcess
 
 __all__ = ["WorkerRows", "end_workers"]

@@ -16,7 +16,7 @@ import torch
 
 from entity_env.errors import EntityEnvError
 from entity_env.spaces import ActionSpace, ObsSpace
-from entity_env.workers.pickles import pickled
+from entity_env.workers.messages import pickled
 from ppo_trainer.machine.helper_process import read_task, start_helper
 from ragged_net import EntityBatch, NetConfig, RaggedNet, RaggedTensor, kernels
 from ragged_net.actors import Actors

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from entity_env.errors import LearnerLostError, SettingError
-from entity_env.workers.row_share import cut_rows
+from entity_env.workers.worker import cut_rows
 
 __all__ = ["LONE", "Ranks", "Share", "local_rank", "open_ranks"]
 

@@ -17,9 +17,9 @@ from entity_env import ActionSpace, ObsSpace, VecEnv, VecObs
 from entity_env.batching.kinds.table import answer_forms
 from entity_env.batching.ragged import ActionBuffer
 from entity_env.errors import EntityEnvError, SettingError
-from entity_env.workers.action_format import read_actions, split_actions
+from entity_env.workers.messages import read_actions, split_actions
 from entity_env.workers.obs_format import ObsFormat
-from entity_env.workers.row_share import cut_rows
+from entity_env.workers.worker import cut_rows
 from ppo_trainer.config import ScaleConfig, TrainConfig
 from ppo_trainer.environments import Game, make_vec_env
 from ppo_trainer.experience.frames import answers_in_order, frames_of, take_frames

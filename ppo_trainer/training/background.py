@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from entity_env.errors import EntityEnvError
 from entity_env.viewer.server import Viewer
 from entity_env.viewer.sources import run_source
-from entity_env.workers.pickles import pickled
+from entity_env.workers.messages import pickled
 from ppo_trainer.environments import Game
 from ppo_trainer.evaluation.ratings import follow
 from ppo_trainer.machine.commands import run_main

@@ -25,7 +25,7 @@ from entity_env import (
     check_env,
     errors,
 )
-from entity_env.checking.check_env import main
+from entity_env.check import main
 
 
 class Walk(Environment):

@@ -15,7 +15,7 @@ from entity_env import (
     check_env,
     errors,
 )
-from entity_env.checking.check_env import main
+from entity_env.check import main
 from entity_env.seats import seat_rows
 
 
@@ -72,7 +72,7 @@ def test_sound_games_pass(monkeypatch):
     assert checked.notes == ()
     assert checked.steps >= 200
     assert checked.episodes >= 60  # three seats end in each game of six steps
-    monkeypatch.setattr("entity_env.checking.check_env._LEAST_STEPS", 40)  # most of its time
+    monkeypatch.setattr("entity_env.check._LEAST_STEPS", 40)  # most of its time
     assert check_env(Sound(), episodes=1).notes == ()
     assert check_env(lambda: Sound(), episodes=1).notes == ()
     assert check_env(TicTacToe).notes == ()

@@ -9,7 +9,7 @@ from entity_env.command_line import INTERRUPTED
 from entity_env.viewer import __main__ as viewer
 
 COMMANDS = {
-    "check": (check.main, "entity_env.checking.check_env.check_env"),
+    "check": (check.main, "entity_env.check.check_env"),
     "replay": (replay.main, "entity_env.replay.show"),
     "runner": (runner.main, "entity_env.runner.play_in_terminal"),
     "viewer": (viewer.main, "entity_env.viewer.__main__.open_source"),

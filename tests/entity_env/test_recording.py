@@ -9,7 +9,7 @@ import os
 
 import numpy as np
 import pytest
-from support.recorded import RandomFrames, Seen, by_row, play, random_notes, record
+from support.recorded import RandomFrames, by_row, play, random_notes, record
 from support.rows import rows_of
 from support.tiny_envs import Chain, Farm, assert_same_obs, lists
 
@@ -319,22 +319,6 @@ def test_a_recording_without_steps(tmp_path):
     dataset = EpisodeDataset(tmp_path / "a")
     assert (dataset.num_frames, len(dataset.index), dataset.lost_parts) == (0, 0, 0)
     assert list(dataset.episodes()) == list(dataset.minibatches(3, seed=1)) == []
-    with ListEnv(Farm, 2) as env:  # it may continue with log-probabilities
-        record(env, tmp_path / "a", 3, append=True, noted=("log_probs",))
-    assert EpisodeDataset(tmp_path / "a").num_frames == 6
-
-
-def test_appending_goes_on(tmp_path):
-    counts = []
-    for rows, append in ((3, True), (2, True), (4, True)):  # the first one begins it
-        with ListEnv(Farm, rows, seed=rows) as env:
-            seen = record(env, tmp_path / "a", 8, part_frames=9, append=append)
-        counts.append((rows * 8, sum(int(obs.done.sum()) for obs in seen.shown)))
-    dataset = EpisodeDataset(tmp_path / "a")
-    episodes = list(dataset.episodes())
-    assert dataset.num_frames == sum(map(len, episodes)) == sum(frames for frames, _ in counts)
-    assert sum(episode.is_whole for episode in episodes) == sum(ends for _, ends in counts)
-    assert len(dataset.index) == len(episodes)
 
 
 def test_what_a_block_did_before_it_failed_is_there(tmp_path):
@@ -495,15 +479,10 @@ def test_an_action_without_actors_may_be_left_out(tmp_path):
         (("log_probs", "logits"), ("log_probs",)),
     ],
 )
-@pytest.mark.parametrize("appends", [False, True])
-def test_what_is_given_once_is_given_always(first, then, appends, tmp_path):
+def test_what_is_given_once_is_given_always(first, then, tmp_path):
     with ListEnv(Farm, 2) as inner:
         recorder = RecordEpisodes(inner, tmp_path / "a")
         seen = play(recorder, 2, noted=first)
-        if appends:
-            recorder.close()
-            recorder = RecordEpisodes(ListEnv(Farm, 2), tmp_path / "a", append=True)
-            seen = Seen([recorder.reset()])
         notes = random_notes(seen.shown[-1], np.random.default_rng(0))
         with pytest.raises(RecordingError, match="for some steps only"):
             recorder.act(random_policy(0)(seen.shown[-1]), **{name: notes[name] for name in then})
@@ -515,31 +494,15 @@ BROKEN_RECORDERS = [
     (lambda env, path: RecordEpisodes(Chain(), path), SettingError, "needs rows"),
     (lambda env, path: RecordEpisodes(env, 3), RecordingError, "path"),
     (lambda env, path: RecordEpisodes(env, path / "no" / "a"), RecordingError, "No such file"),
-    (lambda env, path: RecordEpisodes(env, path), RecordingError, "--append in the terminal"),
+    (lambda env, path: RecordEpisodes(env, path), RecordingError, "--overwrite in the terminal"),
     (
         lambda env, path: RecordEpisodes(env, path, overwrite=True),
         RecordingError,
         "not a recording",
     ),
-    (lambda env, path: RecordEpisodes(env, path, append=True), RecordingError, "not a recording"),
     (lambda env, path: RecordEpisodes(env, path / "b", part_frames=0), SettingError, "part_frames"),
     (lambda env, path: RecordEpisodes(env, path / "b", part_seconds=-1), SettingError, "part_sec"),
-    (
-        lambda env, path: RecordEpisodes(env, path / "b", append=True, overwrite=True),
-        RecordingError,
-        "cannot be combined",
-    ),
     (lambda env, path: RecordEpisodes(env, path / "a"), RecordingError, "exists"),
-    (
-        lambda env, path: RecordEpisodes(ListEnv(Farm, 2), path / "a", append=True),
-        RecordingError,
-        "other spaces: the global_features differ",
-    ),
-    (
-        lambda env, path: RecordEpisodes(ListEnv(Mode, 2), path / "a", append=True),
-        RecordingError,
-        "expected:",
-    ),
 ]
 
 

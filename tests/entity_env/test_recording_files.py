@@ -112,22 +112,6 @@ def test_a_recording_of_damaged_parts_only_is_an_error(copied):
         pytest.raises(RecordingError, match=r"nothing can be read: .*3 of 3 parts"),
     ):
         EpisodeDataset(copied)
-    with ListEnv(lambda: Chain(2), 2) as env, pytest.raises(RecordingError, match="3 of 3 parts"):
-        RecordEpisodes(env, copied, append=True)
-
-
-def test_appending_leaves_damage_and_goes_on(copied):
-    file = files_of(copied)[2]
-    file.write_bytes(file.read_bytes()[:100])
-    (copied / ".part-000003.tmp.0123456789abcdef.tmp").write_bytes(b"of a killed recorder")
-    with pytest.warns(DamageWarning, match="1 of 3 parts"), ListEnv(lambda: Chain(2), 2) as env:
-        record(env, copied, 4, append=True, noted=("log_probs",))
-    assert len(files_of(copied)) == 4
-    with pytest.warns(DamageWarning, match="1 of 4 parts cannot be read"):
-        dataset = EpisodeDataset(copied)
-    assert dataset.num_frames == 12 + 8
-    # An episode that the damage cuts off does not continue in what was appended.
-    assert max(dataset.index.lengths) == 2
 
 
 def renamed(path, number):
@@ -164,26 +148,26 @@ def test_links_and_pipes_are_not_written_to_or_read(copied, tmp_path):
     link = tmp_path / "link"
     link.symlink_to(copied)
     assert EpisodeDataset(link).num_frames == 16
-    for options in ({"append": True}, {"overwrite": True}):
-        with ListEnv(lambda: Chain(2), 2) as env, pytest.raises(RecordingError, match="is a link"):
-            RecordEpisodes(env, link, **options)
-    file = files_of(copied)[1]
-    file.unlink()
-    os.mkfifo(file)
-    with pytest.warns(DamageWarning, match="a pipe"):
-        EpisodeDataset(copied)
-    file.unlink()
-    file.symlink_to("/dev/zero")
-    with pytest.warns(DamageWarning, match="a device"):
-        EpisodeDataset(copied)
+    with ListEnv(lambda: Chain(2), 2) as env, pytest.raises(RecordingError, match="is a link"):
+        RecordEpisodes(env, link, overwrite=True)
+
+
+file = files_of(copied)[1]
+file.unlink()
+os.mkfifo(file)
+with pytest.warns(DamageWarning, match="a pipe"):
+    EpisodeDataset(copied)
+file.unlink()
+file.symlink_to("/dev/zero")
+with pytest.warns(DamageWarning, match="a device"):
+    EpisodeDataset(copied)
 
 
 def test_folders_with_other_files_are_not_replaced(tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "thesis.tex").write_text("years of work")
-    for options in ({"append": True}, {"overwrite": True}):
-        with ListEnv(Chain, 1) as env, pytest.raises(RecordingError, match=r"thesis\.tex"):
-            RecordEpisodes(env, tmp_path / "a", **options)
+    with ListEnv(Chain, 1) as env, pytest.raises(RecordingError, match=r"thesis\.tex"):
+        RecordEpisodes(env, tmp_path / "a", overwrite=True)
     assert (tmp_path / "a" / "thesis.tex").read_text() == "years of work"
 
 
@@ -191,7 +175,7 @@ def test_two_recorders_do_not_write_one_folder(tmp_path):
     with RecordEpisodes(ListEnv(Chain, 1), tmp_path / "a") as env:
         play(env, 2)
         with ListEnv(Chain, 1) as other, pytest.raises(RecordingError, match="another recorder"):
-            RecordEpisodes(other, tmp_path / "a", append=True)
+            RecordEpisodes(other, tmp_path / "a", overwrite=True)
     assert EpisodeDataset(tmp_path / "a").num_frames == 2
 
 
@@ -281,9 +265,6 @@ def test_a_program_that_is_killed_leaves_its_parts(tmp_path):
         ]
 
     assert facts(path) == facts(tmp_path / "b")
-    with ListEnv(RandomFrames, 4, seed=7) as env:
-        record(env, path, 2, append=True)
-    assert EpisodeDataset(path).num_frames == dataset.num_frames + 8
 
 
 # Forged files: their checksums are right, whatever they say.

@@ -34,7 +34,7 @@ from entity_env import (
 )
 from entity_env.agent import Decision, RandomAgent, decided_actions, load_agent
 from entity_env.batching.frame_reader import FrameReader
-from entity_env.checking.check_env import main as check_main
+from entity_env.check import main as check_main
 from entity_env.command_line import game_words, parse_setting
 from entity_env.drawing.table_text import entity_name, entity_table, id_text
 from entity_env.fitting import fit_environment

@@ -18,7 +18,7 @@ from entity_env import (
     Observation,
     ObsSpace,
 )
-from entity_env.checking.check_env import check_env
+from entity_env.check import check_env
 from entity_env.errors import StateError
 from entity_env.wrappers import StaggeredStart
 from entity_env.wrappers.staggered_start import STAGGERED

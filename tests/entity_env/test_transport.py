@@ -14,7 +14,7 @@ from support.tiny_envs import Farm, assert_same_obs
 from entity_env import ListEnv, RaggedBufferI64
 from entity_env.batching.kinds.answers import AnswerForm
 from entity_env.play import random_policy
-from entity_env.workers.action_format import (
+from entity_env.workers.messages import (
     deal_actions,
     read_actions,
     read_dealt_actions,

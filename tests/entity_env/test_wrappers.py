@@ -60,7 +60,7 @@ over_all = pytest.mark.parametrize("wrap", WRAPPERS.values(), ids=WRAPPERS)
     [Farm, pytest.param(partial(minesweeper, orbital_cannon=True, max_steps=7), marks=NEEDS_NUMBA)],
 )
 def test_a_wrapped_environment_is_as_sound_as_it_was(wrap, env, monkeypatch):
-    monkeypatch.setattr("entity_env.checking.check_env._LEAST_STEPS", 12)  # most of its time
+    monkeypatch.setattr("entity_env.check._LEAST_STEPS", 12)  # most of its time
     check_env(lambda: wrap(env()), episodes=1)
 
 

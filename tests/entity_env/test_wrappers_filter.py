@@ -200,7 +200,7 @@ def test_mistakes_of_the_environment_are_named(changes, error, words):
 
 
 def test_a_farm_that_shows_less_is_a_sound_environment(monkeypatch):
-    monkeypatch.setattr("entity_env.checking.check_env._LEAST_STEPS", 50)
+    monkeypatch.setattr("entity_env.check._LEAST_STEPS", 50)
     part = ObsSpace(["time"], {"Food": Entity(["x"]), "Animal": Entity([Discrete("kind", 3)])})
     check_env(lambda: FeatureFilter(Farm(), part))
 

@@ -75,7 +75,7 @@ def played(name, settings):
 
 @pytest.mark.parametrize(("name", "settings"), CHECKED)
 def test_it_passes_the_check(name, settings, monkeypatch):
-    monkeypatch.setattr("entity_env.checking.check_env._LEAST_STEPS", 60)  # most of its time
+    monkeypatch.setattr("entity_env.check._LEAST_STEPS", 60)  # most of its time
     check_env(functools.partial(make, name, **settings))
 
 
@@ -90,7 +90,7 @@ def test_it_passes_the_check(name, settings, monkeypatch):
     ],
 )
 def test_larger_games_pass_the_check(create, monkeypatch):
-    monkeypatch.setattr("entity_env.checking.check_env._LEAST_STEPS", 40)
+    monkeypatch.setattr("entity_env.check._LEAST_STEPS", 40)
     check_env(create, episodes=1)
 
 

@@ -13,13 +13,9 @@ from support.trainer_envs import Foraging
 from support.trainer_runs import small_config
 
 from entity_env.errors import EntityEnvError
-from entity_env.recording import EpisodeDataset
 from entity_env.viewer import open_source
-from entity_env.viewer.frames import one_frame
 from ppo_trainer import train
-from ppo_trainer.agent import load_agent
 from ppo_trainer.loop import resume
-from ppo_trainer.record import record_run
 
 
 @pytest.fixture(scope="module")
@@ -81,20 +77,3 @@ def test_a_training_shows_itself_while_it_lasts(tmp_path, capfd):
     assert about["kind"] == "game"
     with pytest.raises(OSError):
         urllib.request.urlopen(f"{address}api/about", timeout=5)
-
-
-def test_a_network_judges_a_recording(run, tmp_path):
-    path = tmp_path / "games.episodes"
-    record_run(run, path, episodes=2, rows=1)
-    plain, judged = open_source(str(path)), open_source(str(path), agent=str(run))
-    assert plain.frame(0, 1, 0)["value"] is None
-    obs = next(EpisodeDataset(path).episodes()).steps.obs
-    agent = load_agent(run)
-    for step in range(2):
-        frame = judged.frame(0, step, 0)
-        (decision,) = agent.decide_rows(one_frame(obs, step))
-        assert frame["value"] == pytest.approx(decision.value, rel=1e-5)
-        for name, own in frame["actions"].items():
-            np.testing.assert_allclose(own["probs"], decision.probs[name], rtol=1e-5)
-            assert own["chosen"] == plain.frame(0, step, 0)["actions"][name]["chosen"]
-    assert np.isfinite(judged.curve(0, 0)["value"]).all()

@@ -1,18 +1,21 @@
-"""Actions as bytes, to send them to another process."""
+"""Values that processes send each other: actions as bytes, and pickles."""
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
+import cloudpickle
 import numpy as np
 import numpy.typing as npt
 
 from entity_env.batching.kinds.answers import AnswerForm
 from entity_env.batching.ragged import ActionBuffer
+from entity_env.errors import EnvironmentFailedError, shorten
 from entity_env.spaces import ActionName
 
-__all__ = ["read_actions", "split_actions"]
+__all__ = ["loaded", "pickled", "read_actions", "split_actions"]
 
 Actions: TypeAlias = Mapping[ActionName, ActionBuffer]
 """One entry for each action of the space, in its order. Shape of each: (R, A, 1), or (R, A, K).
@@ -45,6 +48,30 @@ def read_actions(
         actions[name] = _answers(form, values, lengths)
         numbers = numbers[num_rows + len(values) :]
     return actions
+
+
+def pickled(what: str, value: Any) -> bytes:
+    """Pickle ``value`` for another process, or raise an EnvironmentFailedError about ``what``."""
+    try:
+        content: bytes = cloudpickle.dumps(value)
+    except Exception as error:  # objects may raise anything
+        raise EnvironmentFailedError(
+            f"{what} cannot be sent to another process: {shorten(error)}",
+            expected="a class or function that can be imported or pickled",
+            received=shorten(value),
+        ) from error
+    return content
+
+
+def loaded(what: str, content: bytes) -> Any:
+    """Return the object that another process pickled; errors name ``what``."""
+    try:
+        return pickle.loads(content)
+    except Exception as error:
+        raise EnvironmentFailedError(
+            f"{what} cannot be loaded in a worker: {type(error).__name__}: {error}",
+            expected="a class or function that can be imported or pickled",
+        ) from error
 
 
 def _eight_bytes(buffer: ActionBuffer) -> npt.NDArray[Any]:
