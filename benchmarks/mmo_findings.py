@@ -200,7 +200,7 @@ def trained(cell: Cell, seed: int, steps: int, folder: Path, settings: Sequence[
             worlds = max(512 // cell.agents, 32)  # where some 500 agents live at once
             changes = [f"env.agents={cell.agents}", f"env.populations={cell.populations}"]
             if cell.populations > 1:
-                changes.append(f"selfplay.populations={cell.populations}")
+                changes += ["selfplay=populations", f"selfplay.size={cell.populations}"]
             rows, size = worlds * cell.agents, max(2048 // cell.populations, 128)
             config = recipe(
                 *("mmo", *changes, f"seed={seed}", f"total_timesteps={steps}"),

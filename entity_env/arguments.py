@@ -44,15 +44,17 @@ __all__ = [
 
 C = TypeVar("C", bound=type)
 E = TypeVar("E", bound=EntityEnvError)
+Hint: TypeAlias = Callable[[str, list[str]], str | None]
 
 
-def named_arguments(error: type[EntityEnvError]) -> Callable[[C], C]:
+def named_arguments(error: type[EntityEnvError], hint: Hint = argument_hint) -> Callable[[C], C]:
     """Return a class decorator that raises ``error`` for wrong arguments.
 
     It makes the constructor a little slower; see ``quick_arguments`` for frequent calls.
 
     Args:
         error: The class of the error for wrong arguments.
+        hint: A function of an unknown name and the valid names that returns what was meant.
     """
 
     def decorate(cls: C) -> C:
@@ -63,7 +65,7 @@ def named_arguments(error: type[EntityEnvError]) -> Callable[[C], C]:
             try:
                 init(self, *args, **kwargs)
             except TypeError:
-                wrong = wrong_arguments(error, cls.__name__, init, (self, *args), kwargs)
+                wrong = wrong_arguments(error, cls.__name__, init, (self, *args), kwargs, hint)
                 if wrong is None:
                     raise
                 raise wrong from None
@@ -98,6 +100,7 @@ def wrong_arguments(
     function: Callable[..., Any],
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
+    hint: Hint = argument_hint,
 ) -> EntityEnvError | None:
     """Return the error for a call that does not fit a function's signature, else None."""
     try:
@@ -106,17 +109,21 @@ def wrong_arguments(
         valid = [key for key in signature(function).parameters if key != "self"]
         unknown = [key for key in kwargs if key not in valid]
         if unknown:
-            return unknown_argument(error, name, unknown, valid)
+            return unknown_argument(error, name, unknown, valid, hint)
         return error(f"{name} was called with wrong arguments: {cause}", options=valid)
     return None
 
 
-def unknown_argument(error: type[E], name: str, unknown: Iterable[str], valid: Iterable[str]) -> E:
+def unknown_argument(
+    error: type[E],
+    name: str,
+    unknown: Iterable[str],
+    valid: Iterable[str],
+    hint: Hint = argument_hint,
+) -> E:
     """Return the error for unknown arguments, of which there is at least one."""
     valid, first = list(valid), next(iter(unknown))
-    return error(
-        f"{name} has no argument {first!r}", options=valid, hint=argument_hint(first, valid)
-    )
+    return error(f"{name} has no argument {first!r}", options=valid, hint=hint(first, valid))
 
 
 def check_whole(
@@ -161,16 +168,10 @@ def check_number(
     what: str, value: Any, least: float = -sys.float_info.max, most: float = sys.float_info.max
 ) -> float:
     """Return ``value`` as a float if it is a finite number in this range, else SettingError."""
-    number = _real(value)
-    if not least <= number <= most:
-        is_bounded = most < sys.float_info.max
-        raise SettingError(
-            f"invalid {what}",
-            expected=f"a number from {least:g} to {most:g}" if is_bounded else "a finite number",
-            received=shorten(value),
-            about=what if what.isidentifier() else "",
-        )
-    return number
+    is_bounded = most < sys.float_info.max
+    expected = f"a number from {least:g} to {most:g}" if is_bounded else "a finite number"
+    Range(least, most, expected)(what, value)
+    return _real(value)
 
 
 def _real(value: Any) -> float:
@@ -227,10 +228,12 @@ class Range:
         number = _real(value)
         if not self.least <= number <= self.most:  # False for NaN, too
             is_float32 = not abs(number) > LARGEST and not 0 < abs(number) < SMALLEST
+            is_clear = is_float32 or "finite" in self.expected
             raise SettingError(
                 f"{where} is out of range",
-                expected=self.expected + ("" if is_float32 else ", finite in float32"),
+                expected=self.expected + ("" if is_clear else ", finite in float32"),
                 received=shorten(value),
+                about=where if where.isidentifier() else "",
             )
         return value
 

@@ -30,7 +30,6 @@ __all__ = [
     "SearchConfig",
     "SelfPlayConfig",
     "TrainConfig",
-    "UpdateConfig",
     "VTraceConfig",
     "WandbConfig",
     "config_from_dict",
@@ -59,11 +58,9 @@ class RolloutConfig:
         processes: Number of worker processes for the environments; 0 runs them in the main process.
             Workers pay off where a step takes 100 microseconds or more; each is one more Python
             process in memory.
-        asynchronous: Act for the rows that are ready first, without waiting for the others. Faster
-            where some steps take much longer than others. Needs worker processes. The order of rows
-            depends on time, so that two runs with the same seed differ.
-        batch_size: Number of rows that act together if ``asynchronous`` is set; 0 for half of them.
-            A smaller number waits less, a larger one makes each pass cheaper per frame.
+        asynchronous: Act for the half of the rows that is ready first, without waiting for the
+            others. Faster where some steps take much longer than others. Needs worker processes.
+            The order of rows depends on time, so that two runs with the same seed differ.
         replays: Folder for a replay of all training games, with one line for each decision, which
             takes time and disk space. A resumed run writes another replay. null writes none. Not
             available with worker processes.
@@ -78,36 +75,24 @@ class RolloutConfig:
     steps: int = checked(at_least(1), 16)
     processes: int = checked(at_least(0), 0)
     asynchronous: bool = False
-    batch_size: int = checked(at_least(0), 0)
     replays: str | None = path_field(None)
     stagger: bool = True
 
 
-@dataclass(frozen=True)
-class UpdateConfig:
-    """The gradient steps of an update. PPO and imitation share these settings.
-
-    Args:
-        epochs: Number of passes over a rollout, or over the recorded games. More passes learn more
-            from the same frames, and take proportionally longer; too many overfit to these frames.
-        minibatch_size: Number of frames for each gradient step. Larger ones give steadier gradients
-            in less time per frame, but fewer steps. With a memory it is approximate, because the
-            sequence of a row within one rollout and one episode stays whole.
-        microbatch_size: Number of frames that go through the network at once; 0 for the whole
-            minibatch. A smaller number takes less memory and more time, and gives the same results.
-    """
-
-    epochs: int = checked(at_least(1), 3)
-    minibatch_size: int = checked(at_least(1), 512)
-    microbatch_size: int = checked(at_least(0), 0)
-
-
 @names_its_settings
 @dataclass(frozen=True)
-class PPOConfig(UpdateConfig):
+class PPOConfig:
     """Proximal policy optimisation (Schulman et al. 2017, arXiv:1707.06347).
 
     Args:
+        epochs: Number of passes over a rollout. More passes learn more from the same frames, and
+            take proportionally longer; too many overfit to these frames.
+        minibatch_size: Number of frames for each gradient step. Larger ones give steadier gradients
+            in less time per frame, but fewer steps. With a memory it is approximate, because the
+            sequence of a row within one rollout and one episode stays whole.
+        microbatch_size: Number of frames that go through the network at once, in imitation, too; 0
+            for the whole minibatch. A smaller number takes less memory and more time, and gives the
+            same results.
         gamma: Discount factor for each decision. It sets a horizon of about 1 / (1 - gamma)
             decisions: a longer one includes later rewards, but makes advantages noisier.
         gae_lambda: Lambda of generalised advantage estimation (Schulman et al. 2016,
@@ -137,8 +122,8 @@ class PPOConfig(UpdateConfig):
             from cycling.
         entropy_schedule: Schedule of the weight from ``entropy_coef`` to ``entropy_end``;
             ``constant`` keeps ``entropy_coef``. A falling weight explores first and settles later.
-        value_coef: Weight of the value loss. A higher weight improves the values, at the expense of
-            the policy where both share a network.
+        value_coef: Weight of the value loss, in imitation, too. A higher weight improves the
+            values, at the expense of the policy where both share a network.
         clip_value: Clip the change of the value by clip_coef, too. Values then change more
             steadily, but follow large returns slowly.
         target_kl: Approximate KL divergence between the new and the old policy at which an update
@@ -154,6 +139,9 @@ class PPOConfig(UpdateConfig):
             them exceed it, their sizes are lost.
     """
 
+    epochs: int = checked(at_least(1), 3)
+    minibatch_size: int = checked(at_least(1), 512)
+    microbatch_size: int = checked(at_least(0), 0)
     gamma: float = checked(FRACTION, 0.95)
     gae_lambda: float = checked(FRACTION, 0.9)
     baseline: Literal["value", "group", "group_normalized"] = "value"
@@ -174,10 +162,16 @@ class PPOConfig(UpdateConfig):
 
 @names_its_settings
 @dataclass(frozen=True)
-class ImitationConfig(UpdateConfig):
+class ImitationConfig:
     """Behavioural cloning of recorded games: ``python -m ppo_trainer.imitate``.
 
+    The value function learns the recorded returns, discounted by ``ppo.gamma``.
+
     Args:
+        epochs: Maximum number of passes over the recorded games. More passes learn more from the
+            same games, and take proportionally longer.
+        minibatch_size: Number of frames for each gradient step. Larger ones give steadier gradients
+            in less time per frame, but fewer steps.
         held_out: Fraction of the episodes that is not trained on and measures the validation loss.
             More of them measure it more precisely, but leave fewer to learn from; 0 learns from
             all, without an early end.
@@ -188,9 +182,6 @@ class ImitationConfig(UpdateConfig):
             temperature)``, at most 20, where z is its reward, standardised over all episodes. A
             lower temperature learns mainly from the best episodes, and so from fewer frames. 0
             gives all episodes the same weight.
-        value_coef: Weight of the value loss. The value function learns the recorded returns,
-            discounted by ``ppo.gamma``. A higher weight prepares PPO better, at the expense of the
-            choices.
         frames: Maximum number of frames in memory, among which frames are shuffled. A data set of
             at most so many frames is read once, a larger one is read again in each pass. More
             frames take more memory, and are shuffled better.
@@ -201,7 +192,6 @@ class ImitationConfig(UpdateConfig):
     held_out: float = checked(FRACTION, 0.1)
     patience: int = checked(at_least(0), 10)
     temperature: float = checked(at_least(0), 0.0)
-    value_coef: float = checked(at_least(0), 0.5)
     frames: int = checked(at_least(1), 100_000)
 
 
@@ -237,12 +227,10 @@ class OptimConfig:
         schedule: Schedule of the learning rate from ``lr`` to 0 over the run; ``constant`` keeps
             ``lr``. A falling rate ends with fine steps; with a constant one a run can be continued
             as it was.
-        eps: Adam's epsilon. A larger one takes smaller steps where gradients are tiny.
     """
 
     lr: float = checked(ABOVE_0, 1e-3)
     schedule: Schedule = "linear"
-    eps: float = checked(ABOVE_0, 1e-5)
 
 
 @names_its_settings
@@ -303,18 +291,16 @@ class CheckpointConfig:
 @names_its_settings
 @dataclass(frozen=True)
 class WandbConfig:
-    """Logging to Weights & Biases.
+    """Logging to Weights & Biases, whose own variables, such as ``WANDB_ENTITY``, apply, too.
 
     Args:
         mode: ``online`` sends the metrics while the run trains; ``offline`` writes them to the run
             folder and needs no internet connection; ``disabled`` logs nothing there.
         project: Name of the project that the run belongs to.
-        entity: User or team that owns the project; null for your default entity.
     """
 
     mode: Literal["online", "offline", "disabled"] = "disabled"
     project: str = "ragged-rl"
-    entity: str | None = None
 
 
 @names_its_settings
@@ -537,7 +523,8 @@ def _check_search(config: TrainConfig) -> None:
             )
     if config.selfplay.policies > 1:
         raise SettingError(
-            "algorithm=search trains one network", expected="no selfplay.mode=population"
+            "algorithm=search trains one network",
+            expected="one policy, as with selfplay.mode=mirror",
         )
 
 
@@ -548,7 +535,6 @@ def _check_sizes(config: TrainConfig) -> None:
         ("ppo.minibatch_size", ppo.minibatch_size, "a rollout", config.frames_per_update, frames),
         ("ppo.microbatch_size", ppo.microbatch_size, "ppo.minibatch_size", ppo.minibatch_size, ""),
         ("rollout.processes", rollout.processes, "rollout.num_envs", rollout.num_envs, ""),
-        ("rollout.batch_size", rollout.batch_size, "rollout.num_envs", rollout.num_envs, ""),
     ):
         if size > most:
             raise SettingError(
@@ -577,7 +563,7 @@ def _check_what_others_need(config: TrainConfig) -> None:
         )
     if config.init is not None and config.selfplay.policies > 1:
         raise SettingError(
-            "init names one network, but selfplay.mode=population trains several",
+            f"init names one network, but selfplay.mode={config.selfplay.mode} trains several",
             expected="init=null, or another selfplay.mode",
         )
     if config.ppo.clone_kl and config.init is None:

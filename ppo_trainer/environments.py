@@ -357,7 +357,7 @@ def make_vec_env(config: TrainConfig, game: Game, seed: int, share: Share = ALL_
     rows: VecEnv
     with game.names_settings():
         if rollout.asynchronous:
-            together = rollout.batch_size or max(rollout.num_envs // 2, 1)
+            together = max(rollout.num_envs // 2, 1)
             rows = AsyncEnv(game.one, rollout.num_envs, rollout.processes, together, seed=seed)
         else:
             rows = ParallelEnv(game.one, rollout.num_envs, rollout.processes, seed=seed)

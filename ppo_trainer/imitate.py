@@ -78,7 +78,7 @@ def imitate(
     if config.resume is not None or config.selfplay.policies > 1:
         raise SettingError(
             "imitation trains one network in a new run",
-            expected="no resume=, and no selfplay.mode=population",
+            expected="no resume=, and a single policy",
             hint="init=<run> begins with the network of a run",
         )
     with warnings.catch_warnings():
@@ -137,7 +137,8 @@ class _Cloner(Callback):
     ) -> None:
         self._training, self._held_out, self._config = training, held_out, config
         # Each update gets one block and uses it once; ``_pass`` counts the passes over all blocks.
-        self._cloning = Cloning(replace(config.imitation, epochs=1))
+        size = config.imitation.minibatch_size
+        self._cloning = Cloning(replace(config.ppo, epochs=1, minibatch_size=size))
         self._blocks: Iterator[Examples] | None = None
         self._measured: Callable[[RaggedNet], Iterator[Examples]] | None = None
         self._pass, self._seen = 0, 0

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from torch import Tensor
 
-from ppo_trainer.config import Schedule, UpdateConfig
+from ppo_trainer.config import PPOConfig, Schedule
 from ppo_trainer.experience.rollout import Rollout
 from ppo_trainer.experience.trajectories import Trajectories
 from ragged_net import NetOutput, RaggedNet
@@ -40,7 +40,7 @@ class Objective(Protocol):
     """The losses of gradient steps on frames whose outcome is known."""
 
     @property
-    def config(self) -> UpdateConfig:
+    def config(self) -> PPOConfig:
         """The settings of the gradient steps, and those of the algorithm."""
         ...
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from ppo_trainer.algorithms.algorithm import Scale
-from ppo_trainer.config import ImitationConfig
+from ppo_trainer.config import PPOConfig
 from ppo_trainer.experience.rollout import Rollout
 from ragged_net import NetOutput
 
@@ -22,10 +22,10 @@ class Cloning:
     In a rollout of recorded frames ``advantages`` are the weights of the frames.
 
     Args:
-        config: Settings of the cloning.
+        config: Settings of the gradient steps, and the weight of the value loss.
     """
 
-    config: ImitationConfig
+    config: PPOConfig
 
     def coefficients(self, progress: float) -> dict[str, float]:
         """Return the coefficient of each term, 0 for terms that are only logged."""

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ppo_trainer.algorithms.algorithm import Objective, Scale
-from ppo_trainer.config import UpdateConfig
+from ppo_trainer.config import PPOConfig
 from ppo_trainer.experience.rollout import Rollout
 from ppo_trainer.machine.ranks import LONE, Ranks
 from ragged_net import EntityBatch
@@ -54,7 +54,7 @@ class Minibatch:
 
 
 def minibatches(
-    rollout: Rollout, config: UpdateConfig, generator: torch.Generator, ranks: Ranks = LONE
+    rollout: Rollout, config: PPOConfig, generator: torch.Generator, ranks: Ranks = LONE
 ) -> Iterator[Minibatch]:
     """Yield the minibatches of all epochs.
 
@@ -93,7 +93,7 @@ def part_sizes(counts: Sequence[int], minibatch_size: int) -> list[list[int]]:
 
 def minibatch_numbers(
     rollout: Rollout,
-    config: UpdateConfig,
+    config: PPOConfig,
     generator: torch.Generator,
     sizes: Sequence[int] | None = None,
 ) -> Iterator[Tensor]:

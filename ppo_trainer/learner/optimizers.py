@@ -24,6 +24,9 @@ __all__ = [
     "zero_grad",
 ]
 
+_EPSILON = 1e-5
+"""Adam's epsilon."""
+
 
 @dataclass(frozen=True)
 class Optimizers:
@@ -134,4 +137,4 @@ def _not_finite(net: RaggedNet) -> list[str]:
 
 
 def _adam(parameters: list[nn.Parameter], config: OptimConfig) -> torch.optim.Optimizer:
-    return torch.optim.Adam(parameters, lr=config.lr, eps=config.eps, fused=True)
+    return torch.optim.Adam(parameters, lr=config.lr, eps=_EPSILON, fused=True)

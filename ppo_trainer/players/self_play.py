@@ -78,8 +78,9 @@ class SelfPlay:
         self._labels = opponent_labels(names)
         self._named = names
         self._quality = dict.fromkeys(names if own.mode == "pool" else [], 0.0)
-        # The opponents of the pool in this update, each with its ``Lineup.ratio``.
-        self._at_once: list[tuple[str, float]] = []
+        # The opponent of the pool in this update, with its ``Lineup.ratio``: several would each
+        # need a pass of a network in every step.
+        self._drawn: tuple[str, float] | None = None
         self._versions: list[str] = []
         self._named_in: dict[str, set[str]] = {}  # the versions that each checkpoint needs
         self._stage, self._stage_begun = 0, 0
@@ -110,9 +111,9 @@ class SelfPlay:
         rows = vec_env
         if self._settings.shapes_rewards:
             rows = self._reward_rows = RewardRows(rows, self._sides, self._settings)
-        if self._settings.mode == "population":
+        if self._settings.policies > 1:
             seed = derived_seed(self._config.seed, "population")
-            drawn = None if self._settings.populations else seed
+            drawn = None if self._settings.seats_have_policies else seed
             return PopulationRows(rows, self._sides, self._settings.size, drawn)
         if self._settings.mode != "mirror":
             rows = self._opponent_rows = OpponentRows(rows, self._sides, self)
@@ -130,18 +131,17 @@ class SelfPlay:
             return Lineup(self._named[int(self._rng.integers(len(self._named)))], side)
         if not self._quality or self._rng.random() >= own.past:
             return Lineup()
-        if not self._at_once or any(name not in self._quality for name, _ in self._at_once):
-            self._draw_who_plays()
-        name, ratio = self._at_once[int(self._rng.integers(len(self._at_once)))]
+        if self._drawn is None or self._drawn[0] not in self._quality:
+            self._drawn = self._draw_from_pool()
+        name, ratio = self._drawn
         return Lineup(name, side, ratio)
 
-    def _draw_who_plays(self) -> None:
-        """Draw the opponents of the pool for the games that begin until the next update."""
-        names, settings = list(self._quality), self._settings
-        if names:
-            chances = probabilities(settings.choose, list(self._quality.values()))
-            drawn = self._rng.choice(len(names), settings.at_once, p=chances)
-            self._at_once = [(names[i], float(len(names) * chances[i])) for i in drawn]
+    def _draw_from_pool(self) -> tuple[str, float]:
+        """Return an opponent of the pool, which is not empty, and its ``Lineup.ratio``."""
+        names = list(self._quality)
+        chances = probabilities(self._settings.choose, list(self._quality.values()))
+        index = self._rng.choice(len(names), p=chances)
+        return names[index], float(len(names) * chances[index])
 
     def agent(self, name: str) -> Agent:
         """Return the opponent with this name."""
@@ -168,8 +168,8 @@ class SelfPlay:
         """Update the values that depend on the progress of the run, 0 to 1."""
         if self._reward_rows is not None:
             self._reward_rows.progress = progress
-        if self._settings.mode == "pool":
-            self._draw_who_plays()
+        if self._settings.mode == "pool" and self._quality:
+            self._drawn = self._draw_from_pool()
 
     def after_update(self, run: RunFolder, update: int, steps: int) -> dict[str, float]:
         """Keep a version or begin a stage if it is time for it; return the numbers to log."""
@@ -197,7 +197,7 @@ class SelfPlay:
 
     def remove_unneeded(self, run: RunFolder) -> None:
         """Remove the versions that no kept checkpoint needs; keep all if one cannot be read."""
-        if self._settings.mode in ("mirror", "population"):
+        if self._settings.plays_itself:
             return
         known = self._named_in
         with suppress(CheckpointError):
@@ -218,7 +218,7 @@ class SelfPlay:
             "versions": self._versions,
             "playing": self._playing(),
             "quality": self._quality,
-            "at_once": self._at_once,
+            "drawn": self._drawn,
             "stage": [self._stage, self._stage_begun],
             "scores": list(self._scores),
         }
@@ -242,7 +242,8 @@ class SelfPlay:
             self._stage, self._stage_begun = map(int, state["stage"])
             self._scores = deque(map(float, state["scores"]), _MOST_GAMES)
             agents = dict(state["agents"])
-            self._at_once = [(str(name), float(ratio)) for name, ratio in state["at_once"]]
+            drawn = state["drawn"]
+            self._drawn = None if drawn is None else (str(drawn[0]), float(drawn[1]))
         except DAMAGES as error:
             raise CheckpointError(
                 f"the state of self-play is damaged: {type(error).__name__}: {error}",

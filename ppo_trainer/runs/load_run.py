@@ -165,7 +165,11 @@ def _others(
     path: str | Path, run: RunFolder, folder: Path, config: TrainConfig, device: str
 ) -> tuple[RaggedNet, ...]:
     """Load the policies from 1 on of a run in which each has seats of its own."""
-    if not config.selfplay.populations or folder.parent != run.checkpoints or is_one_policy(path):
+    if (
+        not config.selfplay.seats_have_policies
+        or folder.parent != run.checkpoints
+        or is_one_policy(path)
+    ):
         return ()
     numbers = range(1, config.selfplay.policies)
     return tuple(load_net(f"{run.path}:{number}", device).net for number in numbers)

@@ -150,7 +150,6 @@ def _start_wandb(run: RunFolder, config: TrainConfig) -> Any:
         return wandb.init(
             mode=config.wandb.mode,
             project=config.wandb.project,
-            entity=config.wandb.entity,
             dir=str(run.path),
             name=run.path.name,
             id=_wandb_id(run),

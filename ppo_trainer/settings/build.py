@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import functools
 import os
 import types
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from entity_env.arguments import named_settings
+from entity_env.arguments import named_arguments, named_settings
 from entity_env.errors import SettingError, nearest, shorten
 
 __all__ = [
@@ -55,7 +54,6 @@ _HABITS = {
     "net.memory": "lstm gru rnn recurrent use_lstm use_rnn use_recurrent",
     "net.memory_size": "lstm_hidden_size lstm_cell_size rnn_hidden_size",
     "net.value_norm": "norm_reward normalize_reward normalize_returns norm_ret",
-    "optim.eps": "adam_eps adam_epsilon optimizer_eps",
     "optim.lr": "learning_rate lrate step_size",
     "optim.schedule": "anneal anneal_lr annealing lr_schedule lr_scheduler lr_decay "
     "learning_rate_schedule scheduler",
@@ -83,13 +81,14 @@ _HABITS = {
     "threads": "n_threads num_threads torch_threads",
     "total_timesteps": "max_iterations max_steps max_timesteps n_timesteps num_env_steps "
     "num_iterations num_timesteps steps timesteps total_frames total_steps",
-    "wandb.entity": "wandb_entity",
     "wandb.mode": "track use_wandb report_to",
     "wandb.project": "wandb_project wandb_project_name",
 }
 """The names that settings have in other libraries."""
 _NOT_HERE = {
     "activation activation_fn nonlinearity": "networks have ReLU activations",
+    "adam_eps adam_epsilon optimizer_eps eps": "Adam's epsilon is 1e-5",
+    "wandb_entity entity": "W&B reads the variable WANDB_ENTITY",
     "dropout p_dropout attn_dropout": "there is no dropout",
     "weight_decay wd l2 l2_reg": "there is no weight decay",
     "net_arch policy_kwargs model model_config": "the network is net.dim wide and has net.layers "
@@ -147,30 +146,12 @@ def leaves(settings: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, 
 
 
 def names_its_settings(kind: type[ConfigT]) -> type[ConfigT]:
-    """Return a dataclass whose unknown arguments raise SettingError with the nearest name.
+    """Return a dataclass whose unknown arguments raise SettingError with the nearest setting."""
 
-    Python's own TypeError contains neither the nearest setting nor the group that has it.
-    """
-    original = kind.__init__
+    def meant(name: str, group: Collection[str]) -> str | None:
+        return meant_setting(name, setting_names(kind), group)
 
-    @functools.wraps(original)
-    def initialize(self: ConfigT, *values: Any, **settings: Any) -> None:
-        fields = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
-        for key in settings.keys() - set(fields):
-            every = list(setting_names(kind))
-            names = [name for name in every if name.rpartition(".")[2] == key]
-            group = names[0].rpartition(".")[0] if names else ""
-            raise SettingError(
-                f"{kind.__name__} has no setting {key!r}",
-                options=fields,
-                hint=f"did you mean {names[0]!r}? {kind.__name__}({group}={{{key!r}: ...}})"
-                if names
-                else meant_setting(key, every, fields),
-            )
-        original(self, *values, **settings)
-
-    kind.__init__ = initialize  # type: ignore[method-assign,assignment]
-    return kind
+    return named_arguments(SettingError, meant)(kind)
 
 
 def path_field(default: Any) -> Any:

@@ -24,9 +24,10 @@ class SelfPlayConfig:
             earlier versions of itself. ``stages``: it plays against one opponent at a time, first
             the ``opponents`` in their order, then frozen copies of itself. ``fixed``: it plays
             against one of the ``opponents`` in each game. ``population``: ``size`` policies play
-            against each other and themselves, and each learns from its own rows. ``mirror`` learns
-            from every frame, but may cycle; ``pool`` and ``stages`` remember earlier versions, and
-            learn from fewer frames.
+            against each other and themselves, and each learns from its own rows. ``populations``:
+            the same, where policy i modulo ``size`` always plays seat i, for worlds in which seats
+            belong to populations, such as ``mmo``. ``mirror`` learns from every frame, but may
+            cycle; ``pool`` and ``stages`` remember earlier versions, and learn from fewer frames.
         opponents: Names of opponents: ``random``, a run folder, or the dotted path of a function
             from Observation to actions, such as ``ragged_envs.multi_snake.crawl_to_food``.
             An empty list means ``random`` with ``stages`` and ``fixed``, and earlier versions only
@@ -34,28 +35,21 @@ class SelfPlayConfig:
         past: Fraction of the games of ``pool`` that are not against the current policy. More of
             them prevent forgetting how to beat earlier versions, but leave fewer frames to learn
             from.
-        choose: Distribution from which ``pool`` draws opponents. ``uniform``: all with the same
-            probability, which prevents forgetting how to beat weak ones. ``recent``: each version
-            with half the probability of the next one. ``quality``: strong opponents with a higher
-            probability, from which there is more to learn.
+        choose: Distribution from which ``pool`` draws the opponent of each update. ``uniform``: all
+            with the same probability, which prevents forgetting how to beat weak ones. ``recent``:
+            each version with half the probability of the next one. ``quality``: strong opponents
+            with a higher probability, from which there is more to learn.
         every: Number of updates between two versions that ``pool`` keeps. A smaller number fills a
             pool with versions that hardly differ.
         keep: Maximum number of versions that ``pool`` keeps. The oldest is removed first. More
             versions are more varied, and take disk space.
-        at_once: Number of opponents of ``pool`` that begin games in one update, each drawn as
-            ``choose`` says. More of them vary the games of an update, but each takes one pass of a
-            network in every step, even for few rows.
         until_win: Win rate over the last games at which a stage of ``stages`` ends; 0 for no such
             end. A higher rate masters each opponent more surely, and meets fewer of them.
         until_steps: Number of frames trained on at which a stage ends; 0 for no such end. Fewer
             frames meet more opponents, which differ less.
-        size: Number of policies of ``population``. More of them play more differently, but each
-            learns from a smaller part of the rows.
-        populations: Number of policies that learn as with ``population``, where seat i is always
-            played by policy i modulo this number. For worlds in which seats belong to populations,
-            such as ``mmo``. More of them can specialise, and each learns from fewer seats. 0
-            assigns no seats to policies.
-        shared_embeddings: Share one embedding of entities between all policies of ``population``,
+        size: Number of policies of ``population`` and ``populations``. More of them play more
+            differently, but each learns from a smaller part of the rows.
+        shared_embeddings: Share one embedding of entities between all policies of a population,
             which all of them train. It learns from all rows, but the policies can differ less.
         ratings: Start ``ppo_trainer.league <run> --follow`` beside the training, which rates each
             checkpoint. It uses an idle core, or takes time from the training if there is none.
@@ -75,17 +69,15 @@ class SelfPlayConfig:
             late, larger ones. 0 changes no reward.
     """
 
-    mode: Literal["mirror", "pool", "stages", "fixed", "population"] = "mirror"
+    mode: Literal["mirror", "pool", "stages", "fixed", "population", "populations"] = "mirror"
     opponents: Sequence[str] = path_field(())
     past: float = checked(FRACTION, 0.2)
     choose: Literal["uniform", "recent", "quality"] = "uniform"
     every: int = checked(at_least(1), 20)
     keep: int = checked(at_least(1), 8)
-    at_once: int = checked(at_least(1), 1)
     until_win: float = checked(FRACTION, 0.8)
     until_steps: int = checked(at_least(0), 0)
     size: int = checked(at_least(2), 2)
-    populations: int = checked(at_least(0), 0)
     shared_embeddings: bool = False
     ratings: bool = False
     average: bool = False
@@ -96,8 +88,6 @@ class SelfPlayConfig:
 
     def __post_init__(self) -> None:
         """Check the values against each other."""
-        if self.populations:
-            self._become_populations()
         if self.plays_itself and self.opponents:
             raise SettingError(
                 f"selfplay.opponents is set, but selfplay.mode={self.mode} has no opponents",
@@ -112,32 +102,20 @@ class SelfPlayConfig:
                 expected="selfplay.until_win or selfplay.until_steps",
             )
 
-    def _become_populations(self) -> None:
-        wanted = {"mode": ("mirror", "population"), "size": (2, self.populations)}
-        for name, allowed in wanted.items():
-            if getattr(self, name) not in allowed:
-                raise SettingError(
-                    f"selfplay.{name} contradicts selfplay.populations={self.populations}",
-                    expected=f"{name}={allowed[1]}, or leave the setting out",
-                    received=f"selfplay.{name}={getattr(self, name)}",
-                )
-            object.__setattr__(self, name, allowed[1])
-        if self.populations < 2:
-            raise SettingError(
-                "selfplay.populations is out of range",
-                expected="2 or more policies, or 0 if seats have no policies of their own",
-                received=self.populations,
-            )
-
     @property
     def policies(self) -> int:
         """The number of networks that learn."""
-        return self.size if self.mode == "population" else 1
+        return self.size if self.mode in ("population", "populations") else 1
+
+    @property
+    def seats_have_policies(self) -> bool:
+        """True if each policy always plays the same seats."""
+        return self.mode == "populations"
 
     @property
     def plays_itself(self) -> bool:
         """True if the networks that learn play all seats of all games."""
-        return self.mode in ("mirror", "population")
+        return self.mode in ("mirror", "population", "populations")
 
     @property
     def meets_equals(self) -> bool:

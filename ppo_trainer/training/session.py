@@ -79,7 +79,7 @@ class Session:
     @property
     def others_at_seats(self) -> list[RaggedNet]:
         """The networks of the policies from 1 on that play, if each policy has its own seats."""
-        others = self.others if self.config.selfplay.populations else ()
+        others = self.others if self.config.selfplay.seats_have_policies else ()
         return [own.state.acting for own in others]
 
     @property

@@ -222,7 +222,7 @@ def _check_same_population(config: TrainConfig, run: RunFolder) -> None:
         raise CheckpointError(
             "a run keeps its population",
             expected=f"selfplay.mode={saved.mode}"
-            + (f" selfplay.size={saved.size}" if saved.mode == "population" else ""),
+            + (f" selfplay.size={saved.size}" if saved.policies > 1 else ""),
             received=f"selfplay.mode={config.selfplay.mode} selfplay.size={config.selfplay.size}",
             hint="begin a new run for another population",
         )

@@ -84,7 +84,8 @@ def test_an_evaluation_ends_and_nobody_is_an_opponent(tmp_path):
 
 @pytest.mark.parametrize("populations", [0, 2])
 def test_a_run_goes_on_in_the_middle_of_lives_bit_for_bit(tmp_path, populations):
-    changes = {"selfplay": SelfPlayConfig(populations=populations)}
+    own = {"mode": "populations", "size": populations} if populations else {}
+    changes = {"selfplay": SelfPlayConfig(**own)}
     train(config(tmp_path, "whole", **changes))
     part = train(config(tmp_path, "part", **changes), stop=lambda updates: updates == 2)
     assert part.interrupted
@@ -113,7 +114,7 @@ def test_each_population_keeps_its_seats_through_all_lives():
 
 
 def test_each_policy_plays_its_own_seats(tmp_path, monkeypatch):
-    run = train(config(tmp_path, "run", selfplay=SelfPlayConfig(populations=4))).run
+    run = train(config(tmp_path, "run", selfplay=SelfPlayConfig(mode="populations", size=4))).run
     loaded = load_policy(run)
     assert [len(own.nets) for own in (loaded, load_policy(f"{run}:0"))] == [4, 1]
     assert len(load_policy(run / "policy_1").nets) == 1
@@ -147,7 +148,7 @@ def test_each_policy_plays_its_own_seats(tmp_path, monkeypatch):
 
 
 def test_each_policy_is_recorded_at_its_own_seats(tmp_path):
-    run = train(config(tmp_path, "run", selfplay=SelfPlayConfig(populations=4))).run
+    run = train(config(tmp_path, "run", selfplay=SelfPlayConfig(mode="populations", size=4))).run
     nets, cpu = load_policy(run).nets, torch.device("cpu")
     record_run(run, tmp_path / "a.episodes", episodes=4, rows=6, logits=True)
     decided = set()
@@ -173,19 +174,6 @@ def test_each_policy_is_recorded_at_its_own_seats(tmp_path):
 def same(net, other):
     pairs = zip(net.parameters(), other.parameters(), strict=True)
     return all(a.equal(b) for a, b in pairs)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"populations": 1}, "2 or more policies"),
-        ({"populations": 4, "size": 3}, "size=4"),
-        ({"populations": 4, "mode": "pool"}, "mode=population"),
-    ],
-)
-def test_populations_that_cannot_be(settings, message):
-    with pytest.raises(SettingError, match=message):
-        SelfPlayConfig(**settings)
 
 
 def test_the_network_of_the_paper():

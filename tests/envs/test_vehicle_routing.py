@@ -191,9 +191,9 @@ def test_the_usual_capacities():
     [
         ({"customers": 0}, "invalid customers"),
         ({"capacity": 5}, "too small for a customer"),
-        ({"requests": 1.5}, "invalid requests"),
+        ({"requests": 1.5}, "requests is out of range"),
         ({"vehicles": (3, 2)}, "the smaller one first"),
-        ({"day": 0}, "invalid day"),
+        ({"day": 0}, "day is out of range"),
     ],
 )
 def test_bad_settings(settings, message):

@@ -82,7 +82,7 @@ def run(tmp_path):
 
 @pytest.mark.parametrize("value_net", [False, True])
 def test_everything_comes_back(run, value_net):
-    config = small_config(value_net=value_net, optim=OptimConfig(lr=0.02, eps=1e-4))
+    config = small_config(value_net=value_net, optim=OptimConfig(lr=0.02))
     state = trained_state(config)
     envs = [{"x": 1.5, "list": [1, 2]}, None]
     save_state(run, state, envs, keep=2)
@@ -124,10 +124,10 @@ def test_going_on_from_a_checkpoint_takes_the_very_same_step(run):
 
 
 def test_the_settings_of_the_optimizer_are_those_of_the_resumed_config(run):
-    save_state(run, trained_state(small_config(optim=OptimConfig(eps=1e-4))), None, keep=2)
-    other = fresh_state(small_config(optim=OptimConfig(eps=1e-3)))
+    save_state(run, trained_state(small_config(optim=OptimConfig(lr=1e-4))), None, keep=2)
+    other = fresh_state(small_config(optim=OptimConfig(lr=1e-3)))
     load_state(latest_checkpoint(run), other)
-    assert other.optimizers.main.param_groups[0]["eps"] == 1e-3
+    assert other.optimizers.main.param_groups[0]["lr"] == 1e-3
 
 
 def test_only_the_last_checkpoints_are_kept(run):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from support.trainer_envs import SavedForaging
-from support.trainer_runs import assert_same, collect_with, network, parameters, small_config
+from support.trainer_runs import collect_with, network, small_config
 from support.turn_rows import TurnRows
 
 from entity_env.errors import CheckpointError, SettingError
@@ -291,18 +291,8 @@ def test_damaged_decisions_are_an_error_and_no_crash(part, damage):
         pending_from_tensors(tensors, net, 5)
 
 
-def test_asynchronous_rows_that_are_asked_together_train_as_a_list_does(tmp_path):
-    config = small_config(run_dir=str(tmp_path), total_timesteps=96)
-    listed = train(config, env=SavedForaging)
-    rollout = replace(
-        config.rollout, processes=2, asynchronous=True, batch_size=config.rollout.num_envs
-    )
-    apart = train(replace(config, rollout=rollout), env=SavedForaging)
-    assert_same(parameters(listed.net), parameters(apart.net))
-
-
 def test_the_first_rows_that_are_ready_train(tmp_path):
     config = small_config(run_dir=str(tmp_path), total_timesteps=200)
-    rollout = replace(config.rollout, processes=2, asynchronous=True, batch_size=1)
+    rollout = replace(config.rollout, processes=2, asynchronous=True)
     result = train(replace(config, rollout=rollout), env=SavedForaging)
     assert result.steps >= 200

@@ -63,7 +63,7 @@ def part_of(weights, returns, chosen=(0, 0, 0), clone=None):
 def test_the_loss_is_the_weighted_surprise_at_the_choices():
     part = part_of([3.0, 1.0], [1.0, 0.0])
     output = output_of([-0.5, -1.0, -2.0], [0.1, 0.2, 0.3], [0, 0, 0], [0.0, 2.0])
-    cloning = Cloning(ImitationConfig(value_coef=0.5))
+    cloning = Cloning(PPOConfig(value_coef=0.5))
     scale = cloning.scale(part)
     assert (scale.frames, scale.policy) == (2, 5.0)  # 3 * 1 + 1 * 2
     losses = cloning.losses(output, part, scale, None)

@@ -53,7 +53,7 @@ def test_games_in_workers_train_as_in_one_process_and_go_on_so(tmp_path):
 
 
 def test_games_that_are_ready_first_train_and_the_run_is_watched_and_recorded(tmp_path, capsys):
-    config = seat_config(tmp_path, "ready", processes=2, asynchronous=True, batch_size=2)
+    config = seat_config(tmp_path, "ready", processes=2, asynchronous=True)
     result = train(config, env=TicTacToe)
     assert result.steps >= 1024
     watch(result.run, env=TicTacToe, episodes=1)

@@ -347,8 +347,8 @@ OUTSIDE = [
     ({"rollout.replays": "elsewhere"}, {"rollout.replays": "null"}),
     ({"wandb.mode": "offline"}, {"wandb.mode": "disabled"}),
     (
-        {"wandb.mode": "online", "wandb.project": "theirs", "wandb.entity": "them"},
-        {"wandb.mode": "offline", "wandb.project": "own", "wandb.entity": "null"},
+        {"wandb.mode": "online", "wandb.project": "theirs"},
+        {"wandb.mode": "offline", "wandb.project": "own"},
     ),
     ({"selfplay.mode": "fixed", "selfplay.opponents": ["stranger.rest"]}, None),
     ({"selfplay.mode": "fixed", "selfplay.opponents": ["/a/run"]}, None),

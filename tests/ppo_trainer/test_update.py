@@ -341,7 +341,7 @@ def test_learning_rates_and_entropy_follow_their_schedules():
 
 
 def test_a_value_network_of_its_own_has_its_own_optimizer():
-    config = small_config(value_net=True, optim=OptimConfig(lr=1e-3, eps=1e-5))
+    config = small_config(value_net=True, optim=OptimConfig(lr=1e-3))
     net = network(Foraging(), config)
     optimizers = make_optimizers(net, config)
     group, own = optimizers.main.param_groups[0], optimizers.value.param_groups[0]
