@@ -23,8 +23,8 @@ from entity_env.environment import hints_of
 from entity_env.registry import alone, resolve, seated
 from entity_env.scripted_agent import ScriptedAgent, load_script
 from ppo_trainer import recipe, train
-from ppo_trainer.evaluation.pictures import draw_steps
 from ppo_trainer.evaluation.steps import play_agent
+from ppo_trainer.evaluation.video import draw_steps
 from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.runs.load_run import load_policy
 

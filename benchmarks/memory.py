@@ -15,7 +15,7 @@ from benchmarks.session import training
 from ppo_trainer.config import config_from_dict
 from ppo_trainer.experience.collect import collect
 from ppo_trainer.loop import train_once
-from ppo_trainer.machine.malloc import keep_freed_memory
+from ppo_trainer.machine.device import keep_freed_memory
 from ppo_trainer.machine.stopwatch import Stopwatch
 from ppo_trainer.training.session import Session
 

@@ -24,7 +24,7 @@ from benchmarks.session import training
 from ppo_trainer.command_line.configs import recipe
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.loop import train_once
-from ppo_trainer.machine.malloc import keep_freed_memory
+from ppo_trainer.machine.device import keep_freed_memory
 from ppo_trainer.machine.stopwatch import Stopwatch
 
 GOALS = (0.95, 0.99)

@@ -37,7 +37,7 @@ from ppo_trainer import recipe, train
 from ppo_trainer.config import ScaleConfig, TrainConfig
 from ppo_trainer.environments import make_factory, make_vec_env
 from ppo_trainer.experience.collect import Collected
-from ppo_trainer.experience.trajectories import Trajectories
+from ppo_trainer.experience.rollout import Trajectories
 from ppo_trainer.loop import train_once
 from ppo_trainer.machine.device import cores
 from ppo_trainer.machine.stopwatch import Stopwatch

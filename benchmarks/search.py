@@ -32,7 +32,7 @@ from entity_env import VecObs
 from entity_env.agent import random_policy
 from entity_env.scripted_agent import ScriptedAgent
 from ppo_trainer.config import SearchConfig
-from ppo_trainer.experience.frames import answers_in_order, take_frames
+from ppo_trainer.experience.acting import answers_in_order, take_frames
 from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.players.search import Search
 from ragged_net import NetConfig, RaggedNet

@@ -35,9 +35,9 @@ from ppo_trainer.config import (
 )
 from ppo_trainer.environments import Game
 from ppo_trainer.evaluation.comparison import evaluate_against
+from ppo_trainer.experience.acting import RowMemory
 from ppo_trainer.experience.collect import Collector, collect
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer
-from ppo_trainer.experience.row_memory import RowMemory
 from ppo_trainer.learner.optimizers import make_optimizers
 from ppo_trainer.learner.update import update
 from ppo_trainer.machine.stopwatch import Stopwatch

@@ -14,8 +14,7 @@ from benchmarks.measure import Row, Times, print_rows, speed_row
 from benchmarks.session import training
 from benchmarks.train import make_config
 from ppo_trainer.loop import train_once
-from ppo_trainer.machine.device import cores
-from ppo_trainer.machine.malloc import keep_freed_memory
+from ppo_trainer.machine.device import cores, keep_freed_memory
 from ppo_trainer.machine.stopwatch import Stopwatch
 from ragged_net import set_threads
 

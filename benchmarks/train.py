@@ -21,7 +21,7 @@ from benchmarks.measure import Row, print_rows
 from benchmarks.session import training
 from ppo_trainer.config import TrainConfig, config_from_dict
 from ppo_trainer.loop import train_once
-from ppo_trainer.machine.malloc import keep_freed_memory
+from ppo_trainer.machine.device import keep_freed_memory
 from ppo_trainer.machine.stopwatch import Stopwatch
 from ppo_trainer.runs.logger import RunLogger
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from benchmarks.defaults.__main__ import GAMES, train_ours
 from ppo_trainer import tune
-from ppo_trainer.tuning.comparison import difference
+from ppo_trainer.tuning import difference
 
 _SETTINGS = ["eval.episodes=200"]
 

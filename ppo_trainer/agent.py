@@ -12,8 +12,8 @@ from pathlib import Path
 
 from entity_env import ObsSpace
 from entity_env.registry import Factory
+from ppo_trainer.machine.device import default_torch_state
 from ppo_trainer.machine.seeding import derived_seed
-from ppo_trainer.machine.torch_state import default_torch_state
 from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.runs.load_run import LoadedNet, load_net, load_policy
 

@@ -24,9 +24,8 @@ from ppo_trainer.evaluation.comparison import (
 )
 from ppo_trainer.evaluation.searched import evaluate_searched
 from ppo_trainer.machine.commands import command_parser, run_main
-from ppo_trainer.machine.device import use_threads
+from ppo_trainer.machine.device import default_torch_state, use_threads
 from ppo_trainer.machine.screen import deliver
-from ppo_trainer.machine.torch_state import default_torch_state
 from ppo_trainer.reporting.evaluation import Evaluation, left_out, table
 from ppo_trainer.runs.checkpoint import latest_checkpoint
 from ppo_trainer.runs.folder import newest_run

@@ -40,10 +40,10 @@ from ppo_trainer.experience.recorded import Examples, episode_weight, examples_o
 from ppo_trainer.learner.update import update
 from ppo_trainer.loop import TrainResult, train
 from ppo_trainer.machine.commands import INTERRUPTED, command_parser, run_main
+from ppo_trainer.machine.device import default_torch_state
 from ppo_trainer.machine.screen import log, warn
 from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.machine.stopwatch import Stopwatch
-from ppo_trainer.machine.torch_state import default_torch_state
 from ppo_trainer.training.callbacks import Callback, CallbackLike
 from ppo_trainer.training.session import Session
 from ragged_net import RaggedNet

@@ -33,14 +33,13 @@ from entity_env.agent import Agent
 from entity_env.errors import SettingError, counted, shorten
 from entity_env.rows.vec_env import check_count
 from entity_env.storage.files import write_file
-from ppo_trainer.evaluation.matches import count_results, play_pair
+from ppo_trainer.evaluation.matches import count_results, play_pair, rate
 from ppo_trainer.evaluation.ratings import GAMES, follow
 from ppo_trainer.machine.commands import command_parser, run_main
 from ppo_trainer.machine.device import use_threads
 from ppo_trainer.machine.screen import deliver, log
 from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.players.opponents import make_opponent, opponent_labels
-from ppo_trainer.players.paired_comparison import rate
 from ppo_trainer.runs.folder import named_policy
 from ppo_trainer.runs.load_run import LoadedRun, load_policy
 

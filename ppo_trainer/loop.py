@@ -20,15 +20,14 @@ from ppo_trainer.algorithms.clone import clone_weight
 from ppo_trainer.algorithms.table import make_algorithm
 from ppo_trainer.config import TrainConfig, config_from_dict, config_to_dict
 from ppo_trainer.environments import with_env
-from ppo_trainer.learner.average import follow
+from ppo_trainer.learner.optimizers import follow
 from ppo_trainer.learner.step_metrics import of_policies
 from ppo_trainer.learner.update import update
-from ppo_trainer.machine.device import compiling
+from ppo_trainer.machine.device import compiling, default_torch_state
 from ppo_trainer.machine.interrupt import Interrupt
 from ppo_trainer.machine.ranks import Ranks, open_ranks
 from ppo_trainer.machine.screen import warn
 from ppo_trainer.machine.stopwatch import Stopwatch
-from ppo_trainer.machine.torch_state import default_torch_state
 from ppo_trainer.preparation import open_training_rows, prepared
 from ppo_trainer.reporting.evaluation import Evaluation
 from ppo_trainer.runs.checkpoint import saved_at
@@ -43,10 +42,9 @@ from ppo_trainer.training.experience_metrics import (
     staleness,
     with_episodes,
 )
-from ppo_trainer.training.failure import saved_on_error
 from ppo_trainer.training.output import open_output
 from ppo_trainer.training.report import conclude
-from ppo_trainer.training.session import Session
+from ppo_trainer.training.session import Session, saved_on_error
 from ppo_trainer.training.start import open_session
 from ragged_net import RaggedNet
 

@@ -22,8 +22,7 @@ from ppo_trainer.environments import (
     with_whole_games,
 )
 from ppo_trainer.experience.row_history import RowHistory
-from ppo_trainer.machine.device import choose_device, use_threads
-from ppo_trainer.machine.malloc import keep_freed_memory
+from ppo_trainer.machine.device import choose_device, keep_freed_memory, use_threads
 from ppo_trainer.machine.ranks import LONE, Ranks
 from ppo_trainer.runs.folder import RunFolder
 from ppo_trainer.runs.load_run import fit_game, with_network_settings

@@ -40,10 +40,9 @@ from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import make_factory, with_env
 from ppo_trainer.evaluation.searched import search_of
 from ppo_trainer.machine.commands import command_parser, run_main
-from ppo_trainer.machine.device import use_threads
+from ppo_trainer.machine.device import default_torch_state, use_threads
 from ppo_trainer.machine.screen import log
 from ppo_trainer.machine.seeding import derived_seed
-from ppo_trainer.machine.torch_state import default_torch_state
 from ppo_trainer.players.network_agent import agent_of
 from ppo_trainer.players.opponents import make_opponent
 from ppo_trainer.runs.load_run import load_policy

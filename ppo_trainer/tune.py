@@ -34,14 +34,22 @@ from typing import TYPE_CHECKING, Any
 from entity_env.errors import MissingPackageError, SettingError, counted
 from entity_env.storage.files import folder_lock
 from ppo_trainer.command_line.configs import config_of, write_recipe
-from ppo_trainer.command_line.spaces import Space, nearest_value, spaces_of, suggest
 from ppo_trainer.config import TrainConfig, value_of, with_changes
 from ppo_trainer.machine.commands import INTERRUPTED, command_parser, python_command, run_main
 from ppo_trainer.machine.screen import deliver, log
 from ppo_trainer.reporting.text_table import aligned
 from ppo_trainer.training.session import Session
-from ppo_trainer.tuning.comparison import difference
-from ppo_trainer.tuning.trainings import FAILURES, score, steps_of_trials, train_quietly
+from ppo_trainer.tuning import (
+    FAILURES,
+    Space,
+    difference,
+    nearest_value,
+    score,
+    spaces_of,
+    steps_of_trials,
+    suggest,
+    train_quietly,
+)
 
 if TYPE_CHECKING:
     import optuna

@@ -28,13 +28,12 @@ from entity_env.storage.files import write_file
 from entity_env.wrappers.feature_filter import FeatureFilter
 from entity_env.wrappers.wrapper import Wrapper
 from ppo_trainer.command_line.words import env_changes
-from ppo_trainer.evaluation.pictures import draw_steps
 from ppo_trainer.evaluation.steps import play_run
-from ppo_trainer.evaluation.video import write_video
+from ppo_trainer.evaluation.video import draw_steps, write_video
 from ppo_trainer.machine.commands import command_parser, run_main
+from ppo_trainer.machine.device import default_torch_state
 from ppo_trainer.machine.screen import Screen, log
 from ppo_trainer.machine.seeding import derived_seed
-from ppo_trainer.machine.torch_state import default_torch_state
 from ppo_trainer.players.network_agent import agent_of
 from ppo_trainer.players.opponents import make_opponent
 from ppo_trainer.runs.folder import newest_run

@@ -9,9 +9,7 @@ from torch import Tensor
 
 from ppo_trainer.algorithms.group_baseline import GroupReturns
 from ppo_trainer.config import PPOConfig
-from ppo_trainer.experience.rollout import Rollout
-from ppo_trainer.experience.sequences import Sequences
-from ppo_trainer.experience.trajectories import Trajectories
+from ppo_trainer.experience.rollout import Rollout, Sequences, Trajectories
 
 __all__ = ["estimate", "explained_variance", "vtrace"]
 

@@ -14,8 +14,7 @@ from typing import Protocol
 from torch import Tensor
 
 from ppo_trainer.config import PPOConfig, Schedule
-from ppo_trainer.experience.rollout import Rollout
-from ppo_trainer.experience.trajectories import Trajectories
+from ppo_trainer.experience.rollout import Rollout, Trajectories
 from ragged_net import NetOutput, RaggedNet
 
 __all__ = ["Algorithm", "Objective", "Scale", "scheduled"]

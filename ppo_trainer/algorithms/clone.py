@@ -15,11 +15,8 @@ from torch import Tensor
 
 from ppo_trainer.algorithms.algorithm import Scale, scheduled
 from ppo_trainer.config import PPOConfig
-from ppo_trainer.experience.acting import evaluations
-from ppo_trainer.experience.rollout import Rollout
-from ppo_trainer.experience.row_memory import RowMemory
-from ppo_trainer.experience.sequences import Sequences
-from ppo_trainer.experience.trajectories import Trajectories
+from ppo_trainer.experience.acting import RowMemory, evaluations
+from ppo_trainer.experience.rollout import Rollout, Sequences, Trajectories
 from ragged_net import NetOutput, RaggedNet
 from ragged_net.devices import send
 from ragged_net.ragged import FrameNumbers

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ppo_trainer.config import PPOConfig
-from ppo_trainer.experience.trajectories import Trajectories
+from ppo_trainer.experience.rollout import Trajectories
 
 __all__ = ["GroupReturns"]
 

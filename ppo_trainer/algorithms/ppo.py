@@ -13,8 +13,7 @@ from ppo_trainer.algorithms.clone import Clone, clone_divergence, clone_weight, 
 from ppo_trainer.algorithms.group_baseline import GroupReturns
 from ppo_trainer.algorithms.losses import minibatch_scale, normalized, ppo_coefficients, ppo_losses
 from ppo_trainer.config import PPOConfig
-from ppo_trainer.experience.rollout import Rollout
-from ppo_trainer.experience.trajectories import Trajectories
+from ppo_trainer.experience.rollout import Rollout, Trajectories
 from ragged_net import NetOutput, RaggedNet
 
 __all__ = ["PPO"]

@@ -11,8 +11,7 @@ from torch import Tensor
 from ppo_trainer.algorithms.advantage import estimate
 from ppo_trainer.algorithms.algorithm import Scale
 from ppo_trainer.config import PPOConfig
-from ppo_trainer.experience.rollout import Rollout
-from ppo_trainer.experience.trajectories import Trajectories
+from ppo_trainer.experience.rollout import Rollout, Trajectories
 from ragged_net import NetOutput, RaggedNet, RaggedTensor
 
 __all__ = ["SearchTeaching"]

@@ -12,8 +12,7 @@ from ppo_trainer.algorithms.advantage import estimate
 from ppo_trainer.algorithms.ppo import PPO
 from ppo_trainer.config import VTraceConfig
 from ppo_trainer.experience.acting import evaluations
-from ppo_trainer.experience.rollout import Rollout
-from ppo_trainer.experience.trajectories import Trajectories
+from ppo_trainer.experience.rollout import Rollout, Trajectories
 from ragged_net import RaggedNet
 from ragged_net.ragged import FrameNumbers
 

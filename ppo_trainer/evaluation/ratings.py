@@ -19,12 +19,11 @@ from entity_env.errors import CheckpointError, RunFolderError, SettingError
 from entity_env.registry import Factory
 from entity_env.rows.vec_env import check_count
 from entity_env.storage.files import folder_lock, remove, remove_leftovers
-from ppo_trainer.evaluation.matches import count_results, play_pair
+from ppo_trainer.evaluation.matches import count_results, play_pair, rate
 from ppo_trainer.machine.screen import log
 from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.players.opponents import make_opponent
-from ppo_trainer.players.paired_comparison import rate
 from ppo_trainer.runs.checkpoint import load_network, network_of, own_checkpoints, save_network
 from ppo_trainer.runs.folder import RunFolder, named_policy, refuse_link, writing
 from ppo_trainer.runs.load_run import LoadedRun, load_policy

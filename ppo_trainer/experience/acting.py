@@ -1,31 +1,142 @@
-"""Passes of the network over frames, to choose or for choices made earlier, in parts if many."""
+"""Passes of the network over frames of rows, the memory of rows, and answers of several players."""
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from entity_env import VecObs
+from entity_env.batching.ragged import ActionBuffer, cat
+from entity_env.batching.vec_obs import all_rows
 from entity_env.errors import DivergedError
+from entity_env.recording.records import select_frames
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.experience.rollout import Rollout
 from ppo_trainer.machine.device import explained_memory, has_bfloat16
 from ragged_net import EntityBatch, NetOutput, RaggedNet, RaggedTensor
+from ragged_net.devices import send
 
 __all__ = [
     "MOST_FRAMES",
+    "RowMemory",
     "act",
+    "answers_in_order",
     "autocast",
     "check_output",
     "check_sums",
     "evaluated",
     "evaluations",
+    "frames_of",
+    "take_frames",
     "value",
     "values_of",
 ]
+
+
+class RowMemory:
+    """The memory state of each row, which is set to 0 where the row's episode ends.
+
+    Tensors that were returned never change: each step makes new ones.
+
+    Args:
+        net: The network.
+        num_rows: Number of rows R.
+
+    Attributes:
+        states: Shape: (R, W), float32, on the network's device; None for a network without memory.
+    """
+
+    def __init__(self, net: RaggedNet, num_rows: int) -> None:
+        self.states: Tensor | None = None
+        if net.memory is not None:
+            self.states = net.initial_state(num_rows)
+
+    def with_states(self, states: Tensor) -> RowMemory:
+        """Return a memory with other rows, whose states are ``states`` (R, W)."""
+        other = copy.copy(self)
+        other.states = states
+        return other
+
+    def of(self, rows: npt.NDArray[np.int64]) -> Tensor | None:
+        """Return the states of ``rows`` (B,), in ascending order. Shape: (B, W)."""
+        if self.states is None or len(rows) == len(self.states):
+            return self.states
+        return self.states.index_select(0, send(torch.from_numpy(rows), self.states.device))
+
+    def keep(self, rows: npt.NDArray[np.int64], states: Tensor | None) -> None:
+        """Store the states of these rows, in ascending order, after they have acted."""
+        if self.states is None or states is None:
+            return
+        if len(rows) == len(self.states):
+            self.states = states
+        else:
+            places = send(torch.from_numpy(rows), self.states.device)
+            self.states = self.states.index_copy(0, places, states)
+
+    def cut(self, done: npt.NDArray[np.bool_]) -> None:
+        """Set the states of the rows that are ``done`` (R,) to 0."""
+        if self.states is not None and done.any():
+            ended = send(torch.from_numpy(done), self.states.device)
+            self.states = self.states.masked_fill(ended[:, None], 0.0)
+
+
+Ints = npt.NDArray[np.int64]
+
+
+def frames_of(obs: VecObs, places: Ints) -> VecObs:
+    """Return the frames at these places (K,) as an observation of K rows."""
+    bare = obs
+    if len(obs) != obs.num_frames or obs.rows is not all_rows(len(obs)):
+        few = np.zeros(obs.num_frames)
+        nothing = few.astype(np.bool_)
+        bare = replace(
+            obs,
+            reward=few.astype(np.float32),
+            done=nothing,
+            truncated=nothing,
+            rows=all_rows(obs.num_frames),
+        )
+    return select_frames(bare, places)
+
+
+def take_frames(obs: VecObs, places: Ints) -> VecObs:
+    """Return an observation of the same rows that contains only the frames at these places (K,)."""
+    shown = frames_of(obs, places)
+    return replace(
+        obs,
+        features=shown.features,
+        action_masks=shown.action_masks,
+        global_features=shown.global_features,
+        visible=shown.visible,
+        rows=obs.rows[places],
+    )
+
+
+def answers_in_order(
+    answers: Sequence[Mapping[str, ActionBuffer]], places: Sequence[Ints]
+) -> Mapping[str, ActionBuffer]:
+    """Return the actions of several players, in the order of all frames.
+
+    Args:
+        answers: Actions of each player in its own frames.
+        places: Places of each player's frames among all frames, ascending.
+    """
+    filled = [part for part, own in zip(answers, places, strict=True) if len(own)]
+    if len(filled) < 2:
+        return filled[0] if filled else {}
+    order = np.argsort(np.concatenate(places))
+    parts: dict[str, list[Any]] = {name: [part[name] for part in filled] for name in filled[0]}
+    return {name: cat(own)[order].materialize() for name, own in parts.items()}
+
 
 MOST_FRAMES = 512
 """Maximum number of frames of a pass on the CPU. More are no faster and take more memory."""

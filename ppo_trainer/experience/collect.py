@@ -17,12 +17,18 @@ from entity_env.errors import EntityEnvError
 from entity_env.metrics import merge_columns
 from entity_env.wrappers.staggered_start import STAGGERED
 from ppo_trainer.config import TrainConfig
-from ppo_trainer.experience.acting import act, autocast, check_output, value
+from ppo_trainer.experience.acting import (
+    RowMemory,
+    act,
+    answers_in_order,
+    autocast,
+    check_output,
+    take_frames,
+    value,
+)
 from ppo_trainer.experience.acting_graph import ActingGraphs
-from ppo_trainer.experience.frames import answers_in_order, take_frames
+from ppo_trainer.experience.rollout import Decisions, Trajectories
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer
-from ppo_trainer.experience.row_memory import RowMemory
-from ppo_trainer.experience.trajectories import Decisions, Trajectories
 from ppo_trainer.machine.stopwatch import Stopwatch
 from ragged_net import EntityBatch, NetOutput, RaggedNet, RaggedTensor
 from ragged_net.observed import choices_for

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from entity_env.errors import CheckpointError, EntityEnvError
 from ppo_trainer.experience.acting import values_of
-from ppo_trainer.experience.trajectories import Decisions
+from ppo_trainer.experience.rollout import Decisions
 from ragged_net import EntityBatch, RaggedNet, RaggedTensor
 from ragged_net.actors import Actors
 from ragged_net.heads import head_kind

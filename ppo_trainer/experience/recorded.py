@@ -15,8 +15,7 @@ from entity_env import ActionSpace, VecObs
 from entity_env.recording import EpisodeBlock
 from entity_env.recording.records import select_frames
 from ppo_trainer.experience.acting import MOST_FRAMES, evaluated, value
-from ppo_trainer.experience.rollout import Rollout
-from ppo_trainer.experience.sequences import Sequences
+from ppo_trainer.experience.rollout import Rollout, Sequences
 from ragged_net import EntityBatch, RaggedNet, RaggedTensor
 from ragged_net.heads import head_kind
 

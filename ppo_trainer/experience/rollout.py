@@ -1,8 +1,8 @@
-"""The data of an update or of a minibatch: frames, choices, advantages and returns."""
+"""Decisions of rows, their outcomes, sequences of them, and the rollout of an update."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -12,12 +12,260 @@ import torch
 from torch import Tensor
 
 from entity_env.errors import BatchError
-from ppo_trainer.experience.sequences import Sequences
-from ppo_trainer.experience.trajectories import select_choices, select_targets
 from ragged_net import EntityBatch, RaggedTensor
+from ragged_net.devices import send
 from ragged_net.ragged import FrameNumbers
 
-__all__ = ["Rollout"]
+__all__ = ["Decisions", "Rollout", "Sequences", "Trajectories", "select_choices", "select_targets"]
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """K decisions of R rows, in order of time, each with its reward so far.
+
+    Args:
+        batch: Observations: K frames.
+        chosen: Choices of the actors of each action. Shape: (A,), int64.
+        log_probs: Log-probability of each choice when it was made. Shape: (A,), float32.
+        values: Value of each frame when the decision was made. Shape: (K,), float32.
+        rows: Row of each decision. Shape: (K,), int64, on the CPU.
+        rewards: Sum of the row's rewards from this decision to its next one, or so far. Shape:
+            (K,), float32, on the CPU.
+        memory: Memory state of the row before the frame. Shape: (K, W), float32; None for a network
+            without memory.
+        staleness: Number of updates of the network since the decision. Shape: (K,), int64, on the
+            CPU; None stands for 0.
+        targets: Improved probabilities of the choices of all actors of each frame, actor by actor,
+            from a search; all 0 in frames without one. Shape: (K frames), float32. None without
+            searches.
+    """
+
+    batch: EntityBatch
+    chosen: Mapping[str, RaggedTensor]
+    log_probs: Mapping[str, RaggedTensor]
+    values: Tensor
+    rows: npt.NDArray[np.int64]
+    rewards: npt.NDArray[np.float32]
+    memory: Tensor | None = None
+    staleness: npt.NDArray[np.int64] = None  # type: ignore[assignment]
+    targets: Mapping[str, RaggedTensor] | None = None
+
+    def __post_init__(self) -> None:
+        """Fill in a staleness of 0 if none is given."""
+        if self.staleness is None:
+            object.__setattr__(self, "staleness", np.zeros(len(self.rows), np.int64))
+
+    def __len__(self) -> int:
+        """Return the number of decisions."""
+        return len(self.rows)
+
+    def later(self, updates: int) -> Decisions:
+        """Return the decisions with a staleness that is larger by ``updates``."""
+        return replace(self, staleness=self.staleness + updates)
+
+    def of_rows(self, first: int, count: int) -> Decisions | None:
+        """Return the decisions of ``count`` rows from row ``first`` on, or None without any."""
+        mine = np.flatnonzero((self.rows >= first) & (self.rows < first + count))
+        own = self.select(mine)
+        return replace(own, rows=own.rows - first) if len(mine) else None
+
+    @staticmethod
+    def cat(parts: Sequence[Decisions]) -> Decisions:
+        """Concatenate the decisions of different rows, whose row numbers stay as they are."""
+        first = parts[0]
+        memories = [part.memory for part in parts if part.memory is not None]
+        return Decisions(
+            batch=EntityBatch.cat([part.batch for part in parts]),
+            chosen={n: RaggedTensor.cat([part.chosen[n] for part in parts]) for n in first.chosen},
+            log_probs={
+                n: RaggedTensor.cat([part.log_probs[n] for part in parts]) for n in first.log_probs
+            },
+            values=torch.cat([part.values for part in parts]),
+            rows=np.concatenate([part.rows for part in parts]),
+            rewards=np.concatenate([part.rewards for part in parts]),
+            memory=torch.cat(memories) if memories else None,
+            staleness=np.concatenate([part.staleness for part in parts]),
+            targets=None
+            if first.targets is None
+            else {
+                name: RaggedTensor.cat([part.targets[name] for part in parts if part.targets])
+                for name in first.targets
+            },
+        )
+
+    def select(self, numbers: npt.NDArray[np.int64]) -> Decisions:
+        """Return a copy of the decisions with these numbers (K',)."""
+        frames = FrameNumbers.of(torch.from_numpy(numbers), self.values.device)
+        chosen, log_probs = select_choices(self.chosen, self.log_probs, frames)
+        return Decisions(
+            batch=self.batch.select(frames),
+            chosen=chosen,
+            log_probs=log_probs,
+            values=self.values.index_select(0, frames.there),
+            rows=self.rows[numbers],
+            rewards=self.rewards[numbers],
+            memory=None if self.memory is None else self.memory.index_select(0, frames.there),
+            staleness=self.staleness[numbers],
+            targets=select_targets(self.targets, frames),
+        )
+
+
+@dataclass(frozen=True)
+class Trajectories:
+    """Decisions whose outcome is known, of all rows in order of time.
+
+    The outcome of a decision is the reward until the row decides again, and the value after it:
+    that of the row's next frame, 0 where the episode ended, or that of the final observation where
+    a limit ended it.
+
+    Args:
+        decisions: K decisions in order of time.
+        ends: True if the row's episode ended after the decision. Shape: (K,), bool.
+        final_values: Value of the final observation where a limit ended the episode, else 0. Shape:
+            (K,), float32.
+        next_values: Value of the frame after the last decision of each row. Shape: (R,), float32.
+    """
+
+    decisions: Decisions
+    ends: npt.NDArray[np.bool_]
+    final_values: npt.NDArray[np.float32]
+    next_values: npt.NDArray[np.float32]
+
+    def __len__(self) -> int:
+        """Return the number of decisions."""
+        return len(self.decisions)
+
+    @staticmethod
+    def cat(parts: Sequence[Trajectories]) -> Trajectories:
+        """Concatenate rollouts of different rows, and renumber the rows."""
+        before = np.cumsum([0, *(len(part.next_values) for part in parts)])
+        decisions = [
+            replace(part.decisions, rows=part.decisions.rows + first)
+            for part, first in zip(parts, before, strict=False)
+        ]
+        return Trajectories(
+            Decisions.cat(decisions),
+            np.concatenate([part.ends for part in parts]),
+            np.concatenate([part.final_values for part in parts]),
+            np.concatenate([part.next_values for part in parts]),
+        )
+
+
+def select_choices(
+    chosen: Mapping[str, RaggedTensor], log_probs: Mapping[str, RaggedTensor], frames: FrameNumbers
+) -> tuple[dict[str, RaggedTensor], dict[str, RaggedTensor]]:
+    """Return the choices of the given frames, and their log-probabilities."""
+    selected, own_log_probs = {}, {}
+    for name, ragged in chosen.items():
+        selected[name], rows = ragged.select_with_rows(frames)
+        old = log_probs[name].values.index_select(0, rows)
+        own_log_probs[name] = selected[name].with_values(old)
+    return selected, own_log_probs
+
+
+def select_targets(
+    targets: Mapping[str, RaggedTensor] | None, frames: FrameNumbers
+) -> dict[str, RaggedTensor] | None:
+    """Return the improved probabilities of the given frames."""
+    if targets is None:
+        return None
+    return {name: own.select(frames) for name, own in targets.items()}
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """S sequences of frames, each with the state of the memory before its first frame.
+
+    Args:
+        frames: Numbers of the frames of each sequence, in order of time, on the CPU. Ragged: (K,),
+            int64.
+        states: Memory state before the first frame of each sequence. Shape: (S, W), float32.
+    """
+
+    frames: RaggedTensor
+    states: Tensor
+
+    def __len__(self) -> int:
+        """Return the number of sequences S."""
+        return self.frames.num_frames
+
+    @property
+    def lengths(self) -> Tensor:
+        """The number of frames of each sequence. Shape: (S,), int64, on the CPU."""
+        return self.frames.lengths
+
+    @classmethod
+    def of(cls, trajectories: Trajectories) -> Sequences | None:
+        """Return the sequences of a rollout, or None for a network without memory.
+
+        A sequence ends with its row's episode or with the rollout. It also ends after a decision of
+        an earlier rollout, because the present network would not compute the state that followed
+        it.
+        """
+        decisions = trajectories.decisions
+        if decisions.memory is None:
+            return None
+        frames = _runs(decisions.rows, trajectories.ends | (decisions.staleness > 0))
+        first = send(frames.values[frames.offsets[:-1]], decisions.memory.device)
+        return cls(frames, decisions.memory.index_select(0, first))
+
+    @classmethod
+    def from_rows(cls, trajectories: Trajectories, states: Tensor) -> Sequences:
+        """Return the sequences for another network, which has not changed since the last rollout.
+
+        Args:
+            trajectories: K decisions.
+            states: State of each row before its first decision. Shape: (R, W).
+        """
+        rows = trajectories.decisions.rows
+        frames = _runs(rows, trajectories.ends)
+        row_of = rows[frames.values[frames.offsets[:-1]].numpy()]
+        goes_on = np.diff(row_of, prepend=-1) != 0
+        first = states.index_select(0, send(torch.from_numpy(row_of), states.device))
+        begins = send(torch.from_numpy(~goes_on), states.device)
+        return cls(frames, first.masked_fill(begins[:, None], 0.0))
+
+    def select(self, numbers: Tensor) -> Sequences:
+        """Return the sequences of these ``numbers`` (S',) int64, on the CPU."""
+        there = send(numbers, self.states.device)
+        return Sequences(self.frames.select(numbers), self.states.index_select(0, there))
+
+    def renumbered(self) -> Sequences:
+        """Return the sequences with frames renumbered in the order of the sequences."""
+        return Sequences(self.frames.with_values(torch.arange(self.frames.num_rows)), self.states)
+
+    def minibatches(self, parts: int, generator: torch.Generator) -> Iterator[Tensor]:
+        """Yield shuffled sequence numbers in ``parts`` parts of about as many frames each."""
+        order = torch.randperm(len(self), generator=generator)
+        lengths = self.lengths[order].numpy()
+        middles = np.cumsum(lengths) - lengths / 2
+        part = (middles * parts / max(lengths.sum(), 1)).astype(np.int64)
+        starts = np.searchsorted(part, np.arange(1, parts))
+        yield from torch.tensor_split(order, torch.from_numpy(starts))
+
+    def within(self, size: int) -> Iterator[Tensor]:
+        """Yield sequence numbers in order, in parts of at most ``size`` frames or one sequence."""
+        begin = frames = 0
+        for number, length in enumerate(self.lengths.tolist()):
+            if frames and frames + length > size:
+                yield torch.arange(begin, number)
+                begin, frames = number, 0
+            frames += length
+        yield torch.arange(begin, len(self))
+
+
+def _runs(rows: npt.NDArray[np.int64], cuts: npt.NDArray[np.bool_]) -> RaggedTensor:
+    """Return the numbers of the decisions of each row, in order of time, cut after ``cuts``.
+
+    Args:
+        rows: Row of each decision. Shape: (K,).
+        cuts: True if a sequence ends with the decision. Shape: (K,).
+    """
+    order = np.argsort(rows, kind="stable")
+    begins = np.ones(len(order), np.bool_)
+    begins[1:] = (np.diff(rows[order]) != 0) | cuts[order][:-1]
+    lengths = np.diff(np.flatnonzero(begins), append=len(order))
+    return RaggedTensor.from_lengths(torch.from_numpy(order), torch.from_numpy(lengths))
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from entity_env import VecObs
-from ppo_trainer.experience.trajectories import Decisions, Trajectories
+from ppo_trainer.experience.rollout import Decisions, Trajectories
 from ragged_net import EntityBatch, NetOutput, RaggedTensor
 from ragged_net.batch import GrowingBatch
 from ragged_net.growing import GrowingRagged, GrowingTensor

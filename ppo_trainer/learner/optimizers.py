@@ -1,7 +1,8 @@
-"""The optimizers of a network, and gradient steps with clipping and a check for NaN."""
+"""The optimizers of a network: gradient steps with clipping and a check for NaN, and averages."""
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from ragged_net import RaggedNet
 __all__ = [
     "Optimizers",
     "clip_gradients",
+    "follow",
+    "frozen_copy",
     "make_optimizers",
     "set_learning_rates",
     "step",
@@ -138,3 +141,34 @@ def _not_finite(net: RaggedNet) -> list[str]:
 
 def _adam(parameters: list[nn.Parameter], config: OptimConfig) -> torch.optim.Optimizer:
     return torch.optim.Adam(parameters, lr=config.lr, eps=_EPSILON, fused=True)
+
+
+_POWER = 7
+"""Exponent p: update k has the weight k^p, so that most of it is in the last fifth of updates."""
+
+
+def frozen_copy(net: RaggedNet) -> RaggedNet:
+    """Return a copy of a network without gradients."""
+    return copy.deepcopy(net).requires_grad_(False)
+
+
+@torch.no_grad()
+def follow(average: RaggedNet, net: RaggedNet, update: int) -> None:
+    """Move ``average`` towards ``net``, in place.
+
+    Polynomial-decay averaging: the weight of the newest network is ``(p + 1) / (update + p)``.
+    Input statistics are copied from ``net``.
+
+    Args:
+        average: Average of the earlier networks.
+        net: Network after ``update`` updates.
+        update: Number of updates, at least 1.
+
+    Source:
+        Shamir and Zhang, "Stochastic gradient descent for non-smooth optimization", 2013.
+    """
+    weight = (_POWER + 1) / (update + _POWER)
+    for mean, newest in zip(average.parameters(), net.parameters(), strict=True):
+        mean.lerp_(newest, weight)
+    for kept, now in zip(average.buffers(), net.buffers(), strict=True):
+        kept.copy_(now)

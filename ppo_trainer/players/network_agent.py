@@ -31,9 +31,7 @@ from entity_env.wrappers.feature_filter import filtered_frame
 from entity_env.wrappers.selection import Selection
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import Game
-from ppo_trainer.experience.acting import autocast, check_output
-from ppo_trainer.experience.frames import take_frames
-from ppo_trainer.experience.row_memory import RowMemory
+from ppo_trainer.experience.acting import RowMemory, autocast, check_output, take_frames
 from ppo_trainer.players.population_rows import owners_of_seats
 from ppo_trainer.runs.checkpoint import latest_checkpoint
 from ppo_trainer.runs.load_run import LoadedNet, game_of

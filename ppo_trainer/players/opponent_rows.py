@@ -15,7 +15,7 @@ from entity_env.batching.action_checks import check_actions
 from entity_env.batching.ragged import ActionBuffer
 from entity_env.errors import FAILURES, EntityEnvError, SeatError, SettingError
 from entity_env.wrappers.vec_wrapper import act_unchecked
-from ppo_trainer.experience.frames import answers_in_order, frames_of, take_frames
+from ppo_trainer.experience.acting import answers_in_order, frames_of, take_frames
 from ppo_trainer.players.game_rows import GameRows
 from ppo_trainer.players.network_agent import NetworkAgent
 

@@ -1,22 +1,41 @@
-"""Opponents by name: random play, the network of a run, or a script of an installed package."""
+"""Opponents: scripts, runs, and earlier versions of a run in ``<run>/snapshots/<name>``."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from entity_env import ActionSpace, ObsSpace
 from entity_env.agent import RandomAgent, SpacedAgent
-from entity_env.errors import EntityEnvError, SettingError, SpaceError, nearest
+from entity_env.errors import (
+    DAMAGES,
+    CheckpointError,
+    EntityEnvError,
+    SettingError,
+    SpaceError,
+    nearest,
+)
 from entity_env.scripted_agent import ScriptedAgent, is_script, load_script
+from entity_env.storage.files import remove
 from entity_env.wrappers.selection import Selection, check_same_actions
-from ppo_trainer.machine.torch_state import default_torch_state
+from ppo_trainer.learner.optimizers import frozen_copy
+from ppo_trainer.machine.device import default_torch_state
 from ppo_trainer.players.network_agent import NetworkAgent
-from ppo_trainer.runs.folder import named_policy
+from ppo_trainer.runs.checkpoint import load_network, save_network
+from ppo_trainer.runs.folder import RunFolder, named_policy
 from ppo_trainer.runs.load_run import load_net
+from ppo_trainer.runs.saved_files import SavedFiles
+from ragged_net import RaggedNet
 
-__all__ = ["make_opponent", "opponent_labels"]
+__all__ = [
+    "make_opponent",
+    "opponent_labels",
+    "read_snapshot",
+    "remove_others",
+    "versions_named_in",
+    "write_snapshot",
+]
 
 _EXPECTED = (
     "random, a run folder, or the dotted path of a function from Observation to actions, such as "
@@ -116,3 +135,57 @@ def _unknown(name: str) -> EntityEnvError:
         if name == "scripted"
         else nearest(Path(name).name, runs) or nearest(name, ["random"]),
     )
+
+
+def write_snapshot(run: RunFolder, name: str, net: RaggedNet, update: int, steps: int) -> None:
+    """Save a version; it replaces one with the same name.
+
+    Args:
+        run: Run folder.
+        name: Name of the version.
+        net: Present network.
+        update: Number of updates done.
+        steps: Number of frames trained on.
+    """
+    save_network(run.snapshots / name, net.state_dict(), {"update": update, "steps": steps})
+
+
+def read_snapshot(run: RunFolder, name: str, net: RaggedNet) -> RaggedNet:
+    """Load a saved version of a run whose network is ``net``.
+
+    Raises:
+        CheckpointError: The version does not exist any more, or is damaged.
+    """
+    folder = run.snapshots / name
+    if not folder.is_dir():
+        raise CheckpointError(
+            f"the earlier version {name!r}, which the run plays against, does not exist any more",
+            expected=f"the folder {folder}",
+            hint="restore it from a backup, or resume from an older checkpoint, or with "
+            "selfplay.mode=mirror",
+        )
+    copied = frozen_copy(net)
+    load_network(folder, copied)
+    return copied
+
+
+def versions_named_in(checkpoint: Path) -> set[str]:
+    """Return the versions that a run needs to resume from a checkpoint.
+
+    Raises:
+        CheckpointError: The checkpoint is damaged, or cannot be read.
+    """
+    state = SavedFiles.open(checkpoint).facts.get("players")
+    try:
+        return {*state["versions"], *state["playing"]} if state else set()
+    except DAMAGES as error:
+        raise CheckpointError(f"{checkpoint} does not list its versions: {error}") from error
+
+
+def remove_others(run: RunFolder, kept: Collection[str]) -> None:
+    """Remove all versions except those in ``kept``."""
+    if not run.snapshots.is_dir() or run.snapshots.is_symlink():
+        return
+    for entry in list(os.scandir(run.snapshots)):
+        if entry.name not in kept:
+            remove(run.snapshots / entry.name)

@@ -26,8 +26,7 @@ from entity_env.errors import SettingError
 from entity_env.spaces import ActionName, check_same_spaces
 from entity_env.wrappers.vec_wrapper import VecWrapper
 from ppo_trainer.config import TrainConfig
-from ppo_trainer.experience.acting import act, autocast
-from ppo_trainer.experience.frames import take_frames
+from ppo_trainer.experience.acting import act, autocast, take_frames
 from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.players.opponents import make_opponent
 from ppo_trainer.players.search_choices import ActorTable, Candidates, check_searchable

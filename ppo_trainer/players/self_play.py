@@ -16,19 +16,20 @@ from entity_env.agent import Agent
 from entity_env.errors import DAMAGES, CheckpointError, SettingError, shorten
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import Game
-from ppo_trainer.learner.average import frozen_copy
+from ppo_trainer.learner.optimizers import frozen_copy
 from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.players.opponent_rows import Lineup, OpponentRows
-from ppo_trainer.players.opponents import make_opponent, opponent_labels
-from ppo_trainer.players.population_rows import PopulationRows
-from ppo_trainer.players.reward_rows import RewardRows
-from ppo_trainer.players.snapshots import (
+from ppo_trainer.players.opponents import (
+    make_opponent,
+    opponent_labels,
     read_snapshot,
     remove_others,
     versions_named_in,
     write_snapshot,
 )
+from ppo_trainer.players.population_rows import PopulationRows
+from ppo_trainer.players.reward_rows import RewardRows
 from ppo_trainer.runs.checkpoint import own_checkpoints
 from ppo_trainer.runs.folder import RunFolder
 from ragged_net import RaggedNet

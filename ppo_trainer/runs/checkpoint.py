@@ -30,10 +30,10 @@ from entity_env.storage.files import is_leftover, remove
 from ppo_trainer.algorithms.clone import Clone
 from ppo_trainer.algorithms.group_baseline import GroupReturns
 from ppo_trainer.config import TrainConfig
+from ppo_trainer.experience.acting import RowMemory
 from ppo_trainer.experience.acting_graph import ActingGraphs
 from ppo_trainer.experience.pending import pending_from_tensors, pending_to_tensors
-from ppo_trainer.experience.row_memory import RowMemory
-from ppo_trainer.experience.trajectories import Decisions
+from ppo_trainer.experience.rollout import Decisions
 from ppo_trainer.learner.optimizers import Optimizers
 from ppo_trainer.learner.step_graph import StepGraphs
 from ppo_trainer.machine.graphs import Graphs

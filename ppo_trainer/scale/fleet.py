@@ -19,7 +19,7 @@ from entity_env import Metric, VecEnv, VecObs
 from entity_env.errors import EntityEnvError, counted
 from ppo_trainer.experience.collect import Collected, collect
 from ppo_trainer.experience.pending import tensors_of
-from ppo_trainer.experience.trajectories import Trajectories
+from ppo_trainer.experience.rollout import Trajectories
 from ppo_trainer.machine.screen import log, warn
 from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.machine.stopwatch import Stopwatch

@@ -12,10 +12,10 @@ from torch import Tensor
 
 from entity_env import Metric, VecEnv
 from ppo_trainer.config import TrainConfig
+from ppo_trainer.experience.acting import RowMemory
 from ppo_trainer.experience.collect import Collector, collect
+from ppo_trainer.experience.rollout import Decisions, Trajectories
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer
-from ppo_trainer.experience.row_memory import RowMemory
-from ppo_trainer.experience.trajectories import Decisions, Trajectories
 from ppo_trainer.machine.device import use_threads
 from ppo_trainer.machine.seeding import make_generators
 from ppo_trainer.machine.stopwatch import Stopwatch

@@ -22,7 +22,7 @@ from entity_env.workers.obs_format import ObsFormat
 from entity_env.workers.worker import cut_rows
 from ppo_trainer.config import ScaleConfig, TrainConfig
 from ppo_trainer.environments import Game, make_vec_env
-from ppo_trainer.experience.frames import answers_in_order, frames_of, take_frames
+from ppo_trainer.experience.acting import answers_in_order, frames_of, take_frames
 from ppo_trainer.machine.ranks import Share
 from ppo_trainer.machine.seeding import derived_seed
 

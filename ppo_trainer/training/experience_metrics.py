@@ -11,8 +11,7 @@ import torch
 from entity_env import Metric
 from ppo_trainer.algorithms.advantage import explained_variance
 from ppo_trainer.experience.collect import Collected
-from ppo_trainer.experience.rollout import Rollout
-from ppo_trainer.experience.trajectories import Trajectories
+from ppo_trainer.experience.rollout import Rollout, Trajectories
 from ppo_trainer.machine.ranks import Ranks
 from ppo_trainer.reporting.recent_episodes import is_per_episode
 

@@ -15,11 +15,10 @@ from entity_env import ActionSpace, ObsSpace
 from entity_env.errors import CheckpointError, RunFolderError
 from entity_env.storage.files import remove
 from ppo_trainer.config import TrainConfig
+from ppo_trainer.experience.acting import RowMemory
 from ppo_trainer.experience.collect import Collector, Searcher
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer
-from ppo_trainer.experience.row_memory import RowMemory
-from ppo_trainer.learner.average import frozen_copy
-from ppo_trainer.learner.optimizers import make_optimizers
+from ppo_trainer.learner.optimizers import frozen_copy, make_optimizers
 from ppo_trainer.machine.seeding import derived_seed, make_generators
 from ppo_trainer.runs.checkpoint import (
     Content,

@@ -16,9 +16,9 @@ from ppo_trainer.reporting.diagnosis import compare_greedy, diagnose, is_zero_su
 from ppo_trainer.reporting.evaluation import Evaluation, left_out, table
 from ppo_trainer.runs.checkpoint import latest_checkpoint
 from ppo_trainer.runs.results import describe, read_metrics, write_evaluation
-from ppo_trainer.training.best_network import read_best
 from ppo_trainer.training.callbacks import Callbacks
 from ppo_trainer.training.curve import draw_curve
+from ppo_trainer.training.goals import read_best
 from ppo_trainer.training.session import Session
 
 __all__ = ["conclude", "evaluate_now", "finish", "warn_halfway"]

@@ -1,11 +1,12 @@
-"""A run in progress: its parts, and its checkpoints."""
+"""A run in progress: its parts, its checkpoints, and what an error leaves."""
 
 from __future__ import annotations
 
 import json
 import math
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,27 +14,34 @@ from typing import Any
 import torch
 
 from entity_env import VecEnv
+from entity_env.errors import CheckpointError, DivergedError, EntityEnvError, NonFiniteError
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import UNIMPORTABLE, Game, name_in_script
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer
 from ppo_trainer.experience.row_history import RowHistory
 from ppo_trainer.machine.commands import python_command
 from ppo_trainer.machine.ranks import LONE, Ranks
-from ppo_trainer.machine.screen import warn
+from ppo_trainer.machine.screen import log, warn
 from ppo_trainer.players.game_rows import GameRows
 from ppo_trainer.players.search import Search
 from ppo_trainer.players.self_play import SelfPlay
 from ppo_trainer.reporting.evaluation import Evaluation
 from ppo_trainer.reporting.recent_episodes import RecentEpisodes
 from ppo_trainer.reporting.shown_metrics import with_screen_names
-from ppo_trainer.runs.checkpoint import Content, TrainState, save_state, saved_at, with_all_rows
+from ppo_trainer.runs.checkpoint import (
+    Content,
+    TrainState,
+    latest_checkpoint,
+    save_state,
+    saved_at,
+    with_all_rows,
+)
 from ppo_trainer.runs.folder import RunFolder
-from ppo_trainer.training.best_network import BestNetwork
-from ppo_trainer.training.goals import check_metrics, goals_reached
+from ppo_trainer.training.goals import BestNetwork, check_metrics, goals_reached
 from ppo_trainer.training.population import Learner, save_others
 from ragged_net import RaggedNet
 
-__all__ = ["Session"]
+__all__ = ["Session", "saved_on_error"]
 
 
 @dataclass(frozen=True)
@@ -243,3 +251,46 @@ class Unfinished:
     """The beginning of the update in progress; None between two updates."""
 
     begun: Begun | None = None
+
+
+@contextmanager
+def saved_on_error(session: Session) -> Iterator[None]:
+    """Save the state between the last two updates if an error occurs; name the resume command."""
+    try:
+        yield
+    except BrokenPipeError:  # raised between two updates, by this package's own output
+        session.save()
+        raise EntityEnvError(
+            "the training stops, because nobody reads its output; it is saved",
+            hint=f"to resume: {session.resume_command()}; to need no reader, append > log.txt",
+        ) from None
+    except KeyboardInterrupt:
+        with suppress(CheckpointError):  # there is no checkpoint to resume from
+            folder = latest_checkpoint(session.run)
+            log(f"\nnot saved: what came after {folder}; to resume: {session.resume_command()}")
+        raise
+    except Exception as error:
+        if session.ranks.is_first and session.run.config_file.exists():
+            hint = _after_error(session, error)
+            if hasattr(error, "hint"):
+                error.hint = f"{error.hint}; {hint}" if error.hint else hint
+            else:
+                error.add_note(hint)
+        raise
+
+
+def _after_error(session: Session, error: Exception) -> str:
+    """Save a run that has failed, and return a text on how to resume it."""
+    change = "optim.lr=..." if isinstance(error, NonFiniteError) else ""
+    command = session.resume_command(change)
+    if change:
+        command += ", with smaller steps; also scale rewards that are far from 1 in the environment"
+    if not isinstance(error, DivergedError):
+        try:
+            folder = session.save()
+            return (
+                f"nothing is lost: the state before it is saved in {folder}; to resume: {command}"
+            )
+        except Exception as failure:
+            warn(f"the state before the error cannot be saved: {failure}")
+    return f"to resume from the last checkpoint, {latest_checkpoint(session.run)}: {command}"

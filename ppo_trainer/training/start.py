@@ -16,10 +16,9 @@ from ppo_trainer.algorithms.clone import Clone
 from ppo_trainer.algorithms.group_baseline import GroupReturns
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import Game
+from ppo_trainer.experience.acting import RowMemory
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer
-from ppo_trainer.experience.row_memory import RowMemory
-from ppo_trainer.learner.average import frozen_copy
-from ppo_trainer.learner.optimizers import make_optimizers
+from ppo_trainer.learner.optimizers import frozen_copy, make_optimizers
 from ppo_trainer.machine.ranks import LONE, Ranks
 from ppo_trainer.machine.screen import log
 from ppo_trainer.machine.seeding import derived_seed, make_generators
@@ -40,7 +39,7 @@ from ppo_trainer.runs.checkpoint import (
 from ppo_trainer.runs.folder import RunFolder
 from ppo_trainer.runs.load_run import load_net
 from ppo_trainer.runs.trust import why_consent_will_be_needed
-from ppo_trainer.training.best_network import BestNetwork
+from ppo_trainer.training.goals import BestNetwork
 from ppo_trainer.training.population import (
     load_others,
     make_others,

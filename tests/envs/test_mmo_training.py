@@ -28,7 +28,7 @@ from ppo_trainer import resume, train
 from ppo_trainer.agent import load_agent
 from ppo_trainer.config import EvalConfig, PPOConfig, RolloutConfig, SelfPlayConfig
 from ppo_trainer.evaluate import evaluate_run
-from ppo_trainer.experience.frames import take_frames
+from ppo_trainer.experience.acting import take_frames
 from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.players.population_rows import PopulationRows
 from ppo_trainer.record import record_run

@@ -11,7 +11,7 @@ from support.trainer_runs import small_config
 
 from ppo_trainer import train
 from ppo_trainer.config import EvalConfig, RolloutConfig
-from ppo_trainer.learner.average import follow, frozen_copy
+from ppo_trainer.learner.optimizers import follow, frozen_copy
 from ppo_trainer.runs.load_run import network_of_run
 from ppo_trainer.settings.self_play_config import SelfPlayConfig
 from ragged_net import NetConfig, RaggedNet

@@ -24,8 +24,8 @@ from ppo_trainer import (
 from ppo_trainer.agent import load_agent
 from ppo_trainer.experience.acting import values_of
 from ppo_trainer.experience.pending import pending_from_tensors, pending_to_tensors
+from ppo_trainer.experience.rollout import Decisions
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer
-from ppo_trainer.experience.trajectories import Decisions
 from ragged_net import EntityBatch, NetConfig, RaggedNet
 
 SMALL = NetConfig(dim=32, layers=1, heads=2)

@@ -17,12 +17,11 @@ from entity_env import ListEnv
 from entity_env.errors import DeviceError, NonFiniteError
 from ppo_trainer import PPOConfig
 from ppo_trainer.algorithms.ppo import PPO
-from ppo_trainer.experience.acting import autocast
+from ppo_trainer.experience.acting import RowMemory, autocast
 from ppo_trainer.experience.acting_graph import ActingGraphs
 from ppo_trainer.experience.collect import Collector, collect
 from ppo_trainer.experience.padding import carve, fill, padded_offsets, slack_frames
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer
-from ppo_trainer.experience.row_memory import RowMemory
 from ppo_trainer.learner.optimizers import make_optimizers
 from ppo_trainer.learner.step_graph import StepGraphs
 from ppo_trainer.learner.update import update

@@ -11,7 +11,7 @@ from support.trainer_runs import metrics, small_config
 from entity_env.errors import SettingError
 from ppo_trainer import PPOConfig, RolloutConfig, train
 from ppo_trainer.algorithms.group_baseline import GroupReturns
-from ppo_trainer.experience.trajectories import Decisions, Trajectories
+from ppo_trainer.experience.rollout import Decisions, Trajectories
 
 
 def played(rows, rewards, ends, next_values):

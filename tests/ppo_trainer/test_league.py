@@ -14,10 +14,9 @@ from entity_env.errors import SettingError
 from entity_env.scripted_agent import ScriptedAgent
 from ppo_trainer import train
 from ppo_trainer.environments import Game
-from ppo_trainer.evaluation.matches import count_results, play_pair
+from ppo_trainer.evaluation.matches import SCALE, count_results, play_pair, rate
 from ppo_trainer.evaluation.steps import play_agent
 from ppo_trainer.league import League, draw, main, play_league
-from ppo_trainer.players.paired_comparison import SCALE, rate
 from ppo_trainer.runs.load_run import load_policy
 
 PERFECT = "ragged_envs.tic_tac_toe.play_perfectly"

@@ -7,12 +7,12 @@ import pytest
 
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import make_factory
-from ppo_trainer.machine import malloc as memory
+from ppo_trainer.machine import device as memory
 
 MEASURE = """
 import resource
 import torch
-from ppo_trainer.machine.malloc import keep_freed_memory
+from ppo_trainer.machine.device import keep_freed_memory
 
 def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt

@@ -19,9 +19,9 @@ from ppo_trainer import resume, train
 from ppo_trainer.agent import load_agent
 from ppo_trainer.config import EvalConfig, PPOConfig, RolloutConfig, SelfPlayConfig
 from ppo_trainer.evaluate import evaluate_run
+from ppo_trainer.experience.acting import RowMemory
 from ppo_trainer.experience.collect import Collector, collect
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer
-from ppo_trainer.experience.row_memory import RowMemory
 from ppo_trainer.league import play_league
 from ppo_trainer.learner.step_metrics import of_policies
 from ppo_trainer.machine.stopwatch import Stopwatch

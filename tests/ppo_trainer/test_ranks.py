@@ -40,10 +40,9 @@ from entity_env.errors import EntityEnvError, LearnerLostError, SettingError
 from ppo_trainer import OptimConfig, PPOConfig, RolloutConfig, ScaleConfig
 from ppo_trainer.algorithms.ppo import PPO
 from ppo_trainer.environments import with_env
-from ppo_trainer.experience.rollout import Rollout
+from ppo_trainer.experience.acting import RowMemory
+from ppo_trainer.experience.rollout import Rollout, Sequences
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer
-from ppo_trainer.experience.row_memory import RowMemory
-from ppo_trainer.experience.sequences import Sequences
 from ppo_trainer.learner.minibatches import minibatch_numbers, part_sizes
 from ppo_trainer.learner.optimizers import make_optimizers, step, zero_grad
 from ppo_trainer.learner.step_metrics import StepMetrics

@@ -33,15 +33,12 @@ from ppo_trainer.algorithms.clone import Clone
 from ppo_trainer.algorithms.ppo import PPO
 from ppo_trainer.evaluation.comparison import evaluate
 from ppo_trainer.evaluation.steps import play_run
-from ppo_trainer.experience.acting import values_of
+from ppo_trainer.experience.acting import RowMemory, values_of
 from ppo_trainer.experience.pending import pending_from_tensors, pending_to_tensors
+from ppo_trainer.experience.rollout import Decisions, Sequences, Trajectories
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer
-from ppo_trainer.experience.row_memory import RowMemory
-from ppo_trainer.experience.sequences import Sequences
-from ppo_trainer.experience.trajectories import Decisions, Trajectories
-from ppo_trainer.learner.average import frozen_copy
 from ppo_trainer.learner.minibatches import minibatch_numbers
-from ppo_trainer.learner.optimizers import make_optimizers
+from ppo_trainer.learner.optimizers import frozen_copy, make_optimizers
 from ppo_trainer.learner.update import add_gradients, update
 from ppo_trainer.machine.stopwatch import Stopwatch
 from ppo_trainer.record import record_run

@@ -22,9 +22,9 @@ from entity_env import ListEnv
 from entity_env.errors import EntityEnvError, SettingError
 from ppo_trainer import RolloutConfig, ScaleConfig, TrainConfig, train
 from ppo_trainer.environments import make_factory, make_vec_env, with_env
+from ppo_trainer.experience.acting import RowMemory
+from ppo_trainer.experience.rollout import Trajectories
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer
-from ppo_trainer.experience.row_memory import RowMemory
-from ppo_trainer.experience.trajectories import Trajectories
 from ppo_trainer.machine.ranks import Share
 from ppo_trainer.machine.seeding import make_generators
 from ppo_trainer.machine.stopwatch import Stopwatch

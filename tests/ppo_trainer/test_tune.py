@@ -17,14 +17,12 @@ import yaml
 
 from entity_env.errors import MissingPackageError, NonFiniteError, SettingError
 from entity_env.storage.files import folder_lock
-from ppo_trainer import recipe, tune
+from ppo_trainer import recipe, tune, tuning
 from ppo_trainer.command_line.configs import config_of, write_recipe
-from ppo_trainer.command_line.spaces import Interval, spaces_of
 from ppo_trainer.command_line.words import combinations
 from ppo_trainer.config import with_changes
 from ppo_trainer.reporting.evaluation import Evaluation
-from ppo_trainer.tuning import trainings
-from ppo_trainer.tuning.comparison import difference
+from ppo_trainer.tuning import Interval, difference, spaces_of
 
 pytest.importorskip("optuna")
 
@@ -55,10 +53,10 @@ def patch_train(
         steps = config.total_timesteps
         return SimpleNamespace(interrupted=False, steps=steps, evaluations=evaluated(score(config)))
 
-    monkeypatch.setattr(trainings, "train", train)
+    monkeypatch.setattr(tuning, "train", train)
     monkeypatch.setattr(tune, "SPACE", {"ppo.gae_lambda": (0.8, 0.9), "ppo.gamma": (0.9, 0.99)})
     # Each look at the clock takes a second.
-    monkeypatch.setattr(trainings.time, "monotonic", itertools.count().__next__)
+    monkeypatch.setattr(tuning.time, "monotonic", itertools.count().__next__)
     return configs
 
 
@@ -103,7 +101,7 @@ def test_trials_are_as_long_as_it_takes_to_leave_random_play(
     steps: int,
     part: int,
 ) -> None:
-    fast = trainings.train
+    fast = tuning.train
 
     def train(config: Any, callbacks: Any = None, stop: Any = None) -> Any:
         result = fast(config, callbacks)
@@ -114,7 +112,7 @@ def test_trials_are_as_long_as_it_takes_to_leave_random_play(
             result.evaluations = evaluated(10 * (result.steps > leaves))[:1] + evaluated(9)[1:]
         return result
 
-    monkeypatch.setattr(trainings, "train", train)
+    monkeypatch.setattr(tuning, "train", train)
     tune.tune(SETTINGS, 1, tmp_path)
     # Twelve trainings fit into 60 seconds, half of each into 2.5: updates after 0, 1, 2 and 3.
     said = "".join(capsys.readouterr())
@@ -126,19 +124,19 @@ def test_trials_are_as_long_as_it_takes_to_leave_random_play(
 def test_a_search_goes_on_where_it_stopped(
     tmp_path: Path, trained: list[Any], monkeypatch: pytest.MonkeyPatch, trial: int
 ) -> None:
-    train = trainings.train
+    train = tuning.train
 
     def interrupted(config: Any, callbacks: Any = None, stop: Any = None) -> Any:
         result: Any = train(config, callbacks)
         result.interrupted = len(trained) > trial
         return result
 
-    monkeypatch.setattr(trainings, "train", interrupted)
+    monkeypatch.setattr(tuning, "train", interrupted)
     with pytest.raises(KeyboardInterrupt):
         tune.tune(SETTINGS, 1, tmp_path)
     first = trained[0].ppo
     trained.clear()
-    monkeypatch.setattr(trainings, "train", train)
+    monkeypatch.setattr(tuning, "train", train)
     found = tune.tune(SETTINGS, 1, tmp_path)
     # The first trial is trained again only if it was stopped.
     of_trials = [config.ppo for config in trained if config.seed == 1]
@@ -156,13 +154,13 @@ def test_a_search_goes_on_where_it_stopped(
 def test_a_search_that_was_killed_before_its_first_trial(
     tmp_path: Path, trained: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    train = trainings.train
+    train = tuning.train
     monkeypatch.setattr(
-        trainings, "train", lambda *_, **__: SimpleNamespace(interrupted=True, steps=1)
+        tuning, "train", lambda *_, **__: SimpleNamespace(interrupted=True, steps=1)
     )
     with pytest.raises(KeyboardInterrupt):
         tune.tune(SETTINGS, 1, tmp_path)
-    monkeypatch.setattr(trainings, "train", train)
+    monkeypatch.setattr(tuning, "train", train)
     tune.tune([*SETTINGS, "seed=7"], 1, tmp_path)  # any other search
     assert trained[0].ppo.gae_lambda == 0.95
 
@@ -231,7 +229,7 @@ def test_bad_trials_are_stopped_early(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any, pressed: bool
 ) -> None:
     patch_train(monkeypatch)
-    fast, reached = trainings.train, list[tuple[float, float]]()
+    fast, reached = tuning.train, list[tuple[float, float]]()
 
     def train(config: Any, callbacks: Any = None, stop: Any = None) -> Any:
         quality = 0.8 if config.ppo.gae_lambda == 0.9 else 0.9
@@ -250,7 +248,7 @@ def test_bad_trials_are_stopped_early(
                 return SimpleNamespace(interrupted=True, signalled=pressed)
         return fast(config)
 
-    monkeypatch.setattr(trainings, "train", train)
+    monkeypatch.setattr(tuning, "train", train)
     with pytest.raises(KeyboardInterrupt) if pressed else contextlib.nullcontext():
         tune.tune([*SETTINGS, "ppo.gae_lambda=0.9,0.95"], 2, tmp_path)
     every = {(0.95, part) for part in (1 / 8, 1 / 4, 1 / 2, 1)}
@@ -263,7 +261,7 @@ def test_the_first_trial_is_not_stopped_early(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trained = patch_train(monkeypatch)
-    fast = trainings.train
+    fast = tuning.train
 
     def train(config: Any, callbacks: Any = None, stop: Any = None) -> Any:
         if config.run_name == "trial-1" or (config.run_name == "trial-0" and stop):
@@ -276,7 +274,7 @@ def test_the_first_trial_is_not_stopped_early(
             stop(0)
         return fast(config, callbacks)
 
-    monkeypatch.setattr(trainings, "train", train)
+    monkeypatch.setattr(tuning, "train", train)
     with pytest.raises(KeyboardInterrupt):
         tune.tune(SETTINGS, 1, tmp_path)
     tune.tune(SETTINGS, 1, tmp_path)

@@ -23,8 +23,7 @@ from ppo_trainer import PPOConfig, RolloutConfig, VTraceConfig, train
 from ppo_trainer.algorithms.advantage import vtrace
 from ppo_trainer.algorithms.ppo import PPO
 from ppo_trainer.algorithms.vtrace import VTrace, mean_weights
-from ppo_trainer.experience.acting import evaluated
-from ppo_trainer.experience.row_memory import RowMemory
+from ppo_trainer.experience.acting import RowMemory, evaluated
 from ppo_trainer.machine.ranks import LONE
 from ppo_trainer.training.experience_metrics import importance
 

@@ -142,7 +142,7 @@ def test_captions_say_what_is_chosen_and_how_it_ends(run, tmp_path, monkeypatch)
         written.append((list(lines), count))
         return add_caption(picture, lines, count)
 
-    monkeypatch.setattr("ppo_trainer.evaluation.pictures.add_caption", spy)
+    monkeypatch.setattr("ppo_trainer.evaluation.video.add_caption", spy)
     path = film(run, tmp_path / "game.gif", env=DrawnCountdown, episodes=1)
     choices = {
         step.choices[0]

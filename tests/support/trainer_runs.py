@@ -23,11 +23,10 @@ from ppo_trainer import (
 )
 from ppo_trainer.algorithms.advantage import estimate
 from ppo_trainer.command_line.configs import config_of_words
+from ppo_trainer.experience.acting import RowMemory
 from ppo_trainer.experience.collect import Collected, Collector, collect
-from ppo_trainer.experience.rollout import Rollout
+from ppo_trainer.experience.rollout import Decisions, Rollout
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer
-from ppo_trainer.experience.row_memory import RowMemory
-from ppo_trainer.experience.trajectories import Decisions
 from ppo_trainer.machine.stopwatch import Stopwatch
 from ragged_net import EntityBatch, NetConfig, RaggedNet
 
