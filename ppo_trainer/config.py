@@ -509,16 +509,16 @@ def _check_search(config: TrainConfig) -> None:
     """Check the settings that ``algorithm=search`` restricts."""
     if config.algorithm != "search":
         return
-    for name, own, expected in (
+    for name, value, expected in (
         ("net.memory", config.net.memory, "none"),
         ("ppo.baseline", config.ppo.baseline, "value"),
         ("ppo.clone_kl", config.ppo.clone_kl, 0.0),
         ("scale.mode", config.scale.mode, "local"),
         ("rollout.processes", config.rollout.processes, 0),
     ):
-        if own != expected:
+        if value != expected:
             raise SettingError(
-                f"{name}={own} is not supported with algorithm=search",
+                f"{name}={value} is not supported with algorithm=search",
                 expected=f"{name}={expected}, or algorithm=ppo",
             )
     if config.selfplay.policies > 1:
@@ -618,9 +618,9 @@ def with_changes(config: TrainConfig, changes: Mapping[str, Any]) -> TrainConfig
         *groups, last = name.split(".")
         within = values
         for group in groups:
-            own = within.get(group)
+            inner = within.get(group)
             # A copy: the groups within ``env`` are those of ``config`` itself.
-            within[group] = dict(own) if isinstance(own, Mapping) else {}
+            within[group] = dict(inner) if isinstance(inner, Mapping) else {}
             within = within[group]
         within[last] = value
     return config_from_dict(values)

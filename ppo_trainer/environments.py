@@ -96,7 +96,7 @@ class Game:
     def names_settings(self) -> contextlib.AbstractContextManager[None]:
         """Return a context whose errors begin with the settings that they are about."""
         typed = {f"env.{name}": value for name, value in self.settings.items()}
-        return named_settings(typed | {f"eval.env.{k}": own for k, own in self.scored.items()})
+        return named_settings(typed | {f"eval.env.{k}": value for k, value in self.scored.items()})
 
     @property
     def alone(self) -> Callable[[], Environment]:
@@ -105,8 +105,8 @@ class Game:
 
     def evaluated(self, config: TrainConfig) -> Game:
         """Return the game with the settings of ``eval.env``."""
-        own = config.eval.env
-        return replace(self, settings={**self.settings, **own}, scored=own)
+        settings = config.eval.env
+        return replace(self, settings={**self.settings, **settings}, scored=settings)
 
     @property
     def name(self) -> str:
@@ -337,8 +337,8 @@ def make_vec_env(config: TrainConfig, game: Game, seed: int, share: Share = ALL_
     """Return a share of the rows to train on, in this process or in workers."""
     rollout = config.rollout
     if share.of > 1:
-        _, own = share.cut(rollout.num_envs, game.whole(1))
-        rollout = replace(rollout, num_envs=own)
+        _, count = share.cut(rollout.num_envs, game.whole(1))
+        rollout = replace(rollout, num_envs=count)
     if share.number:
         rollout = replace(rollout, replays=None)  # only the first process writes replays
         seed = derived_seed(seed, "rows", share.number)

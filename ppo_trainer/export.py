@@ -217,8 +217,8 @@ def random_batch(net: RaggedNet, lengths: Sequence[int], generator: torch.Genera
             shown = torch.rand(frames, generator=generator) < 0.5
             counts = shown * space.grids[name].size
         else:
-            own = frame_of[: len(kinds)][kinds == names.index(name)]
-            counts = torch.bincount(own, minlength=frames)[:frames]
+            where = frame_of[: len(kinds)][kinds == names.index(name)]
+            counts = torch.bincount(where, minlength=frames)[:frames]
         rows = _random_rows(embed, int(counts.sum()), generator)
         entities[name] = RaggedTensor.from_lengths(rows, counts)
     global_features = torch.zeros(frames, 0)
@@ -228,12 +228,15 @@ def random_batch(net: RaggedNet, lengths: Sequence[int], generator: torch.Genera
     named = [
         torch.cat(
             [torch.zeros(0, dtype=torch.bool)]
-            + [torch.full((int(own.lengths[b]),), kind in names) for kind, own in entities.items()]
+            + [
+                torch.full((int(rows.lengths[b]),), kind in names)
+                for kind, rows in entities.items()
+            ]
         )
         for b in range(frames)
     ]
     actions = {
-        name: _random_actors(own, named, generator) for name, own in net.action_space.items()
+        name: _random_actors(action, named, generator) for name, action in net.action_space.items()
     }
     return EntityBatch(entities, global_features, {}, actions)
 
@@ -253,7 +256,7 @@ def _random_actors(space: Any, named: Sequence[Tensor], generator: torch.Generat
     """Return random actors; of each frame ``named`` (E,) has True for entities that may act."""
     if space.is_global:
         # The global entity comes last in each frame.
-        last = torch.tensor([len(own) for own in named], dtype=torch.int64)
+        last = torch.tensor([len(entities) for entities in named], dtype=torch.int64)
         who = RaggedTensor.from_lengths(last, [1] * len(named))
     else:
         who = _listed([own[_random_half(own, generator)] for own in map(_indices, named)])
@@ -261,11 +264,13 @@ def _random_actors(space: Any, named: Sequence[Tensor], generator: torch.Generat
         if not space.picks_one:
             return ContinuousActors(who)
         return CategoricalActors(who, _random_mask(who.num_rows, len(space), generator))
-    every = [_indices(own) for own in named]
-    actees = _listed([own[torch.randperm(len(own), generator=generator)] for own in every])
+    every = [_indices(entities) for entities in named]
+    actees = _listed(
+        [indices[torch.randperm(len(indices), generator=generator)] for indices in every]
+    )
     pairs = [
-        _random_mask(int(count), len(own), generator).flatten()
-        for count, own in zip(who.lengths, every, strict=True)
+        _random_mask(int(count), len(indices), generator).flatten()
+        for count, indices in zip(who.lengths, every, strict=True)
     ]
     return SelectActors(who, actees, _listed(pairs, torch.bool))
 
@@ -274,8 +279,8 @@ def _indices(mask: Tensor) -> Tensor:
     return mask.nonzero().squeeze(1)
 
 
-def _random_half(own: Tensor, generator: torch.Generator) -> Tensor:
-    return torch.rand(len(own), generator=generator) < 0.5
+def _random_half(indices: Tensor, generator: torch.Generator) -> Tensor:
+    return torch.rand(len(indices), generator=generator) < 0.5
 
 
 def _listed(parts: Sequence[Tensor], dtype: torch.dtype = torch.int64) -> RaggedTensor:

@@ -74,7 +74,7 @@ def imitate(
         SettingError: The recordings have no episode, or other spaces than the environment.
     """
     config = with_env(TrainConfig() if config is None else config, env)
-    own = config.imitation
+    settings = config.imitation
     if config.resume is not None or config.selfplay.policies > 1:
         raise SettingError(
             "imitation trains one network in a new run",
@@ -87,7 +87,7 @@ def imitate(
     for problem in dataset.problems:
         warn(problem)
     _check_spaces(dataset, make_factory(config, env))
-    training, held_out = dataset.split(own.held_out, derived_seed(config.seed, "held out"))
+    training, held_out = dataset.split(settings.held_out, derived_seed(config.seed, "held out"))
     if not training.num_frames:
         raise SettingError(
             "the recordings contain nothing to train on",
@@ -103,7 +103,7 @@ def imitate(
         f"held out: {counted(len(held_out.index), 'episode')}"
     )
     cloner = _Cloner(training, held_out, config)
-    steps = own.epochs * training.num_frames
+    steps = settings.epochs * training.num_frames
     config = replace(config, total_timesteps=steps)
     return train(config, env, callbacks=[cloner, *callbacks], learn=cloner.learn)
 
@@ -173,7 +173,7 @@ class _Cloner(Callback):
         """Keep the best network; return True if the loss has not fallen for ``patience`` passes."""
         loss = session.metrics.get("loss/held_out")
         if loss is not None and (self._best is None or loss < self._best[0]):
-            weights = {name: own.clone() for name, own in session.net.state_dict().items()}
+            weights = {name: tensor.clone() for name, tensor in session.net.state_dict().items()}
             self._best = loss, self._pass, weights
         if self._best is None:
             return True
@@ -201,18 +201,18 @@ class _Cloner(Callback):
             weight += float(scale.policy)
             for part in rollout.parts(MOST_FRAMES):
                 with autocast(rollout.values.device, self._config):
-                    output, own = evaluated(net, part), evaluated(net, part, greedy=True)
+                    output, sampled = evaluated(net, part), evaluated(net, part, greedy=True)
                 losses = self._cloning.losses(output, part, scale, None)
                 surprise += float(losses["loss/cloning"]) * float(scale.policy)
                 values.append(output.value)
                 returns.append(part.returns)
-                for name, same in right_choices(own, part).items():
+                for name, same in right_choices(sampled, part).items():
                     right.setdefault(name, []).append(same)
-        accuracies = {name: torch.cat(own) for name, own in right.items()}
+        accuracies = {name: torch.cat(shares) for name, shares in right.items()}
         metrics = {
-            f"policy/accuracy/{name}": float(own.float().mean())
-            for name, own in accuracies.items()
-            if len(own)
+            f"policy/accuracy/{name}": float(share.float().mean())
+            for name, share in accuracies.items()
+            if len(share)
         }
         if metrics:
             metrics["policy/accuracy"] = float(torch.cat([*accuracies.values()]).float().mean())
@@ -235,15 +235,17 @@ def _again(dataset: EpisodeDataset, config: TrainConfig) -> Callable[..., Iterat
     A single block is kept in memory.
     """
     kept: list[Examples] = []
-    own, rewards = config.imitation, dataset.index.rewards
+    settings, rewards = config.imitation, dataset.index.rewards
     mean, deviation = float(rewards.mean()), float(rewards.std())
-    weigh = partial(episode_weight, mean=mean, deviation=deviation, temperature=own.temperature)
+    weigh = partial(
+        episode_weight, mean=mean, deviation=deviation, temperature=settings.temperature
+    )
 
     def blocks(net: RaggedNet, seed: int | None = None) -> Iterator[Examples]:
         if kept:
             yield from kept
             return
-        for block in dataset.blocks(own.frames, seed):
+        for block in dataset.blocks(settings.frames, seed):
             examples = examples_of(block, weigh, config.ppo.gamma, net)
             if len(examples) == dataset.num_frames:
                 kept.append(examples)

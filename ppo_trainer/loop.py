@@ -226,15 +226,15 @@ def train_once(
         players.before_update(progress)
     collected = gather(session, obs, clock)
     measured, rollouts, ranks = [], [], session.ranks
-    for learner, own in zip(session.learners, collected, strict=True):
-        learner.state.pending = own.pending
+    for learner, collection in zip(session.learners, collected, strict=True):
+        learner.state.pending = collection.pending
         with clock("advantage"):
-            rollouts.append(algorithm.estimate(own.trajectories, learner.state.net))
+            rollouts.append(algorithm.estimate(collection.trajectories, learner.state.net))
         numbers = update(
             algorithm, learner.state.net, learner.state.optimizers, rollouts[-1], config,
             progress, learner.state.generators.minibatches, clock, learner.state.step_graphs, ranks,
         )  # fmt: skip
-        numbers |= about_rollout(ranks, rollouts[-1]) | staleness(ranks, own.trajectories)
+        numbers |= about_rollout(ranks, rollouts[-1]) | staleness(ranks, collection.trajectories)
         numbers |= importance(ranks, rollouts[-1], config.vtrace.rho_clip)
         measured.append(numbers)
     with clock("statistics"):

@@ -129,7 +129,7 @@ def record_run(
 
     def decide(obs: VecObs) -> _Decided:
         output = agent.output(obs)
-        log_probs = {name: _array(own.log_prob) for name, own in output.actions.items()}
+        log_probs = {name: _array(action.log_prob) for name, action in output.actions.items()}
         batch = EntityBatch.from_obs(obs, loaded.device)
         known = _logits(output, batch.actions) if logits else None
         return output.actions_for(obs), {"log_probs": log_probs, "logits": known}
@@ -207,12 +207,14 @@ def record_agent(
 
         def decide(obs: VecObs) -> _Decided:
             every = [
-                answers_in_frame(player.act(own.last), reader.read(own.last), spaces[1])
-                for own in shown
+                answers_in_frame(player.act(seat.last), reader.read(seat.last), spaces[1])
+                for seat in shown
             ]
             lengths = {name: mask.actors.size1() for name, mask in obs.action_masks.items()}
             return {
-                name: form.buffer(np.concatenate([own[name] for own in every]), lengths[name])
+                name: form.buffer(
+                    np.concatenate([buffers[name] for buffers in every]), lengths[name]
+                )
                 for name, form in forms.items()
             }, {}
 
@@ -300,7 +302,7 @@ def _size(path: Path) -> int:
 
 
 def _logits(output: NetOutput, actors: Mapping[str, Actors]) -> dict[str, npt.NDArray[np.float32]]:
-    return {name: _array(_log(own, actors[name])) for name, own in output.actions.items()}
+    return {name: _array(_log(action, actors[name])) for name, action in output.actions.items()}
 
 
 def _log(action: ActionOutput, actors: Actors) -> Tensor:

@@ -80,8 +80,8 @@ class RaggedPolicy(MultiInputActorCriticPolicy):
         self.optimizer = make(self.net.parameters(), lr=lr_schedule(1), **self.optimizer_kwargs)
 
     def _get_constructor_parameters(self) -> dict[str, Any]:
-        own = {"padded": self._padded, "config": self._config}
-        return {**super()._get_constructor_parameters(), **own}
+        given = {"padded": self._padded, "config": self._config}
+        return {**super()._get_constructor_parameters(), **given}
 
     def set_training_mode(self, mode: bool) -> None:
         """Set the mode, and update the input statistics between updates and rollouts."""

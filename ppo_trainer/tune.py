@@ -111,7 +111,9 @@ class _Search:
 
     def trials(self, *states: str) -> list[FrozenTrial]:
         """Return the trials in some of Optuna's states, in the order in which they began."""
-        return [own for own in self.study.get_trials(deepcopy=False) if own.state.name in states]
+        return [
+            trial for trial in self.study.get_trials(deepcopy=False) if trial.state.name in states
+        ]
 
     def whole_trials(self) -> list[FrozenTrial]:
         """Return the trials that trained all of their steps, the best mean of all seeds first."""
@@ -123,16 +125,18 @@ class _Search:
 
     def first_trial(self) -> FrozenTrial | None:
         """Return the trial that the others are compared with, if it is done."""
-        return next((own for own in self.trials("COMPLETE") if own.params == self.first), None)
+        return next(
+            (trial for trial in self.trials("COMPLETE") if trial.params == self.first), None
+        )
 
     def finals(self, trial: FrozenTrial) -> list[float]:
         """Return the scores of a trial with the seeds after the one of all trials."""
         return list(self.study.user_attrs.get("finals", {}).get(str(trial.number), []))
 
-    def add_final(self, trial: FrozenTrial, own: float) -> None:
+    def add_final(self, trial: FrozenTrial, value: float) -> None:
         """Store the score of a trial with the next seed."""
         known = self.study.user_attrs.get("finals", {})
-        scores = {**known, str(trial.number): [*self.finals(trial), own]}
+        scores = {**known, str(trial.number): [*self.finals(trial), value]}
         self.study.set_user_attr("finals", scores)
 
     def changes(self, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -227,7 +231,7 @@ def _open(
         settings: Settings of the command line, by which a search is recognised.
     """
     begun = time.monotonic()
-    first = {name: nearest_value(own, value_of(base, name)) for name, own in space.items()}
+    first = {name: nearest_value(values, value_of(base, name)) for name, values in space.items()}
     base = with_changes(base, {"run_dir": str(folder / "runs")})
     try:
         begins = with_changes(base, first)
@@ -298,13 +302,15 @@ def _train_trial(search: _Search, trial: optuna.Trial) -> float:
     """
     from optuna import TrialPruned
 
-    params = {name: suggest(trial, name, own) for name, own in search.space.items()}
+    params = {name: suggest(trial, name, values) for name, values in search.space.items()}
     is_first, is_bad, rungs = params == search.first, False, [1, 2, 4]  # eighths of the steps
     plain = search.metric.removeprefix("eval/")
 
     def watches(session: Session) -> None:
         nonlocal is_bad
-        passed = [own for own in rungs if 8 * session.steps >= own * search.config.total_timesteps]
+        passed = [
+            rung for rung in rungs if 8 * session.steps >= rung * search.config.total_timesteps
+        ]
         # Evaluations take precedence over games of the training, which say nothing of a player
         # that meets its equals.
         meets_equals = session.game.has_seats and session.config.selfplay.meets_equals
@@ -322,7 +328,7 @@ def _train_trial(search: _Search, trial: optuna.Trial) -> float:
         config = with_changes(search.config, params)
     except SettingError:  # values that cannot be combined
         return math.nan
-    if any(own.params == params for own in search.trials("COMPLETE", "PRUNED")):
+    if any(earlier.params == params for earlier in search.trials("COMPLETE", "PRUNED")):
         return math.nan
     try:
         result = train_quietly(config, f"trial-{trial.number}", watches, lambda _: is_bad)
@@ -330,14 +336,14 @@ def _train_trial(search: _Search, trial: optuna.Trial) -> float:
             tell("stopped early")
             trial.set_user_attr("signalled", result.signalled)
             raise TrialPruned
-        own = score(result, search.metric)
+        value = score(result, search.metric)
     except FAILURES as error:
         if is_first:
             raise
         tell(f"failed, {type(error).__name__}: {error}".partition("\n")[0])
         return math.nan
-    tell(f"{search.metric} {own:.4g}")
-    return own
+    tell(f"{search.metric} {value:.4g}")
+    return value
 
 
 def _prepare_next(search: _Search, trial: FrozenTrial) -> None:
@@ -349,7 +355,7 @@ def _prepare_next(search: _Search, trial: FrozenTrial) -> None:
     if trial.user_attrs.get("signalled"):
         raise KeyboardInterrupt
     last = search.study.trials[-_MOST_REFUSED:]
-    if len(last) == _MOST_REFUSED and all(own.state.name == "FAIL" for own in last):
+    if len(last) == _MOST_REFUSED and all(earlier.state.name == "FAIL" for earlier in last):
         log("  no new combination of values was found")
         search.study.stop()
     elif time.monotonic() >= search.final:
@@ -364,7 +370,7 @@ def _prepare_next(search: _Search, trial: FrozenTrial) -> None:
 def _compare(search: _Search) -> None:
     """Train the first trial and the best others with the same other seeds, in turns."""
     first = search.first_trial()
-    others = [own for own in search.whole_trials() if own.params != search.first][:_OTHERS]
+    others = [trial for trial in search.whole_trials() if trial.params != search.first][:_OTHERS]
     if first is None or not others:
         return
     for index in itertools.count():
@@ -377,11 +383,11 @@ def _compare(search: _Search) -> None:
             config = with_changes(search.config, {**trial.params, "seed": seed})
             try:
                 result = train_quietly(config, f"trial-{trial.number}-seed-{seed}")
-                own = score(result, search.metric)
-                what = f"{search.metric} {own:.4g}"
+                value = score(result, search.metric)
+                what = f"{search.metric} {value:.4g}"
             except FAILURES as error:
-                own, what = -math.inf, f"failed, {type(error).__name__}"
-            search.add_final(trial, own)
+                value, what = -math.inf, f"failed, {type(error).__name__}"
+            search.add_final(trial, value)
             log(f"  trial {trial.number} with seed {seed}: {what}")
 
 
@@ -401,12 +407,12 @@ def _report(search: _Search, folder: Path, settings: Sequence[str]) -> dict[str,
     compared = False
     for trial in search.whole_trials():
         finals, changed = search.finals(trial), _text(search.changes(trial.params))
-        own, is_other = difference(finals, search.finals(first)), trial.number != first.number
-        compared = compared or (is_other and own.seeds >= _FEWEST_SEEDS)
-        if own.is_better and own.mean > most.mean:
-            best, most = trial, own
+        gain, is_other = difference(finals, search.finals(first)), trial.number != first.number
+        compared = compared or (is_other and gain.seeds >= _FEWEST_SEEDS)
+        if gain.is_better and gain.mean > most.mean:
+            best, most = trial, gain
         seeds = " ".join(f"{score:.4g}" for score in finals)
-        shown = str(own) if is_other and own.seeds else ""
+        shown = str(gain) if is_other and gain.seeds else ""
         rows.append([str(trial.number), f"{trial.value:.4g}", seeds, shown, changed])
     others = counted(len(search.trials("PRUNED")), "trial")
     log(f"\n{aligned(rows)}\nand {others} that did not train all of their steps")

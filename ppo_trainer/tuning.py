@@ -119,24 +119,24 @@ def suggest(trial: optuna.Trial, name: str, space: Space) -> Any:
 def _space(setting: str, value: Any) -> Space:
     if isinstance(value, ChoiceSweep):
         named: list[Any] = list(value.list)
-        return [own.text if isinstance(own, QuotedString) else own for own in named]
+        return [choice.text if isinstance(choice, QuotedString) else choice for choice in named]
     if isinstance(value, RangeSweep):
-        low, stop, step = (_number(own) for own in (value.start, value.stop, value.step))
+        low, stop, step = (_number(number) for number in (value.start, value.stop, value.step))
         count = math.ceil((stop - low) / step) if step else 0
-        is_whole = all(isinstance(own, int) for own in (low, stop, step))
-        own = Interval(low, low + (count - 1) * step, step, is_whole)
+        is_whole = all(isinstance(number, int) for number in (low, stop, step))
+        interval = Interval(low, low + (count - 1) * step, step, is_whole)
     elif isinstance(value, IntervalSweep):
         low, high = float(_number(value.start)), float(_number(value.end))
         wide = low > 0 and high >= _WIDE * low and "linear" not in value.tags
-        own = Interval(low, high, log=wide or "log" in value.tags)
+        interval = Interval(low, high, log=wide or "log" in value.tags)
     else:
         raise SettingError(f"{shorten(setting)} does not name values to search")
-    if not own.low < own.high or (own.log and own.low <= 0):
+    if not interval.low < interval.high or (interval.log and interval.low <= 0):
         raise SettingError(
             f"{shorten(setting)} is an empty interval",
             expected="a smaller and a larger number, both above 0 for a logarithmic scale",
         )
-    return own
+    return interval
 
 
 def _number(value: int | float | None) -> int | float:
@@ -172,10 +172,10 @@ def score(result: TrainResult, metric: str) -> float:
     if result.interrupted:
         raise KeyboardInterrupt
     plain = metric.removeprefix("eval/")
-    agents = [own for own in result.evaluations if own.player.startswith("agent")]
-    means = [own.mean(plain) for own in agents if own.count(plain)]
+    agents = [player for player in result.evaluations if player.player.startswith("agent")]
+    means = [player.mean(plain) for player in agents if player.count(plain)]
     if not means:
-        names = {name for own in agents for name in own.metrics}
+        names = {name for player in agents for name in player.metrics}
         raise SettingError(f"no episode has the metric {metric!r}", options=sorted(names))
     return max(means)
 
@@ -214,8 +214,10 @@ def _train_for(config: TrainConfig, seconds: float) -> TrainResult:
 def _random_play(result: TrainResult, metric: str) -> float:
     """Return the upper end of the confidence interval of random play."""
     plain = metric.removeprefix("eval/")
-    players = [own for own in result.evaluations if own.player == RANDOM and own.count(plain)]
-    return max((own.interval(plain)[1] for own in players), default=-math.inf)
+    players = [
+        player for player in result.evaluations if player.player == RANDOM and player.count(plain)
+    ]
+    return max((player.interval(plain)[1] for player in players), default=-math.inf)
 
 
 @dataclass(frozen=True)
@@ -249,8 +251,8 @@ def difference(scores: Sequence[float], others: Sequence[float]) -> Difference:
         scores: Scores, in the order of the seeds.
         others: Scores of the other trial, likewise.
     """
-    own = [one - other for one, other in zip(scores, others, strict=False)]
-    if not all(map(math.isfinite, own)):
-        return Difference(-math.inf, math.inf, len(own))
-    error = stdev(own) / math.sqrt(len(own)) if len(own) > 1 else math.inf
-    return Difference(fmean(own or [0.0]), error, len(own))
+    differences = [one - other for one, other in zip(scores, others, strict=False)]
+    if not all(map(math.isfinite, differences)):
+        return Difference(-math.inf, math.inf, len(differences))
+    error = stdev(differences) / math.sqrt(len(differences)) if len(differences) > 1 else math.inf
+    return Difference(fmean(differences or [0.0]), error, len(differences))

@@ -140,8 +140,8 @@ def _types(net: RaggedNet, encoder: Any) -> dict[str, tuple[Any, Sequence[Featur
     """Return the embedding and the features of each entity type, and of the global entity."""
     embedding, entities = encoder.embedding, _seen(net).entities
     found = {
-        f"entity type {name!r}": (own, entities[name].features)
-        for name, own in zip(embedding.names, embedding.types, strict=True)
+        f"entity type {name!r}": (embedded, entities[name].features)
+        for name, embedded in zip(embedding.names, embedding.types, strict=True)
     }
     if embedding.global_type is not None:
         found[_WHOLE] = embedding.global_type, net.obs_space.global_features
@@ -156,15 +156,17 @@ def _adopt_type(
     old_features: Sequence[Feature],
     found: _Found,
 ) -> None:
-    names, old_names = (list(map(feature_name, own)) for own in (features, old_features))
+    names, old_names = (
+        list(map(feature_name, names_given)) for names_given in (features, old_features)
+    )
     shared = found.compare("feature {!r} " + where, names, old_names)
     for name in shared:
-        own, other = features[names.index(name)], old_features[old_names.index(name)]
-        if isinstance(own, Discrete) != isinstance(other, Discrete):
+        kind, other = features[names.index(name)], old_features[old_names.index(name)]
+        if isinstance(kind, Discrete) != isinstance(other, Discrete):
             raise AdoptionError(
                 f"feature {name!r} {where} has another kind",
                 expected=repr(other),
-                received=repr(own),
+                received=repr(kind),
             )
     mine.type_vector.copy_(theirs.type_vector)
     if mine.project is not None:

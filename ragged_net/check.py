@@ -175,10 +175,10 @@ def check_given(
     check_kind("given", given, Mapping, hint="a dict from actions to choices (A,) int64")
     check_names("action", "given", given, space)
     for name, choices in given.items():
-        own, actors = space[name], batch.actions[name].actors
-        kind = head_kind(own)
+        action_space, actors = space[name], batch.actions[name].actors
+        kind = head_kind(action_space)
         check_tensor(f"given[{name!r}]", choices, kind.dtype)
-        shape = (actors.num_rows, *kind.shape(own))
+        shape = (actors.num_rows, *kind.shape(action_space))
         if choices.shape != shape:
             raise BatchError(
                 f"given[{name!r}] has the wrong shape",

@@ -74,10 +74,18 @@ def _relations(where: str, relations: Any) -> tuple[tuple[str, ...], ...]:
         SettingError: They are not lists of ``Type.feature``.
     """
     found: list[tuple[str, ...]] = []
-    own: Any
-    for own in relations if _is_list(relations) else [None]:
-        types = [part.partition(".")[0] for part in own if isinstance(part, str)] if own else []
-        if not _is_list(own) or len(types) < len(own) or not all(map(_is_dotted, own)):
+    relation: Any
+    for relation in relations if _is_list(relations) else [None]:
+        types = (
+            [part.partition(".")[0] for part in relation if isinstance(part, str)]
+            if relation
+            else []
+        )
+        if (
+            not _is_list(relation)
+            or len(types) < len(relation)
+            or not all(map(_is_dotted, relation))
+        ):
             raise SettingError(
                 f"{where} names no features",
                 expected="lists of an entity type and a feature each",
@@ -88,9 +96,9 @@ def _relations(where: str, relations: Any) -> tuple[tuple[str, ...], ...]:
             raise SettingError(
                 f"{where} names an entity type twice in one relation",
                 expected="each type once; put another feature of it into another relation",
-                received=repr(own),
+                received=repr(relation),
             )
-        found.append(tuple(own))
+        found.append(tuple(relation))
     return tuple(found)
 
 
@@ -102,9 +110,12 @@ def _relations_in(
     Raises:
         SettingError: The space lacks a name, or a feature is not a plain number.
     """
-    found = [{part.partition(".")[0]: part.partition(".")[2] for part in own} for own in relations]
-    for own in found:
-        for name, feature in own.items():
+    found = [
+        {part.partition(".")[0]: part.partition(".")[2] for part in relation}
+        for relation in relations
+    ]
+    for parts in found:
+        for name, feature in parts.items():
             check_feature(obs_space, "net.relations", name, feature)
     return found
 
@@ -246,7 +257,7 @@ class NetConfig:
         """Return the features of each entity type that are not embedded."""
         setting, found = self.relative_position, dict[str, tuple[str, ...]]()
         if setting is None or not setting.absolute:
-            found = {name: own.names for name, own in self.positions(obs_space).items()}
+            found = {name: position.names for name, position in self.positions(obs_space).items()}
         for relation in self.relations_in(obs_space):
             for name, feature in relation.items():
                 found[name] = (*found.get(name, ()), feature)

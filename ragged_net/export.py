@@ -320,7 +320,9 @@ def _framed(values: Tensor, lengths: Tensor) -> RaggedTensor:
 def _parts_of(name: str, given: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return the inputs of an action by the names of its parts."""
     start = f"{name}/"
-    return {key.removeprefix(start): own for key, own in given.items() if key.startswith(start)}
+    return {
+        key.removeprefix(start): tensor for key, tensor in given.items() if key.startswith(start)
+    }
 
 
 def _last_rows(entities: Mapping[str, RaggedTensor], global_features: Tensor) -> RaggedTensor:

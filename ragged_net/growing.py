@@ -125,7 +125,7 @@ class GrowingActors:
 
     def __init__(self, like: Actors, parts: int) -> None:
         self._kind, self._parts, self._started = type(like), parts, False
-        self._names = [own.name for own in dataclasses.fields(like)]
+        self._names = [field.name for field in dataclasses.fields(like)]
         self._fields: dict[str, GrowingRagged | GrowingTensor] = {}
         self._width: int | None = None
 
@@ -159,15 +159,15 @@ class GrowingActors:
 
     def all(self) -> Actors:
         """Return all actors so far."""
-        values: dict[str, Any] = {name: own.all() for name, own in self._fields.items()}
+        values: dict[str, Any] = {name: column.all() for name, column in self._fields.items()}
         return self._kind(**values)
 
     def clear(self) -> None:
         """Remove all actors."""
         if self._kind is SelectActors:
             self._fields.pop("mask", None)
-        for own in self._fields.values():
-            own.clear()
+        for column in self._fields.values():
+            column.clear()
         self._started = False
 
     def _field(self, name: str, like: RaggedTensor | Tensor) -> Any:

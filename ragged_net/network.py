@@ -77,7 +77,7 @@ class NetOutput:
     def select(self, frames: Tensor) -> NetOutput:
         """Return the outputs for the given frames (K,) int64, in that order, without a memory."""
         return NetOutput(
-            {name: own.select(frames) for name, own in self.actions.items()},
+            {name: action.select(frames) for name, action in self.actions.items()},
             self.value[frames],
             frames=None if self.frames is None else self.frames[frames],
         )
@@ -299,12 +299,12 @@ class RaggedNet(nn.Module):
             if not actors.actors.num_rows:
                 actions[name] = kind.nobody(actors, space)
                 continue
-            own, *actees = self._each(batch, actors) if alone else rows[name]
+            actor_rows, *actees = self._each(batch, actors) if alone else rows[name]
             if told is not None:
-                own = told.listen(name, actors.actors, own)
+                actor_rows = told.listen(name, actors.actors, actor_rows)
             known = pairs.get(name)
             own_pairs = known if known is None or not alone else _of_copies(actors, known)
-            dist = kind.ask(head, [own, *actees], actors, own_pairs)
+            dist = kind.ask(head, [actor_rows, *actees], actors, own_pairs)
             if known is not None and own_pairs is not None and alone:
                 dist = replace(dist, pairs=replace(own_pairs, frame_offsets=known.frame_offsets))
             actions[name] = kind.act(name, dist, actors, draw)
@@ -559,8 +559,8 @@ class RaggedNet(nn.Module):
         """Return the flat order and its hidden rows, with summaries in the place of grid cells."""
         if self.grids is None:
             return layout, hidden
-        own = self.grids.layout(batch)
-        return own, _hidden(batch, own)
+        grid_layout = self.grids.layout(batch)
+        return grid_layout, _hidden(batch, grid_layout)
 
     def _seen(self, batch: EntityBatch) -> EntityBatch:
         """Return the batch with translated positions; for each_actor that of the value."""
@@ -576,7 +576,9 @@ class RaggedNet(nn.Module):
         seen = [self._seen(batch)]
         if self.translation is not None and self.translation.each_actor:
             acting = [action.actors for action in batch.actions.values()]
-            seen += [self.translation.each(batch, own)[0] for own in acting if own.num_rows]
+            seen += [
+                self.translation.each(batch, actors)[0] for actors in acting if actors.num_rows
+            ]
         return seen
 
     def _each(self, batch: EntityBatch, action: Actors) -> tuple[Tensor, ...]:
@@ -671,5 +673,5 @@ def _of_copies(action: Any, pairs: Pairs) -> Pairs:
     actors = action.actors
     ends = torch.arange(actors.num_rows + 1)
     alone = RaggedTensor.unchecked(actors.values, send(ends, actors.values.device), ends)
-    own = Pairs.of(SelectActors(alone, action.actees.select(frames_of(actors))))
-    return replace(own, mask=pairs.mask)
+    alone_pairs = Pairs.of(SelectActors(alone, action.actees.select(frames_of(actors))))
+    return replace(alone_pairs, mask=pairs.mask)

@@ -104,13 +104,13 @@ def vtrace(
     next_value, following = next_values.astype(np.float64), np.zeros(len(next_values))
     # Backwards in turns: each turn has at most one decision of each row.
     for turn in _turns_backwards(rows, len(next_values)):
-        own = rows[turn]
+        acting = rows[turn]
         discount = gamma * goes_on[turn]
-        delta = rewards[turn] + discount * next_value[own] - values[turn]
-        later = gae_lambda * discount * following[own]
+        delta = rewards[turn] + discount * next_value[acting] - values[turn]
+        later = gae_lambda * discount * following[acting]
         advantages[turn] = rho[turn] * (delta + later)
-        following[own] = errors[turn] = rho[turn] * delta + trace[turn] * later
-        next_value[own] = values[turn]
+        following[acting] = errors[turn] = rho[turn] * delta + trace[turn] * later
+        next_value[acting] = values[turn]
     return errors, advantages
 
 

@@ -56,17 +56,21 @@ def with_clone(rollout: Rollout, trajectories: Trajectories, clone: Clone) -> Ro
     memory, seen = clone.memory, replace(rollout, sequences=None)
     if memory.states is not None:
         seen = replace(seen, sequences=Sequences.from_rows(trajectories, memory.states))
-    log_probs = {name: torch.empty_like(own.values) for name, own in rollout.log_probs.items()}
+    log_probs = {
+        name: torch.empty_like(ragged.values) for name, ragged in rollout.log_probs.items()
+    }
     states: list[Tensor] = []
     for frames, output in evaluations(clone.net, seen, torch.arange(len(rollout))):
         there = FrameNumbers.of(frames, rollout.values.device)
-        for name, own in rollout.log_probs.items():
-            log_probs[name][own.select_with_rows(there)[1]] = output.actions[name].log_prob
+        for name, ragged in rollout.log_probs.items():
+            log_probs[name][ragged.select_with_rows(there)[1]] = output.actions[name].log_prob
         if output.memory is not None:
             states.append(output.memory)
     if seen.sequences is not None:
         _follow(memory, trajectories, seen.sequences, torch.cat(states))
-    cloned = {name: own.with_values(log_probs[name]) for name, own in rollout.log_probs.items()}
+    cloned = {
+        name: ragged.with_values(log_probs[name]) for name, ragged in rollout.log_probs.items()
+    }
     return replace(rollout, clone_log_probs=cloned)
 
 
@@ -92,7 +96,7 @@ def clone_divergence(output: NetOutput, part: Rollout, scale: Scale) -> Tensor:
     same weights as in the policy loss.
     """
     assert part.clone_log_probs is not None
-    counts = torch.stack([own.lengths for own in part.log_probs.values()]).sum(0)
+    counts = torch.stack([ragged.lengths for ragged in part.log_probs.values()]).sum(0)
     total = output.value.new_zeros(())
     for name, cloned in part.clone_log_probs.items():
         squares = 0.5 * (output.actions[name].log_prob - cloned.values).square()

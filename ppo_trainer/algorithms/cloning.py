@@ -80,11 +80,11 @@ def right_choices(output: NetOutput, part: Rollout) -> dict[str, Tensor]:
     """
     found = {}
     for name, chosen in part.chosen.items():
-        own, recorded = output.actions[name].chosen.values, chosen.values
+        chosen_now, recorded = output.actions[name].chosen.values, chosen.values
         if recorded.is_floating_point():
             continue  # no two real numbers are the same
         if recorded.dim() > 1:  # sets, compared regardless of their order
-            own, recorded = own.sort(dim=1).values, recorded.sort(dim=1).values
-        same = own == recorded
+            chosen_now, recorded = chosen_now.sort(dim=1).values, recorded.sort(dim=1).values
+        same = chosen_now == recorded
         found[name] = same.all(dim=1) if same.dim() > 1 else same
     return found

@@ -92,21 +92,21 @@ class GroupReturns:
 
     def _compared(self, open_returns: F64, *, normalized: bool) -> dict[tuple[int, int], float]:
         """Return the advantage of each row and episode that other rows of its group have begun."""
-        returns = {where: dict(own) for where, own in self.ended.items()}
+        returns = {where: dict(episodes) for where, episodes in self.ended.items()}
         for row in np.flatnonzero(self.decided).tolist():
             where = row // self.copies, int(self.episode[row])
             returns.setdefault(where, {})[row] = float(open_returns[row])
         found = {}
-        for (_, episode), own in returns.items():
-            count, mean = len(own), sum(own.values()) / len(own)
+        for (_, episode), members in returns.items():
+            count, mean = len(members), sum(members.values()) / len(members)
             if count < 2:
                 continue
             if normalized:
-                deviation = float(np.std(list(own.values())))
+                deviation = float(np.std(list(members.values())))
                 scale = 1 / (deviation + 1e-8)
             else:
                 scale = count / (count - 1)  # from the mean of all to the mean of the others
-            for row, value in own.items():
+            for row, value in members.items():
                 found[row, episode] = scale * (value - mean)
         return found
 
@@ -114,8 +114,8 @@ class GroupReturns:
         """Remove the returns of episodes that a whole group has ended."""
         groups = self.episode.reshape(-1, self.copies).min(1)
         self.ended = {
-            (group, episode): own
-            for (group, episode), own in self.ended.items()
+            (group, episode): member_returns
+            for (group, episode), member_returns in self.ended.items()
             if episode >= groups[group]
         }
 
@@ -126,8 +126,8 @@ class GroupReturns:
             "paid": self.paid.tolist(),
             "decided": self.decided.tolist(),
             "ended": [
-                [group, episode, list(own), list(own.values())]
-                for (group, episode), own in self.ended.items()
+                [group, episode, list(member_returns), list(member_returns.values())]
+                for (group, episode), member_returns in self.ended.items()
             ],
         }
 

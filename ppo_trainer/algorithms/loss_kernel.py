@@ -88,7 +88,7 @@ class _Losses(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, d_numbers: Tensor) -> tuple[Tensor | None, ...]:
         factors = d_numbers.tolist()[: len(ctx.saved_tensors)]
-        by_input = [d * own for d, own in zip(factors, ctx.saved_tensors, strict=True)]
+        by_input = [d * saved for d, saved in zip(factors, ctx.saved_tensors, strict=True)]
         return *by_input, None, None
 
 

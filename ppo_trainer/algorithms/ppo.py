@@ -80,5 +80,5 @@ class PPO:
         return bool(target and float(numbers["policy/kl"]) > target)
 
     def _entropy_coef(self, progress: float) -> float:
-        own = self.config
-        return scheduled(own.entropy_coef, own.entropy_schedule, progress, own.entropy_end)
+        config = self.config
+        return scheduled(config.entropy_coef, config.entropy_schedule, progress, config.entropy_end)

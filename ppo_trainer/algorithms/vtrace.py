@@ -46,7 +46,7 @@ class VTrace(PPO):
         rollout = super().estimate(trajectories, net)
         stale = trajectories.decisions.staleness > 0
         frame_of = np.concatenate(
-            [own.frame_ids().cpu().numpy() for own in rollout.log_probs.values()]
+            [ragged.frame_ids().cpu().numpy() for ragged in rollout.log_probs.values()]
         )
         log_ratios: F64 = np.zeros(len(frame_of))
         if stale.any():
@@ -78,7 +78,7 @@ class VTrace(PPO):
         that are not stale.
         """
         values = rollout.values.clone()
-        log_probs = {name: own.values.clone() for name, own in rollout.log_probs.items()}
+        log_probs = {name: ragged.values.clone() for name, ragged in rollout.log_probs.items()}
         is_stale = torch.from_numpy(stale)
         for frames, output in evaluations(net, rollout, is_stale.nonzero().squeeze(1)):
             counted = is_stale[frames]
@@ -89,7 +89,9 @@ class VTrace(PPO):
                 counts = counted.to(values.device)[part.frame_ids()]
                 log_probs[name][rows[counts]] = output.actions[name].log_prob.float()[counts]
         moved = [now - rollout.log_probs[name].values for name, now in log_probs.items()]
-        logs = {name: rollout.log_probs[name].with_values(own) for name, own in log_probs.items()}
+        logs = {
+            name: rollout.log_probs[name].with_values(values) for name, values in log_probs.items()
+        }
         log_ratios: F64 = torch.cat(moved).double().cpu().numpy()
         return replace(rollout, values=values, log_probs=logs), log_ratios
 

@@ -66,7 +66,7 @@ def composed(settings: Sequence[Setting]) -> dict[str, Any]:
     Raises:
         SettingError: A setting refers to something unknown, or cannot be removed.
     """
-    chosen = {own.name: own.value for own in settings if own.name in GROUPS}
+    chosen = {setting.name: setting.value for setting in settings if setting.name in GROUPS}
     env = chosen.pop("env", "minesweeper")
     recipe = chosen.pop("experiment", env if env in GROUPS["experiment"] else None)
     values = {**config_to_dict(TrainConfig()), "env": read_recipe(CONF / "env" / f"{env}.yaml")}
@@ -75,13 +75,13 @@ def composed(settings: Sequence[Setting]) -> dict[str, Any]:
     for group, option in chosen.items():
         if option is not None:
             values = _merged(values, {group: read_recipe(CONF / group / f"{option}.yaml")})
-    for own in settings:
-        if own.name in GROUPS:
+    for setting in settings:
+        if setting.name in GROUPS:
             continue
-        if own.removed:
-            _remove(values, own.name)
+        if setting.removed:
+            _remove(values, setting.name)
         else:
-            put(values, own.name.split("."), own.value)
+            put(values, setting.name.split("."), setting.value)
     try:
         resolved: Any = OmegaConf.to_container(OmegaConf.create(values), resolve=True)
     except OmegaConfBaseException as error:
@@ -113,12 +113,12 @@ def read_settings(path: Path) -> dict[str, Any]:
 
 def read_recipe(path: Path) -> dict[str, Any]:
     """Return the settings in a file of ``conf``, with those of the files that it includes."""
-    own = read_settings(path)
+    values = read_settings(path)
     found: dict[str, Any] = {}
-    for name in own.pop("defaults", ()):
+    for name in values.pop("defaults", ()):
         if name != "_self_":
             found = _merged(found, read_recipe(path.with_name(f"{name}.yaml")))
-    return _merged(found, own)
+    return _merged(found, values)
 
 
 def put(values: dict[str, Any], path: Sequence[str], value: Any) -> None:
@@ -137,7 +137,7 @@ def _value(node: yaml.Node | None) -> Any:
     if isinstance(node, yaml.MappingNode):
         return {str(_text(key)): _value(value) for key, value in node.value}
     if isinstance(node, yaml.SequenceNode):
-        return [_value(own) for own in node.value]
+        return [_value(part) for part in node.value]
     if not isinstance(node, yaml.ScalarNode):
         return None
     text = _text(node)

@@ -121,10 +121,10 @@ def _resumed(values: Mapping[str, Any], settings: Sequence[Setting], *, trust: b
     run = RunFolder.open(values["resume"])
     saved = run.read_config()
     changes = {}
-    for own in settings:
-        _check_change(own.name)
-        if own.name != "trust" and not own.removed:
-            changes[own.name] = _lookup(values, own.name)
+    for setting in settings:
+        _check_change(setting.name)
+        if setting.name != "trust" and not setting.removed:
+            changes[setting.name] = _lookup(values, setting.name)
     named = dict(leaves(changes))  # a group of settings is merged with that of the run
     require_trust(run, saved, trust=trust, named=named, scripted=True, trains=True)
     # Texts of the run may contain ${...}, which stays as it is.

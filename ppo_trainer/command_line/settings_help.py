@@ -67,7 +67,7 @@ class SettingHelp:
             f"    {self.meaning} Values: {self.values}.",
         ]
         if recipes:
-            lines += [f"    {value} in {', '.join(own)}" for value, own in self.recipes.items()]
+            lines += [f"    {value} in {', '.join(names)}" for value, names in self.recipes.items()]
         return "\n".join(lines)
 
 
@@ -87,18 +87,20 @@ def settings_help(name: str) -> str:
         SettingError: No setting or group has this name.
     """
     known = all_settings()
-    found = [own for own in known if own.name == name or own.name.startswith(f"{name}.")]
+    found = [
+        setting for setting in known if setting.name == name or setting.name.startswith(f"{name}.")
+    ]
     if not found:
-        names = [own.name for own in known]
-        groups = sorted({own.rpartition(".")[0] for own in names} - {""})
+        names = [setting.name for setting in known]
+        groups = sorted({name.rpartition(".")[0] for name in names} - {""})
         group = name.rpartition(".")[0]
-        options = [own for own in names if own.rpartition(".")[0] == group] if group else groups
+        options = [name for name in names if name.rpartition(".")[0] == group] if group else groups
         raise SettingError(
             f"--help {name}: unknown setting",
             options=options or groups,
             hint=nearest(name, [*groups, *names]),
         )
-    return "\n".join(own.text(recipes=own.name == name) for own in found)
+    return "\n".join(setting.text(recipes=setting.name == name) for setting in found)
 
 
 def all_settings() -> list[SettingHelp]:

@@ -41,11 +41,11 @@ def sweep_table(runs: Sequence[SweptRun]) -> str:
     names = [name for name in _names(runs) if len({run.settings.get(name) for run in runs}) > 1]
     evaluated = any(run.result is not None and run.result.evaluations for run in runs)
     means = [_means(run, evaluated) for run in runs]
-    columns = [column for column in _COLUMNS if any(column[0] in own for own in means)]
+    columns = [column for column in _COLUMNS if any(column[0] in mean for mean in means)]
     rows = [[*names, *(label for _, label, _ in columns), "steps", "run"]]
-    for run, own in zip(runs, means, strict=True):
+    for run, mean in zip(runs, means, strict=True):
         settings = [_short(run.settings.get(name, "-")) for name in names]
-        numbers = [f"{own[n]:.{digits}f}" if n in own else "-" for n, _, digits in columns]
+        numbers = [f"{mean[n]:.{digits}f}" if n in mean else "-" for n, _, digits in columns]
         rows.append([*settings, *numbers, *_end(run)])
     whose = (
         "agent, greedy, in fresh episodes" if evaluated else "over the last episodes of training"

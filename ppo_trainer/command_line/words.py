@@ -140,11 +140,11 @@ def _path(text: str, *, lists: bool) -> Any:
 
 def _check_option(group: str, option: str) -> None:
     if option not in GROUPS[group]:
-        own = _own_environment(option) if group == "env" else None
+        hint = _own_environment(option) if group == "env" else None
         raise SettingError(
             f"{group}={option} does not exist",
             options=GROUPS[group],
-            hint=own or nearest(option, GROUPS[group]),
+            hint=hint or nearest(option, GROUPS[group]),
         )
 
 
@@ -186,8 +186,8 @@ def _meant_by(text: str) -> Iterator[str]:
         yield f"did you mean env={text}?"
     if (Path(text) / "config.yaml").is_file():
         yield f"did you mean resume={text}?"
-    if own := _own_environment(text):
-        yield own
+    if hint := _own_environment(text):
+        yield hint
     for close in get_close_matches(text, GROUPS["env"], n=1, cutoff=0.6):
         yield f"did you mean env={close}?"
 

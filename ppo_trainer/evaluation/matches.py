@@ -224,8 +224,8 @@ def rate(won: npt.ArrayLike, drawn: npt.ArrayLike, anchor: int | None = None) ->
         slope[count] = np.triu(draws - games * draw, 1).sum()
         slope -= _PRIOR * strength
         information = np.empty((count + 1, count + 1))
-        own = games * ((first + second) / 4 - expected**2)
-        information[:count, :count] = np.diag(own.sum(axis=1)) - own
+        variance = games * ((first + second) / 4 - expected**2)
+        information[:count, :count] = np.diag(variance.sum(axis=1)) - variance
         information[:count, count] = information[count, :count] = -(games * draw * expected).sum(
             axis=1
         )

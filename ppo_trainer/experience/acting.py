@@ -130,12 +130,12 @@ def answers_in_order(
         answers: Actions of each player in its own frames.
         places: Places of each player's frames among all frames, ascending.
     """
-    filled = [part for part, own in zip(answers, places, strict=True) if len(own)]
+    filled = [part for part, place in zip(answers, places, strict=True) if len(place)]
     if len(filled) < 2:
         return filled[0] if filled else {}
     order = np.argsort(np.concatenate(places))
     parts: dict[str, list[Any]] = {name: [part[name] for part in filled] for name in filled[0]}
-    return {name: cat(own)[order].materialize() for name, own in parts.items()}
+    return {name: cat(buffers)[order].materialize() for name, buffers in parts.items()}
 
 
 MOST_FRAMES = 512

@@ -162,8 +162,8 @@ class _Room:
         device = self._there.device
         with torch.no_grad(), autocast(device, self._precision):
             output = self._net(self._batch, generator=self._generator, trusted=True)
-        sums = [output.value.sum(), *(own.log_prob.sum() for own in output.actions.values())]
-        chosen = [own.chosen.values for own in output.actions.values()]
+        sums = [output.value.sum(), *(action.log_prob.sum() for action in output.actions.values())]
+        chosen = [action.chosen.values for action in output.actions.values()]
         # Numbers of 8 bytes first, so that all are aligned.
         back = [*sorted(chosen, key=lambda values: -values.itemsize), torch.stack(sums).float()]
         self._output = output
@@ -180,8 +180,8 @@ class _Room:
         assert back is not None
         bytes_, at, here = back.cpu(), 0, dict[str, Tensor]()
         order = sorted(output.actions.items(), key=lambda item: -item[1].chosen.values.itemsize)
-        for name, own in order:
-            values = own.chosen.values
+        for name, action in order:
+            values = action.chosen.values
             end = at + values.nbytes
             here[name] = bytes_[at:end].view(values.dtype).view(values.shape)
             at = end
@@ -194,10 +194,12 @@ class _Room:
             if key[0] == "pairs" and getattr(batch.actions[key[1]], "mask", None) is None:
                 there[key].rows.clear()  # all pairs are allowed
         actions, chosen = dict[str, ActionOutput](), dict[str, RaggedTensor]()
-        for name, own in output.actions.items():
+        for name, action in output.actions.items():
             count = int(known[name][-1])
-            ours = there["actors", name].ragged().with_values(own.chosen.values[:count])
-            actions[name] = ActionOutput(ours, own.log_prob[:count], own.entropy[:count], None)
+            ours = there["actors", name].ragged().with_values(action.chosen.values[:count])
+            actions[name] = ActionOutput(
+                ours, action.log_prob[:count], action.entropy[:count], None
+            )
             chosen[name] = RaggedTensor.unchecked(here[name][:count], known[name])
         frames = self._theirs["features",][: batch.num_frames]
         result = NetOutput(actions, output.value[: batch.num_frames].clone())

@@ -131,16 +131,20 @@ def collect(
     wanted = -(-config.rollout.steps * len(env) // len(collectors))
     ended: list[Mapping[str, npt.NDArray[np.float64]]] = []
     idle = 0
-    for own in collectors:
-        own.buffer.begin(own.pending)
+    for collector in collectors:
+        collector.buffer.begin(collector.pending)
     collectors = [
-        own if own.graphs is None or own.graphs.begin(own.generator.device) else _without(own)
-        for own in collectors
+        collector
+        if collector.graphs is None or collector.graphs.begin(collector.generator.device)
+        else _without(collector)
+        for collector in collectors
     ]
     while True:
         places = _places(obs, env, len(collectors))
         pairs = list(zip(collectors, places, strict=True))
-        if agreed(all(_is_full(own.buffer, obs.rows[mine], wanted) for own, mine in pairs)):
+        if agreed(
+            all(_is_full(collector.buffer, obs.rows[mine], wanted) for collector, mine in pairs)
+        ):
             break
         idle = 0 if obs.num_frames else idle + 1
         if idle > MOST_IDLE_STEPS:
@@ -148,26 +152,26 @@ def collect(
                 f"no row had to act in {MOST_IDLE_STEPS:,} steps",
                 expected="rows that must act (VecObs.rows)",
             )
-        answers = [_decide(own, _part(obs, mine), config, clock) for own, mine in pairs]
+        answers = [_decide(collector, _part(obs, mine), config, clock) for collector, mine in pairs]
         actions = answers_in_order(answers, places)
         with clock("env"):
             obs = env.act(actions)
         check_final(obs)
-        for own in collectors:
-            own.buffer.observe(obs, own.memory.of(np.flatnonzero(obs.truncated)))
-            own.memory.cut(obs.done)
+        for collector in collectors:
+            collector.buffer.observe(obs, collector.memory.of(np.flatnonzero(obs.truncated)))
+            collector.memory.cut(obs.done)
         if obs.metrics:
             ended.append(_of_whole_episodes(obs.metrics))
-    results = [_outcome(own, obs, mine, config, clock) for own, mine in pairs]
+    results = [_outcome(collector, obs, mine, config, clock) for collector, mine in pairs]
     metrics = merge_columns(ended, len(obs))
     return [
         replace(results[0], metrics=metrics),
-        *(replace(own, num_truncated=0) for own in results[1:]),
+        *(replace(result, num_truncated=0) for result in results[1:]),
     ]
 
 
-def _without(own: Collector) -> Collector:
-    return replace(own, graphs=None)
+def _without(collector: Collector) -> Collector:
+    return replace(collector, graphs=None)
 
 
 def _of_whole_episodes(
@@ -177,7 +181,7 @@ def _of_whole_episodes(
     if STAGGERED not in metrics:
         return metrics
     whole = np.isnan(metrics[STAGGERED])
-    return {k: np.where(whole, own, np.nan) for k, own in metrics.items() if k != STAGGERED}
+    return {k: np.where(whole, column, np.nan) for k, column in metrics.items() if k != STAGGERED}
 
 
 def _places(obs: VecObs, env: VecEnv, count: int) -> list[Ints]:
@@ -197,54 +201,56 @@ def _is_full(buffer: RolloutBuffer, asked: Ints, wanted: int) -> bool:
 
 
 def _decide(
-    own: Collector, obs: VecObs, config: TrainConfig, clock: Stopwatch
+    collector: Collector, obs: VecObs, config: TrainConfig, clock: Stopwatch
 ) -> Mapping[str, ActionBuffer]:
     """Return the choices of a network in the frames of ``obs``, and store the decisions."""
     if not obs.num_frames:
         return {}
-    device = own.generator.device
+    device = collector.generator.device
     looked_at = device.type != "cpu"
     with clock("batch"):
         batch = EntityBatch.from_obs(obs)
         if looked_at:  # checked on the CPU; a check on the GPU would wait for it
-            own.net.check(batch)
-    if own.graphs is not None:
+            collector.net.check(batch)
+    if collector.graphs is not None:
         with clock("inference"):
-            acted = own.graphs.act(batch, own.generator)
+            acted = collector.graphs.act(batch, collector.generator)
         if acted is not None:
             with clock("batch"):
-                own.buffer.decide(obs.rows, acted.batch, acted.output)
+                collector.buffer.decide(obs.rows, acted.batch, acted.output)
             return choices_for(obs, acted.chosen)
     with clock("batch"):
         batch = batch.to(device)
     with clock("inference"), autocast(device, config):
-        state = own.memory.of(obs.rows)
-        output = check_output(act(own.net, batch, own.generator, state, looked_at))
+        state = collector.memory.of(obs.rows)
+        output = check_output(act(collector.net, batch, collector.generator, state, looked_at))
     targets = None
-    if own.search is not None:
+    if collector.search is not None:
         with clock("search"):
-            output, targets = own.search.improve(obs, output, own.generator)
+            output, targets = collector.search.improve(obs, output, collector.generator)
     with clock("batch"):
         actions = output.actions_for(obs)
-        own.buffer.decide(obs.rows, batch, output, state, targets)
-        own.memory.keep(obs.rows, output.memory)
+        collector.buffer.decide(obs.rows, batch, output, state, targets)
+        collector.memory.keep(obs.rows, output.memory)
     return actions
 
 
 def _outcome(
-    own: Collector, obs: VecObs, places: Ints, config: TrainConfig, clock: Stopwatch
+    collector: Collector, obs: VecObs, places: Ints, config: TrainConfig, clock: Stopwatch
 ) -> Collected:
     """Return the decisions of a network whose outcome is known at ``obs``, and the open ones."""
-    device, shown = own.generator.device, _part(obs, places)
+    device, shown = collector.generator.device, _part(obs, places)
     # One pass for all values, because most steps cut off only one or two episodes.
     with clock("batch"):
-        seen = [EntityBatch.from_obs(one).without_actions() for one in [*own.buffer.finals, shown]]
+        seen = [
+            EntityBatch.from_obs(one).without_actions() for one in [*collector.buffer.finals, shown]
+        ]
         batch = EntityBatch.cat(seen).to(device)
     with clock("inference"), autocast(device, config):
-        state = own.memory.of(shown.rows)
-        states = None if state is None else torch.cat([*own.buffer.final_states, state])
-        values = value(own.net, batch, rows=len(obs), memory=states).float().cpu().numpy()
+        state = collector.memory.of(shown.rows)
+        states = None if state is None else torch.cat([*collector.buffer.final_states, state])
+        values = value(collector.net, batch, rows=len(obs), memory=states).float().cpu().numpy()
     finals = len(values) - shown.num_frames
     with clock("batch"):
-        complete, waiting = own.buffer.complete(values[:finals], values[finals:], shown.rows)
+        complete, waiting = collector.buffer.complete(values[:finals], values[finals:], shown.rows)
     return Collected(complete, waiting, obs, {}, finals)

@@ -81,18 +81,18 @@ def parts_of(
     """Return the parts of a batch, and those of the choices of its actors, if given."""
     parts: dict[Key, BatchPart] = {}
     for name, rows in batch.entities.items():
-        own = parts["entities", name] = BatchPart.of(rows)
+        part = parts["entities", name] = BatchPart.of(rows)
         if name in batch.visible:
-            own.rows["visible"] = batch.visible[name]
+            part.rows["visible"] = batch.visible[name]
     for name, action in batch.actions.items():
-        own = parts["actors", name] = BatchPart.of(action.actors)
+        part = parts["actors", name] = BatchPart.of(action.actors)
         if isinstance(action, CategoricalActors):
-            own.rows["mask"] = action.mask
+            part.rows["mask"] = action.mask
         if isinstance(action, SelectActors):
             parts["actees", name] = BatchPart.of(action.actees)
             parts["pairs", name] = BatchPart.of(action.full_mask(), "mask")
         if chosen is not None and log_probs is not None:
-            own.rows.update(chosen=chosen[name].values, log_probs=log_probs[name].values)
+            part.rows.update(chosen=chosen[name].values, log_probs=log_probs[name].values)
     return parts
 
 

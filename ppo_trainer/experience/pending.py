@@ -45,10 +45,10 @@ def tensors_of(decisions: Decisions) -> dict[tuple[str, ...], Tensor]:
     parts |= {("visible", name): shown for name, shown in batch.visible.items()}
     for name, actors in batch.actions.items():
         fields = dataclasses.fields(actors)
-        parts |= {("actions", name, own.name): getattr(actors, own.name) for own in fields}
+        parts |= {("actions", name, field.name): getattr(actors, field.name) for field in fields}
         parts["chosen", name] = decisions.chosen[name]
         parts["log_probs", name] = decisions.log_probs[name].values
-    parts |= {("targets", name): own for name, own in (decisions.targets or {}).items()}
+    parts |= {("targets", name): ragged for name, ragged in (decisions.targets or {}).items()}
     tensors = {}
     for where, part in parts.items():
         if isinstance(part, RaggedTensor):
@@ -66,7 +66,7 @@ def pending_from_tensors(tensors: Mapping[str, Tensor], net: RaggedNet, num_rows
         CheckpointError: The tensors are not those of decisions of ``net``.
     """
     try:
-        pending = _read({tuple(json.loads(name)): own for name, own in tensors.items()}, net)
+        pending = _read({tuple(json.loads(name)): tensor for name, tensor in tensors.items()}, net)
         rows = pending.rows
         if len(rows) and not (rows.min() >= 0 and rows.max() < num_rows):
             raise ValueError(f"rows beyond {num_rows}")
@@ -81,7 +81,7 @@ def pending_from_tensors(tensors: Mapping[str, Tensor], net: RaggedNet, num_rows
             memory=None if pending.memory is None else pending.memory.to(device),
             staleness=pending.staleness,
             targets=pending.targets
-            and {name: own.to(device) for name, own in pending.targets.items()},
+            and {name: ragged.to(device) for name, ragged in pending.targets.items()},
         )
         with torch.no_grad():  # checks every number, because updates do not check again
             net(pending.batch, memory=pending.memory, given=values_of(pending.chosen))
@@ -119,7 +119,7 @@ def _read(tensors: Mapping[tuple[str, ...], Tensor], net: RaggedNet) -> Decision
         ),
         chosen=chosen,
         log_probs={
-            name: own.with_values(tensors["log_probs", name]) for name, own in chosen.items()
+            name: ragged.with_values(tensors["log_probs", name]) for name, ragged in chosen.items()
         },
         values=tensors["values",],
         rows=tensors["rows",].numpy(),
@@ -134,13 +134,13 @@ def _read(tensors: Mapping[tuple[str, ...], Tensor], net: RaggedNet) -> Decision
 
 def _check_parts(pending: Decisions) -> None:
     columns = pending.rows, pending.rewards, pending.staleness, pending.values
-    sizes = {pending.batch.num_frames, *(len(own) for own in columns)}
+    sizes = {pending.batch.num_frames, *(len(column) for column in columns)}
     fits = len(sizes) == 1 and pending.rows.dtype == np.int64
     fits &= pending.staleness.dtype == np.int64 and bool((pending.staleness >= 0).all())
-    for name, own in pending.chosen.items():
+    for name, ragged in pending.chosen.items():
         log_probs = pending.log_probs[name].values
-        fits &= torch.equal(own.offsets, pending.batch.actions[name].actors.offsets)
-        fits &= log_probs.shape == own.values.shape[:1] and log_probs.dtype == torch.float32
+        fits &= torch.equal(ragged.offsets, pending.batch.actions[name].actors.offsets)
+        fits &= log_probs.shape == ragged.values.shape[:1] and log_probs.dtype == torch.float32
         fits &= bool(log_probs.isfinite().all())
     numbers = [torch.from_numpy(pending.rewards), pending.values]
     numbers += [] if pending.memory is None else [pending.memory]

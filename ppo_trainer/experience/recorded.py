@@ -110,7 +110,7 @@ def examples_of(
     rollout = Rollout(
         batch=EntityBatch.from_obs(steps.obs, device),
         chosen=chosen,
-        log_probs={name: own.with_values(_zeros(own)) for name, own in chosen.items()},
+        log_probs={name: ragged.with_values(_zeros(ragged)) for name, ragged in chosen.items()},
         values=torch.zeros(len(steps), device=device),
         advantages=_tensor(weights, device),
         returns=_tensor(returns, device),

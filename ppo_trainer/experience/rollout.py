@@ -66,8 +66,8 @@ class Decisions:
     def of_rows(self, first: int, count: int) -> Decisions | None:
         """Return the decisions of ``count`` rows from row ``first`` on, or None without any."""
         mine = np.flatnonzero((self.rows >= first) & (self.rows < first + count))
-        own = self.select(mine)
-        return replace(own, rows=own.rows - first) if len(mine) else None
+        kept = self.select(mine)
+        return replace(kept, rows=kept.rows - first) if len(mine) else None
 
     @staticmethod
     def cat(parts: Sequence[Decisions]) -> Decisions:
@@ -169,7 +169,7 @@ def select_targets(
     """Return the improved probabilities of the given frames."""
     if targets is None:
         return None
-    return {name: own.select(frames) for name, own in targets.items()}
+    return {name: ragged.select(frames) for name, ragged in targets.items()}
 
 
 @dataclass(frozen=True)

@@ -102,8 +102,8 @@ class RolloutBuffer:
         self._remember(memory)
 
     def _learn(self, targets: Mapping[str, RaggedTensor] | None) -> None:
-        for name, own in (targets or {}).items():
-            self._targets[name].add(own)
+        for name, ragged in (targets or {}).items():
+            self._targets[name].add(ragged)
 
     def _remember(self, memory: Tensor | None) -> None:
         if memory is not None:
@@ -149,7 +149,7 @@ class RolloutBuffer:
             rewards=ledger.rewards,
             memory=self._memory.all() if self._remembers else None,
             staleness=np.pad(self._staleness, (0, len(ledger) - len(self._staleness))),
-            targets={name: own.all() for name, own in self._targets.items()} or None,
+            targets={name: column.all() for name, column in self._targets.items()} or None,
         )
         of_finals = np.zeros(len(ledger), np.float32)
         if self._cut_off:

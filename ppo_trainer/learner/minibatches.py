@@ -35,18 +35,18 @@ class Minibatch:
     whole: Rollout | None = None
     first: int = 0
 
-    def prepared(self, algorithm: Objective, own: Rollout) -> tuple[Scale, Rollout]:
+    def prepared(self, algorithm: Objective, frames: Rollout) -> tuple[Scale, Rollout]:
         """Return the scale of the whole minibatch, and this process's prepared frames.
 
         Args:
             algorithm: Objective that scales and prepares.
-            own: Frames of ``numbers``.
+            frames: Frames of ``numbers``.
         """
         if self.whole is None:
-            return algorithm.scale(own), algorithm.prepare(own)
-        whole, mine = algorithm.prepare(self.whole), slice(self.first, self.first + len(own))
+            return algorithm.scale(frames), algorithm.prepare(frames)
+        whole, mine = algorithm.prepare(self.whole), slice(self.first, self.first + len(frames))
         return algorithm.scale(self.whole), replace(
-            own,
+            frames,
             values=whole.values[mine],
             advantages=whole.advantages[mine],
             returns=whole.returns[mine],
@@ -68,8 +68,8 @@ def minibatches(
     if ranks.is_alone:
         yield from (Minibatch(numbers) for numbers in every if len(numbers))
         return
-    while own := list(islice(every, len(sizes))):
-        yield from _with_others(rollout, own, ranks)
+    while parts := list(islice(every, len(sizes))):
+        yield from _with_others(rollout, parts, ranks)
 
 
 def part_sizes(counts: Sequence[int], minibatch_size: int) -> list[list[int]]:
@@ -121,15 +121,18 @@ def facts_of(rollout: Rollout, frames: Tensor) -> Rollout:
     """Return the fields that ``scale`` and ``prepare`` read of frames (K,), on the CPU."""
     there = send(frames, rollout.values.device)
     floats = [
-        own.index_select(0, there) for own in (rollout.values, rollout.advantages, rollout.returns)
+        tensor.index_select(0, there)
+        for tensor in (rollout.values, rollout.advantages, rollout.returns)
     ]
     return _without_entities(floats, rollout.actors_per_frame.index_select(0, frames))
 
 
-def _with_others(rollout: Rollout, own: list[Tensor], ranks: Ranks) -> Iterator[Minibatch]:
-    """Yield the minibatches of all processes, of which the ``own`` parts are this process's."""
+def _with_others(rollout: Rollout, parts: list[Tensor], ranks: Ranks) -> Iterator[Minibatch]:
+    """Yield the minibatches of all processes, of which the ``parts`` are this process's."""
     sequences, device = rollout.sequences, rollout.values.device
-    frames = own if sequences is None else [sequences.select(part).frames.values for part in own]
+    frames = (
+        parts if sequences is None else [sequences.select(part).frames.values for part in parts]
+    )
     order = torch.cat(frames)
     facts = facts_of(rollout, order)
     columns = facts.values, facts.advantages, facts.returns, facts.actors_per_frame
@@ -139,7 +142,7 @@ def _with_others(rollout: Rollout, own: list[Tensor], ranks: Ranks) -> Iterator[
         torch.split(theirs, lengths) for theirs, lengths in zip(every, counts.tolist(), strict=True)
     ]
     before = counts[: ranks.rank].sum(0).tolist()
-    for k, numbers in enumerate(own):
+    for k, numbers in enumerate(parts):
         values, advantages, returns, actors = torch.cat([part[k] for part in shares]).unbind(1)
         if not len(values):
             continue

@@ -92,14 +92,14 @@ class StepGraphs:
         store, numbers = self._store, minibatch.numbers
         assert store is not None
         picked = {key: index.select(numbers) for key, index in store.index.items()}
-        sizes = sizes_of({key: own.num_rows for key, own in picked.items()})
-        scale, own = minibatch.prepared(algorithm, facts_of(rollout, numbers))
+        sizes = sizes_of({key: rows.num_rows for key, rows in picked.items()})
+        scale, mine = minibatch.prepared(algorithm, facts_of(rollout, numbers))
 
         def make(rooms: tuple[int, ...]) -> _Step:
             room = dict(zip(picked, rooms, strict=True))
             frames = len(numbers), scale.frames
             step = _Step(self._net, store, room, frames, self._precision, algorithm, counted)
-            step.write(picked, numbers, scale, coefficients, own.advantages)
+            step.write(picked, numbers, scale, coefficients, mine.advantages)
             step.replay = self._capture(step.run, rollout.values.device, None)
             return step
 
@@ -108,7 +108,7 @@ class StepGraphs:
         step = self.graphs.attempt(self._rooms, kind, sizes, make, "ppo.minibatch_size")
         if step is None:
             return None
-        step.write(picked, numbers, scale, coefficients, own.advantages)
+        step.write(picked, numbers, scale, coefficients, mine.advantages)
         step.replay()
         return step.read()
 
@@ -173,7 +173,7 @@ class _Step:
         self._frames, self._all_frames = sizes
         frames = self._frames
         self._precision, self._algorithm, self._counted = precision, algorithm, counted
-        self._parameters = [own for own in net.parameters() if own.requires_grad]
+        self._parameters = [parameter for parameter in net.parameters() if parameter.requires_grad]
         self._gradients: list[Tensor | None] = []
         self._names: list[str] = []
         self._numbers: Tensor | None = None
@@ -205,12 +205,14 @@ class _Step:
         frames[self._frames :] = self._store.frames
         scales = [float(scale.policy), *(coefficients[name] for name in self._counted)]
         self._ours["scales",].copy_(torch.tensor(scales))
-        for key, own in picked.items():
-            ends = padded_offsets(key[0], own.offsets.numpy(), self._rooms[key], self._frames)
+        for key, named_rows in picked.items():
+            ends = padded_offsets(
+                key[0], named_rows.offsets.numpy(), self._rooms[key], self._frames
+            )
             self._ours[key].copy_(torch.from_numpy(ends))
             rows = self._ours[*key, "rows"]
-            rows[: own.num_rows] = own.values
-            rows[own.num_rows :] = self._store.rooms[key]
+            rows[: named_rows.num_rows] = named_rows.values
+            rows[named_rows.num_rows :] = self._store.rooms[key]
         self._there.copy_(send(self._here, self._there.device))
         self._advantages[: self._frames] = advantages
 
@@ -265,11 +267,11 @@ class _Step:
 def _neutral(output: NetOutput, minibatch: Rollout, frames: int) -> NetOutput:
     """Return an output in which the frames of slack add 0 to every loss."""
     actions = {}
-    for name, own in output.actions.items():
+    for name, action in output.actions.items():
         old = minibatch.log_probs[name]
         counts = torch.arange(old.num_rows, device=old.values.device) < old.offsets[frames]
-        log_prob = torch.where(counts, own.log_prob, old.values)
-        entropy = torch.where(counts, own.entropy, 0.0)
-        actions[name] = replace(own, log_prob=log_prob, entropy=entropy)
+        log_prob = torch.where(counts, action.log_prob, old.values)
+        entropy = torch.where(counts, action.entropy, 0.0)
+        actions[name] = replace(action, log_prob=log_prob, entropy=entropy)
     value = torch.cat([output.value[:frames], torch.zeros_like(output.value[frames:])])
     return replace(output, actions=actions, value=value)

@@ -86,8 +86,11 @@ def joined(name: str, one: Tensor, other: Tensor) -> Tensor:
 
 def means(measured: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """Return the mean of each name over the measurements that contain it."""
-    names = sorted({name for own in measured for name in own})
-    return {name: _mean(name, [own[name] for own in measured if name in own]) for name in names}
+    names = sorted({name for numbers in measured for name in numbers})
+    return {
+        name: _mean(name, [numbers[name] for numbers in measured if name in numbers])
+        for name in names
+    }
 
 
 def of_policies(measured: Sequence[Mapping[str, float]]) -> dict[str, float]:
@@ -98,8 +101,8 @@ def of_policies(measured: Sequence[Mapping[str, float]]) -> dict[str, float]:
     if len(measured) == 1:
         return dict(measured[0])
     metrics = means(measured)
-    for number, own in enumerate(measured):
-        metrics |= {f"policy_{number}/{name}": value for name, value in own.items()}
+    for number, numbers in enumerate(measured):
+        metrics |= {f"policy_{number}/{name}": value for name, value in numbers.items()}
     return metrics
 
 

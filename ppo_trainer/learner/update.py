@@ -75,14 +75,14 @@ def update(
             graphed = measured is not None
         if measured is None:
             with clock("gather"):
-                own = rollout.part(minibatch.numbers)
+                part = rollout.part(minibatch.numbers)
             what = (
-                f"the gradients of a minibatch of {len(own):,} frames with "
-                f"{own.batch.num_entities:,} entities"
+                f"the gradients of a minibatch of {len(part):,} frames with "
+                f"{part.batch.num_entities:,} entities"
             )
             with explained_memory(what, "ppo.microbatch_size, ppo.minibatch_size"):
                 measured = add_gradients(
-                    algorithm, net, own, config, coefficients, clock, minibatch
+                    algorithm, net, part, config, coefficients, clock, minibatch
                 )
         if not ranks.is_alone:
             with clock("others"):
@@ -134,8 +134,8 @@ def add_gradients(
         with clock("backward"):
             loss.backward()  # type: ignore[union-attr]
         for name, number in losses.items():
-            own = number.detach()
-            measured[name] = joined(name, measured[name], own) if name in measured else own
+            total = number.detach()
+            measured[name] = joined(name, measured[name], total) if name in measured else total
     return measured
 
 
@@ -155,12 +155,16 @@ def add_up(
     """
     if ranks.is_alone:
         return dict(measured)
-    own, numbers = list(parameters), torch.stack(list(measured.values()))
-    has_one = numbers.new_tensor([one.grad is not None for one in own])
+    trained, numbers = list(parameters), torch.stack(list(measured.values()))
+    has_one = numbers.new_tensor([one.grad is not None for one in trained])
     # One message for all tensors, because each message takes up to a millisecond.
-    flat = ranks.add(torch.cat([has_one, numbers, *(_gradient(one).reshape(-1) for one in own)]))
-    counts, sums, *parts = torch.split(flat, [len(own), len(numbers), *map(torch.numel, own)])
-    for one, part, count in zip(own, parts, counts.tolist(), strict=True):
+    flat = ranks.add(
+        torch.cat([has_one, numbers, *(_gradient(one).reshape(-1) for one in trained)])
+    )
+    counts, sums, *parts = torch.split(
+        flat, [len(trained), len(numbers), *map(torch.numel, trained)]
+    )
+    for one, part, count in zip(trained, parts, counts.tolist(), strict=True):
         one.grad = part.view_as(one) if count else None
     found = dict(zip(measured, sums.unbind(), strict=True))
     if extremes := [name for name in measured if name.endswith((".min", ".max"))]:

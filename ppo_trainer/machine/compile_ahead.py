@@ -96,5 +96,7 @@ def _step(net: RaggedNet) -> None:
     )
     # Trusted, because arrays that no kernel has filled are not checked.
     output = net(batch, given=given, trusted=True)
-    parts = [part for own in output.actions.values() for part in (own.log_prob, own.entropy)]
+    parts = [
+        part for action in output.actions.values() for part in (action.log_prob, action.entropy)
+    ]
     torch.cat([output.value, *parts]).sum().backward()  # type: ignore[no-untyped-call]

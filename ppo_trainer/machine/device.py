@@ -50,9 +50,9 @@ def choose_device(name: str) -> torch.device:
             received=f"torch {torch.__version__}, built for CUDA {torch.version.cuda}",
             hint="device=auto takes the CPU if there is no GPU",
         )
-    own = local_rank()
-    if name == "cuda" and own is not None:  # each rank has its own GPU
-        name = f"cuda:{own}"
+    rank = local_rank()
+    if name == "cuda" and rank is not None:  # each rank has its own GPU
+        name = f"cuda:{rank}"
     number = name.partition(":")[2]
     if number and int(number) >= (torch.cuda.device_count() if torch.cuda.is_available() else 0):
         raise DeviceError(

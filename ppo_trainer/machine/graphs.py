@@ -107,8 +107,8 @@ class Rooms(Generic[T]):
             make: Function that makes an object from the rooms of its buffers.
         """
         self._found += 1
-        for i, (own, rooms, made) in enumerate(self._made):
-            if own == kind and all(map(_fits, sizes, rooms)):
+        for i, (known, rooms, made) in enumerate(self._made):
+            if known == kind and all(map(_fits, sizes, rooms)):
                 self._made.append(self._made.pop(i))  # the least recently used goes first
                 return made
         del self._made[: max(0, len(self._made) - MOST_LIVE + 1)]
@@ -228,13 +228,13 @@ def _obstacle(net: RaggedNet, device: torch.device) -> str | None:
 def _has_hooks(module: nn.Module) -> bool:
     kinds = "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"
     of_parameters = (
-        own._backward_hooks or getattr(own, "_post_accumulate_grad_hooks", None)
-        for own in module.parameters(recurse=False)
+        parameter._backward_hooks or getattr(parameter, "_post_accumulate_grad_hooks", None)
+        for parameter in module.parameters(recurse=False)
     )
     return any(getattr(module, kind) for kind in kinds) or any(of_parameters)
 
 
 def _signature(net: RaggedNet) -> object:
     """Return the modules and addresses of weights that a graph of a network depends on."""
-    weights = [(own.data_ptr(), own.requires_grad) for own in net.parameters()]
-    return [*map(id, net.modules())], weights, [own.data_ptr() for own in net.buffers()]
+    weights = [(parameter.data_ptr(), parameter.requires_grad) for parameter in net.parameters()]
+    return [*map(id, net.modules())], weights, [tensor.data_ptr() for tensor in net.buffers()]

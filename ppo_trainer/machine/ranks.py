@@ -110,14 +110,14 @@ class Ranks:
         room = tensor.new_zeros(max(counts), *tensor.shape[1:])
         room[: len(tensor)] = tensor
         every = self.stacked(room)
-        return [own[:count] for own, count in zip(every, counts, strict=True)]
+        return [tensor[:count] for tensor, count in zip(every, counts, strict=True)]
 
     def gathered_json(self, value: Any) -> list[Any]:
         """Return the JSON values of all processes."""
         if self.is_alone:
             return [value]
         text = torch.from_numpy(np.frombuffer(json.dumps(value).encode(), np.uint8).copy())
-        return [json.loads(own.numpy().tobytes()) for own in self.gathered(text)]
+        return [json.loads(tensor.numpy().tobytes()) for tensor in self.gathered(text)]
 
     def of_first(self, value: Any) -> Any:
         """Return the JSON value of the first process."""
@@ -206,8 +206,8 @@ def open_ranks(timeout: float) -> Ranks:
         rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
         # A prefix for each start, because processes that were killed have left their addresses
         # there.
-        own = PrefixStore(f"start {_restarts()}", store)
-        dist.init_process_group(backend, store=own, rank=rank, world_size=size, timeout=wait)
+        prefixed = PrefixStore(f"start {_restarts()}", store)
+        dist.init_process_group(backend, store=prefixed, rank=rank, world_size=size, timeout=wait)
         atexit.register(_close)
     return Ranks(dist.group.WORLD if dist.get_world_size() > 1 else None, store)
 

@@ -42,10 +42,10 @@ class GameRows(VecWrapper):
         """Return the additional state as JSON values."""
         raise NotImplementedError
 
-    def around(self, state: Sequence[Any], own: Any) -> list[Any]:
+    def around(self, state: Sequence[Any], added: Any) -> list[Any]:
         """Return the state of these rows, from that of the wrapped rows and their ``own``."""
         return [
-            {"row": row, **({} if number else {self.saved_as: own})}
+            {"row": row, **({} if number else {self.saved_as: added})}
             for number, row in enumerate(state)
         ]
 
@@ -54,8 +54,8 @@ class GameRows(VecWrapper):
         raise NotImplementedError
 
     def _get_state(self) -> list[Any]:
-        own = self.own_state()
-        return self.around(self.env.get_state(), own)
+        added = self.own_state()
+        return self.around(self.env.get_state(), added)
 
     def _set_state(self, state: list[Any]) -> VecObs:
         try:

@@ -102,11 +102,11 @@ class NetworkAgent(SpacedAgent):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> NetworkAgent:
         """Return an agent that shares the networks, and has its own random numbers and memory."""
-        own = copy.copy(self)
+        agent = copy.copy(self)
         shared = (*self.nets, self.loaded)
-        memo |= {id(self): own} | {id(part): part for part in shared}
-        vars(own).update(copy.deepcopy(vars(self), memo))
-        return own
+        memo |= {id(self): agent} | {id(part): part for part in shared}
+        vars(agent).update(copy.deepcopy(vars(self), memo))
+        return agent
 
     def __repr__(self) -> str:
         """Return a text with the run, the settings of draws and the device."""
@@ -366,7 +366,7 @@ class NetworkAgent(SpacedAgent):
     def _pass(self, number: int, obs: VecObs, memory: RowMemory, **choosing: Any) -> NetOutput:
         """Return the output of one network; ``choosing`` replaces settings that are not None."""
         settings = {"greedy": self.greedy, "temperature": self.temperature, "top_k": self.top_k}
-        settings |= {name: own for name, own in choosing.items() if own is not None}
+        settings |= {name: value for name, value in choosing.items() if value is not None}
         with autocast(self._device, self.precision):
             output = self.nets[number](
                 EntityBatch.from_obs(obs, self._device),

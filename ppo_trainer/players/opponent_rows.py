@@ -133,10 +133,10 @@ class OpponentRows(GameRows):
             return chosen
         places, parts = [np.flatnonzero(players == 0)], [chosen]
         for number, name in enumerate(self._names, start=1):
-            own = np.flatnonzero(players == number)
-            if len(own):
-                places.append(own)
-                parts.append(self._opponent(name, obs, own))
+            mine = np.flatnonzero(players == number)
+            if len(mine):
+                places.append(mine)
+                parts.append(self._opponent(name, obs, mine))
         return answers_in_order(parts, places)
 
     def _opponent(self, name: str, obs: VecObs, places: Ints) -> Mapping[str, ActionBuffer]:
@@ -169,21 +169,23 @@ class OpponentRows(GameRows):
 
     def _of_learner(self, obs: VecObs) -> VecObs:
         """Remove the rewards, ends and metrics of the opponents' rows; keep all frames."""
-        own = self._is_learner
+        learns = self._is_learner
         final = obs.final
         if final is not None:
-            kept = np.flatnonzero(own[obs.truncated])
+            kept = np.flatnonzero(learns[obs.truncated])
             final = frames_of(final, kept) if len(kept) else None
-        done = obs.done & own
+        done = obs.done & learns
         metrics = {}
         if done.any():
-            columns = {name: np.where(own, column, np.nan) for name, column in obs.metrics.items()}
+            columns = {
+                name: np.where(learns, column, np.nan) for name, column in obs.metrics.items()
+            }
             metrics = {n: column for n, column in columns.items() if not np.isnan(column).all()}
         return replace(
             obs,
-            reward=np.where(own, obs.reward, np.float32(0.0)),
+            reward=np.where(learns, obs.reward, np.float32(0.0)),
             done=done,
-            truncated=obs.truncated & own,
+            truncated=obs.truncated & learns,
             metrics=metrics,
             final=final,
         )
@@ -234,7 +236,7 @@ class OpponentRows(GameRows):
             self._player[rows], self._is_learner[rows] = 0, True
             return
         if lineup.opponent not in self._names:
-            playing = {own.opponent for own in self._lineups}
+            playing = {lineup.opponent for lineup in self._lineups}
             free = [i for i, name in enumerate(self._names) if name not in playing]
             if free:
                 self._left.pop(self._names[free[0]], None)
@@ -249,7 +251,7 @@ class OpponentRows(GameRows):
         """Return the additional state as JSON values."""
         return {
             "games": self._games.get_state(),
-            "lineups": [[own.opponent, own.side, own.ratio] for own in self._lineups],
+            "lineups": [[lineup.opponent, lineup.side, lineup.ratio] for lineup in self._lineups],
             "names": self._names,
             "left": [np.flatnonzero(self._left[name]).tolist() for name in self._names],
             "scores": self._scores.tolist(),

@@ -127,7 +127,7 @@ def _of_run(
 
 def _unknown(name: str) -> EntityEnvError:
     beside = Path(name).expanduser().parent
-    runs = [own.parent.name for own in beside.glob("*/config.yaml")] if "/" in name else []
+    runs = [file.parent.name for file in beside.glob("*/config.yaml")] if "/" in name else []
     return SettingError(
         f"there is no opponent {name!r}",
         expected=_EXPECTED,

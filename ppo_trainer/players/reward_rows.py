@@ -55,8 +55,8 @@ class RewardRows(GameRows):
     @property
     def team_spirit(self) -> float:
         """The present weight of the team's mean in a reward."""
-        own = self._settings
-        return annealed(own.team_spirit, own.team_spirit_end, self.progress)
+        settings = self._settings
+        return annealed(settings.team_spirit, settings.team_spirit_end, self.progress)
 
     def _reset(self, seed: int | None) -> VecObs:
         shown = super()._reset(seed)
@@ -70,16 +70,16 @@ class RewardRows(GameRows):
         return replace(self._inner, reward=reward)
 
     def _shaped(self, obs: VecObs) -> Any:
-        own, games = self._settings, self._games
+        settings, games = self._settings, self._games
         shape = (-1, games.seats)
         rewards = obs.reward.astype(np.float64).reshape(shape)
         plays = games.inside.reshape(shape)
-        if own.zero_sum:
+        if settings.zero_sum:
             rewards = zero_sum(rewards, self._sides, plays)
         if spirit := self.team_spirit:
             rewards = shared(rewards, self._sides, spirit, plays)
-        if own.minutes_per_step:
-            rewards = time_scaled(rewards, games.steps[:, None] * own.minutes_per_step)
+        if settings.minutes_per_step:
+            rewards = time_scaled(rewards, games.steps[:, None] * settings.minutes_per_step)
         return rewards.reshape(-1).astype(np.float32)
 
     def own_state(self) -> Any:
@@ -105,8 +105,8 @@ def zero_sum(rewards: Floats, teams: Sequence[Sequence[int]], plays: Bools | Non
     plays = np.ones(rewards.shape, np.bool_) if plays is None else plays
     shaped = np.where(plays, rewards, 0.0)
     for team in teams:
-        own = set(team)
-        enemies = [seat for other in teams for seat in other if seat not in own]
+        members = set(team)
+        enemies = [seat for other in teams for seat in other if seat not in members]
         taken = _mean(rewards, plays, enemies)
         for seat in team:
             shaped[..., seat] -= np.where(plays[..., seat], taken, 0.0)
@@ -129,8 +129,8 @@ def shared(
     for team in teams:
         mean = _mean(rewards, plays, team)
         for seat in team:
-            own = spirit * mean + (1.0 - spirit) * rewards[..., seat]
-            mixed[..., seat] = np.where(plays[..., seat], own, 0.0)
+            shared = spirit * mean + (1.0 - spirit) * rewards[..., seat]
+            mixed[..., seat] = np.where(plays[..., seat], shared, 0.0)
     return mixed
 
 

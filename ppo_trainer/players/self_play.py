@@ -60,14 +60,14 @@ class SelfPlay:
     def __init__(
         self, config: TrainConfig, game: Game, net: RaggedNet, device: torch.device
     ) -> None:
-        own = config.selfplay
-        self._config, self._settings, self._net = config, own, net
+        selfplay = config.selfplay
+        self._config, self._settings, self._net = config, selfplay, net
         self._sides = game.sides()
         seed = derived_seed(config.seed, "self-play")
         self._rng = np.random.default_rng(seed)
         self._generator = torch.Generator(device).manual_seed(seed)
-        names = list(own.opponents)
-        if not names and own.mode in ("stages", "fixed"):
+        names = list(selfplay.opponents)
+        if not names and selfplay.mode in ("stages", "fixed"):
             names = ["random"]
         if len(set(names)) < len(names):
             raise SettingError("selfplay.opponents contains an opponent twice", received=names)
@@ -78,7 +78,7 @@ class SelfPlay:
             self._agents[name] = make_opponent(name, *spaces, seed=seed, device=str(device))
         self._labels = opponent_labels(names)
         self._named = names
-        self._quality = dict.fromkeys(names if own.mode == "pool" else [], 0.0)
+        self._quality = dict.fromkeys(names if selfplay.mode == "pool" else [], 0.0)
         # The opponent of the pool in this update, with its ``Lineup.ratio``: several would each
         # need a pass of a network in every step.
         self._drawn: tuple[str, float] | None = None
@@ -94,8 +94,8 @@ class SelfPlay:
         cls, config: TrainConfig, game: Game, net: RaggedNet, device: torch.device
     ) -> SelfPlay | None:
         """Return the self-play of the settings, or None if it would leave the rows unchanged."""
-        own = config.selfplay
-        if own.mode == "mirror" and not own.shapes_rewards:
+        selfplay = config.selfplay
+        if selfplay.mode == "mirror" and not selfplay.shapes_rewards:
             return None
         if not game.has_seats:
             raise SettingError(
@@ -103,7 +103,7 @@ class SelfPlay:
                 expected="selfplay=mirror, which has no effect there, or a game with seats",
                 hint="some games with built-in opponents have variants for two players, such as "
                 "env=minirts_duel, env=capture_the_flag_duel",
-                received=f"selfplay.mode={own.mode}",
+                received=f"selfplay.mode={selfplay.mode}",
             )
         return cls(config, game, net, device)
 
@@ -124,13 +124,13 @@ class SelfPlay:
 
     def draw(self, game: int) -> Lineup:
         """Return the players of a game that begins."""
-        own = self._settings
+        settings = self._settings
         side = int(self._rng.integers(len(self._sides)))
-        if own.mode == "stages":
+        if settings.mode == "stages":
             return Lineup(self._stage_opponent(), side)
-        if own.mode == "fixed":
+        if settings.mode == "fixed":
             return Lineup(self._named[int(self._rng.integers(len(self._named)))], side)
-        if not self._quality or self._rng.random() >= own.past:
+        if not self._quality or self._rng.random() >= settings.past:
             return Lineup()
         if self._drawn is None or self._drawn[0] not in self._quality:
             self._drawn = self._draw_from_pool()
@@ -174,9 +174,9 @@ class SelfPlay:
 
     def after_update(self, run: RunFolder, update: int, steps: int) -> dict[str, float]:
         """Keep a version or begin a stage if it is time for it; return the numbers to log."""
-        own = self._settings
-        if own.mode == "pool":
-            if update % own.every == 0:
+        settings = self._settings
+        if settings.mode == "pool":
+            if update % settings.every == 0:
                 self._add_version(run, update, steps)
             scores = list(self._quality.values())
             spread = max(scores) - min(scores) if scores else 0.0
@@ -184,7 +184,7 @@ class SelfPlay:
                 "selfplay/versions": float(len(self._versions)),
                 "selfplay/quality_spread": spread,
             }
-        if own.mode != "stages":
+        if settings.mode != "stages":
             return {}
         if self._is_stage_over(steps):
             self._stage, self._stage_begun = self._stage + 1, steps
@@ -239,7 +239,7 @@ class SelfPlay:
             self._rng.bit_generator.state = state["rng"]
             self._versions = [str(name) for name in state["versions"]]
             playing = [str(name) for name in state["playing"]]
-            quality = {str(name): float(own) for name, own in state["quality"].items()}
+            quality = {str(name): float(score) for name, score in state["quality"].items()}
             self._stage, self._stage_begun = map(int, state["stage"])
             self._scores = deque(map(float, state["scores"]), _MOST_GAMES)
             agents = dict(state["agents"])
@@ -252,13 +252,13 @@ class SelfPlay:
             ) from error
         for name in (*self._versions, *playing):
             self._add_agent(name, read_snapshot(run, name, self._net))
-        kept = {name: own for name, own in quality.items() if name in self._agents}
+        kept = {name: score for name, score in quality.items() if name in self._agents}
         self._quality = {**self._quality, **kept} if self._settings.mode == "pool" else {}
         if not draws_on:
             return False
-        for name, own in agents.items():
+        for name, agent_state in agents.items():
             if name in self._agents and hasattr(self._agents[name], "set_state"):
-                self._agents[name].set_state(own)  # type: ignore[attr-defined]
+                self._agents[name].set_state(agent_state)  # type: ignore[attr-defined]
         known = {name for name in agents if name in self._agents}
         return known == set(agents) and list(self._quality) == list(quality)
 
@@ -268,16 +268,19 @@ class SelfPlay:
         return f"stage_{self._stage}"
 
     def _is_stage_over(self, steps: int) -> bool:
-        own = self._settings
+        settings = self._settings
         is_beaten = (
-            own.until_win > 0
+            settings.until_win > 0
             and len(self._scores) == _MOST_GAMES
-            and float(np.mean(self._scores)) >= own.until_win
+            and float(np.mean(self._scores)) >= settings.until_win
         )
-        return is_beaten or 0 < own.until_steps <= steps - self._stage_begun
+        return is_beaten or 0 < settings.until_steps <= steps - self._stage_begun
 
     def _add_version(self, run: RunFolder, update: int, steps: int) -> None:
-        name, versions = f"step_{steps:012d}", [self._quality[own] for own in self._versions]
+        name, versions = (
+            f"step_{steps:012d}",
+            [self._quality[version] for version in self._versions],
+        )
         self._keep(run, name, update, steps)
         self._quality[name] = max(versions, default=0.0)
         while len(self._versions) > self._settings.keep:
@@ -298,7 +301,7 @@ class SelfPlay:
     def _playing(self) -> list[str]:
         """Return the versions that have left the pool and still play games."""
         lineups = [] if self._opponent_rows is None else self._opponent_rows.lineups
-        playing = {own.opponent for own in lineups if own.opponent is not None}
+        playing = {lineup.opponent for lineup in lineups if lineup.opponent is not None}
         return sorted(playing.difference(self._versions, self._named))
 
     def _forget_agents(self) -> None:
@@ -323,8 +326,8 @@ def probabilities(choose: str, qualities: Sequence[float]) -> F64:
     else:
         logits = scores
     weights = np.exp(logits - logits.max(initial=-np.inf))
-    own: F64 = weights / weights.sum()
-    return own
+    chances: F64 = weights / weights.sum()
+    return chances
 
 
 def after_win(quality: float, step: float, ratio: float) -> float:

@@ -126,8 +126,8 @@ class TrainState:
     @property
     def memories(self) -> dict[str, RowMemory]:
         """The memories of the rows, by the names of the files in which they are saved."""
-        own = {} if self.memory is None else {_MEMORY: self.memory}
-        return own if self.clone is None else {**own, _CLONE_MEMORY: self.clone.memory}
+        memories = {} if self.memory is None else {_MEMORY: self.memory}
+        return memories if self.clone is None else {**memories, _CLONE_MEMORY: self.clone.memory}
 
     def with_memories(self, memories: Mapping[str, RowMemory]) -> TrainState:
         """Return the state with other ``memories``; those that are left out stay the same."""
@@ -174,13 +174,19 @@ class Content:
         memories = state.memories.items()
         return cls(
             files,
-            {name: {"states": own.states} for name, own in memories if own.states is not None},
+            {
+                name: {"states": memory.states}
+                for name, memory in memories
+                if memory.states is not None
+            },
             state.pending,
             {
                 "update": state.update,
                 "steps": state.steps,
                 "device": state.generators.actions.device.type,
-                "optimizers": {n: type(own).__name__ for n, own in state.optimizers.all().items()},
+                "optimizers": {
+                    n: type(optimizer).__name__ for n, optimizer in state.optimizers.all().items()
+                },
                 "groups": groups,
                 "optimizer_values": values,
                 "players": state.players,
@@ -193,7 +199,7 @@ class Content:
 
         Decisions and memory states are never changed in place.
         """
-        files = {name: _copied(own) for name, own in self.files.items()}
+        files = {name: _copied(tensors) for name, tensors in self.files.items()}
         facts, baseline = json.loads(json.dumps([self.facts, self.baseline]))
         return replace(self, files=files, facts=facts, baseline=baseline)
 
@@ -204,7 +210,7 @@ class Content:
 
 
 def _copied(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    copies = [torch.empty_like(own) for own in tensors.values()]
+    copies = [torch.empty_like(tensor) for tensor in tensors.values()]
     if copies:
         torch._foreach_copy_(copies, list(tensors.values()))  # few operations on a GPU
     return dict(zip(tensors, copies, strict=True))
@@ -249,14 +255,14 @@ def with_all_rows(
 
     All processes must call this at the same time; the result is complete in the first one only.
     """
-    own = {f"generator/{n}": g.get_state() for n, g in state.generators.all().items()}
+    mine = {f"generator/{n}": g.get_state() for n, g in state.generators.all().items()}
     if state.pending is not None:
         pending = pending_to_tensors(state.pending)
-        own |= {f"pending/{name}": tensor for name, tensor in pending.items()}
+        mine |= {f"pending/{name}": tensor for name, tensor in pending.items()}
     for name, memory in state.memories.items():
         if memory.states is not None:
-            own[f"memory/{name}"] = memory.states.cpu()
-    packed = torch.from_numpy(np.frombuffer(safetensors.torch.save(own), np.uint8).copy())
+            mine[f"memory/{name}"] = memory.states.cpu()
+    packed = torch.from_numpy(np.frombuffer(safetensors.torch.save(mine), np.uint8).copy())
     every = [safetensors.torch.load(part.numpy().tobytes()) for part in ranks.gathered(packed)]
     saved = ranks.gathered_json(vec_env.get_state() if vec_env.has_state() else None)
     counts = [part[0] for part in ranks.gathered_json([len(vec_env)])]
@@ -307,8 +313,8 @@ def save_network(folder: Path, tensors: Mapping[str, Tensor], facts: Mapping[str
 
 def _check_finite(content: Content) -> None:
     """Raise NonFiniteError if a parameter is not finite."""
-    tensors = {name: own for file in content.files.values() for name, own in file.items()}
-    floats = {name: own for name, own in tensors.items() if own.is_floating_point()}
+    tensors = {name: tensor for file in content.files.values() for name, tensor in file.items()}
+    floats = {name: tensor for name, tensor in tensors.items() if tensor.is_floating_point()}
     wrong = [name for name, tensor in floats.items() if not tensor.isfinite().all()]
     if wrong:
         raise NonFiniteError(
@@ -539,15 +545,15 @@ def load_rows(
             if share is not None:
                 state.pending = state.pending.of_rows(*share)
         first, count = (0, num_rows) if share is None else share
-        for name, own in state.memories.items():
+        for name, memory in state.memories.items():
             # A run that is longer now may need its clone again, which had no memory any more.
-            if own.states is None or (name == _CLONE_MEMORY and not saved.has(name)):
+            if memory.states is None or (name == _CLONE_MEMORY and not saved.has(name)):
                 continue
-            form = TensorForm.of(own.states)
+            form = TensorForm.of(memory.states)
             expected = {"states": replace(form, shape=(num_rows, *form.shape[1:]))}
             _check_forms(folder / name, saved.forms(name), expected)
             states = saved.tensors(name)["states"]
-            own.states = states[first : first + count].to(own.states.device)
+            memory.states = states[first : first + count].to(memory.states.device)
         baseline = saved.facts.get("baseline")
         if state.groups is not None and baseline is not None:
             state.groups.set_state(baseline)
@@ -562,7 +568,7 @@ def _restore(
         raise ValueError(f"it was saved at update {state.update}, step {state.steps}")
     for name, optimizer in state.optimizers.all().items():
         groups = optimizer.state_dict()["param_groups"]
-        if [own["params"] for own in groups] != [g["params"] for g in facts["groups"][name]]:
+        if [group["params"] for group in groups] != [g["params"] for g in facts["groups"][name]]:
             raise ValueError(f"the optimizer {name!r} has other parameters")
             # The groups have the settings of the config, which a resume may change.
         values = facts["optimizer_values"].get(name, {})
@@ -583,7 +589,7 @@ def _restore(
 
 def _check_optimizers(saved: SavedFiles, optimizers: Optimizers) -> None:
     """Raise CheckpointError unless the saved state is one that these optimizers can have."""
-    kinds = {name: type(own).__name__ for name, own in optimizers.all().items()}
+    kinds = {name: type(optimizer).__name__ for name, optimizer in optimizers.all().items()}
     if saved.facts.get("optimizers") != kinds:
         raise CheckpointError(
             f"{saved.folder / _OPTIMIZERS} belongs to other optimizers",
@@ -597,13 +603,13 @@ def _check_optimizers(saved: SavedFiles, optimizers: Optimizers) -> None:
     for name in forms.keys() - expected.keys():
         owner, number = [*name.split("/"), ""][:2]
         if number.isdecimal() and int(number) < len(known.get(owner, ())):
-            own = {k: v for k, v in known[owner][int(number)].items() if isinstance(v, Tensor)}
-            expected |= {f"{owner}/{number}/{k}": TensorForm.of(v) for k, v in own.items()}
+            state = {k: v for k, v in known[owner][int(number)].items() if isinstance(v, Tensor)}
+            expected |= {f"{owner}/{number}/{k}": TensorForm.of(v) for k, v in state.items()}
     _check_forms(saved.folder / _OPTIMIZERS, forms, expected)
     for owner, parameters in saved.facts["optimizer_values"].items():
         for number, values in parameters.items():
-            own = known[owner][int(number)]
-            if any(type(value) is not type(own[name]) for name, value in values.items()):
+            state = known[owner][int(number)]
+            if any(type(value) is not type(state[name]) for name, value in values.items()):
                 raise ValueError(f"the optimizer {owner!r} has another state: {shorten(values)}")
 
 
@@ -644,7 +650,7 @@ def _older(folder: Path) -> str:
     if steps is None:
         return "nothing resumes from it; the run has other checkpoints"
     found = own_checkpoints(RunFolder(folder.parent.parent))
-    before = [own for own in found if (steps_of(own) or 0) < steps]
+    before = [other for other in found if (steps_of(other) or 0) < steps]
     if not before:
         return "there is no older checkpoint: begin the run again, or restore this one"
     return (
@@ -676,8 +682,8 @@ def _optimizer_parts(
         state = optimizer.state_dict()
         groups[name] = [{"params": group["params"]} for group in state["param_groups"]]
         values[name] = {}
-        for parameter, own in state["state"].items():
-            for key, value in own.items():
+        for parameter, parameter_state in state["state"].items():
+            for key, value in parameter_state.items():
                 if isinstance(value, Tensor):
                     tensors[f"{name}/{parameter}/{key}"] = value
                 elif value is None or isinstance(value, bool | int | float | str):
@@ -694,7 +700,9 @@ def _optimizer_parts(
 def _optimizer_dict(
     name: str, tensors: Mapping[str, Tensor], values: Mapping[str, Any], groups: list[Any]
 ) -> dict[str, Any]:
-    state = {int(parameter): dict(own) for parameter, own in values.items()}
+    state = {
+        int(parameter): dict(parameter_values) for parameter, parameter_values in values.items()
+    }
     for path, tensor in tensors.items():
         owner, *rest = path.split("/")
         if owner == name:

@@ -79,7 +79,7 @@ def write_files(
     with _replaced(folder) as temporary:
         digests = {}
         for name, named in tensors.items():
-            copies = {key: own.detach().cpu().contiguous() for key, own in named.items()}
+            copies = {key: tensor.detach().cpu().contiguous() for key, tensor in named.items()}
             data = safetensors.torch.save(copies)
             digests[name] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
             write_file(temporary / name, data)
@@ -216,7 +216,9 @@ def _read_state(path: Path) -> tuple[dict[str, Any], dict[str, tuple[int, str]]]
     for name in ("sha256", "format", "version"):
         del facts[name]
     files = facts.pop("files")
-    return facts, {name: (int(own["bytes"]), str(own["sha256"])) for name, own in files.items()}
+    return facts, {
+        name: (int(digest["bytes"]), str(digest["sha256"])) for name, digest in files.items()
+    }
 
 
 def _checked(path: Path, read: Callable[[], ReadT]) -> ReadT:

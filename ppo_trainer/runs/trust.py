@@ -100,7 +100,7 @@ def require_trust(
     if env is None:
         env = _named_env(saved.env["_target_"], named, refusal)
     for setting, value, what in _needing_consent(saved, env, named, scripted, trains):
-        if not any(f"{setting}.".startswith(f"{own}.") for own in named):
+        if not any(f"{setting}.".startswith(f"{given}.") for given in named):
             refusal.of(setting, value, what)
 
 
@@ -124,7 +124,7 @@ def _needing_consent(
         for name, value in () if env is None else needing_consent(env, settings):
             yield f"{group}.{name}", value, "may import code or read files outside of the folder"
     if trains:
-        players = [("selfplay.opponents", own) for own in saved.selfplay.opponents]
+        players = [("selfplay.opponents", opponent) for opponent in saved.selfplay.opponents]
         if saved.search.play_on not in (None, "network"):
             players.append(("search.play_on", str(saved.search.play_on)))
         if saved.search.teacher not in (None, "none"):

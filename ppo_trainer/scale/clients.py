@@ -50,7 +50,7 @@ def open_rows(config: TrainConfig, game: Game, ranks: Ranks) -> Iterator[VecEnv]
         with workers, open_vec_env(config, game, config.seed, ranks.share) as rows:
             yield rows
         return
-    parts = [own for cell in cells(config.scale.worlds, ranks.size) for own in cell]
+    parts = [part for cell in cells(config.scale.worlds, ranks.size) for part in cell]
     if not ranks.is_first:
         run, address, mode = ranks.of_first(None)
         if mode is not None:  # Ray chooses it for a new cluster, and joining needs the same
@@ -73,7 +73,7 @@ def open_rows(config: TrainConfig, game: Game, ranks: Ranks) -> Iterator[VecEnv]
 def _start_worlds(
     config: TrainConfig, game: Game, ray: Any, run: str, parts: Sequence[Sequence[WorldShare]]
 ) -> list[Any]:
-    shares = {part.world: part.shares for own in parts for part in own}
+    shares = {part.world: part.shares for cell_parts in parts for part in cell_parts}
     return [
         ray.remote(
             num_cpus=config.scale.cpus,
@@ -86,7 +86,7 @@ def _start_worlds(
 
 
 def _served(ray: Any, run: str, parts: Sequence[WorldShare]) -> VecEnv:
-    worlds = [(ray.get_actor(f"{run}/{own.world}", _NAMESPACE), own.share) for own in parts]
+    worlds = [(ray.get_actor(f"{run}/{part.world}", _NAMESPACE), part.share) for part in parts]
     return served_rows(worlds, lambda calls: _get(ray, calls))
 
 

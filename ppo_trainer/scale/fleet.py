@@ -44,15 +44,16 @@ def open_gather(session: Session) -> Iterator[Gather]:
     Raises:
         SettingError: Ray is not installed, or settings contradict each other.
     """
-    own = session.config.scale
-    if own.mode == "local" or not session.ranks.is_alone:
+    scale = session.config.scale
+    if scale.mode == "local" or not session.ranks.is_alone:
         yield collect_here
         return
-    with open_ray(own, num_workers(own)) as ray:
+    with open_ray(scale, num_workers(scale)) as ray:
         fleet = Fleet(session, ray)
         log(
-            f"{counted(num_workers(own), 'process')} of Ray play: {counted(own.worlds, 'world')}, "
-            f"{counted(own.networks, 'network')}"
+            f"{counted(num_workers(scale), 'process')} of Ray play: "
+            f"{counted(scale.worlds, 'world')}, "
+            f"{counted(scale.networks, 'network')}"
         )
         try:
             yield fleet.gather
@@ -95,8 +96,8 @@ class Fleet:
 
     def __init__(self, session: Session, ray: Any) -> None:
         self._config, self._game, self._ray = session.config, session.game, ray
-        own = self._config.scale
-        self._plan = cells(own.worlds, own.networks)
+        scale = self._config.scale
+        self._plan = cells(scale.worlds, scale.networks)
         self._begun_at, self._starts = session.steps, 0
         self._lost = self._lost_in_a_row = self._lost_frames = 0
         self._dropped = self._dropped_frames = 0
@@ -110,7 +111,7 @@ class Fleet:
         """Return one rollout for each network, none older than ``scale.max_staleness`` allows."""
         most, wanted = self._config.scale.max_staleness, self._config.scale.networks
         with clock("weights"):
-            weights = {name: own.cpu() for name, own in session.net.state_dict().items()}
+            weights = {name: tensor.cpu() for name, tensor in session.net.state_dict().items()}
             self._weights, self._version = self._ray.put(weights), session.updates
         taken: list[Played] = []
         with clock("players"):
@@ -127,7 +128,7 @@ class Fleet:
                 else:
                     taken.append(played)
         # In a fixed order, so that without staleness the same seed gives the same numbers.
-        return [self._joined(sorted(taken, key=lambda own: own.rank), obs)]
+        return [self._joined(sorted(taken, key=lambda played_by: played_by.rank), obs)]
 
     def close(self) -> None:
         """End all processes."""
@@ -137,8 +138,8 @@ class Fleet:
     def _joined(self, taken: Sequence[Played], obs: VecObs) -> Collected:
         metrics: dict[str, Metric] = {}
         for played in taken:
-            for name, own in played.metrics.items():
-                metrics[name] = metrics.get(name, Metric()).merge(own)
+            for name, metric in played.metrics.items():
+                metrics[name] = metrics.get(name, Metric()).merge(metric)
         parts = [
             replace(
                 played.trajectories,
@@ -146,14 +147,16 @@ class Fleet:
             )
             for played in taken
         ]
-        size = sum(own.nbytes for part in parts for own in tensors_of(part.decisions).values())
+        size = sum(
+            tensor.nbytes for part in parts for tensor in tensors_of(part.decisions).values()
+        )
         numbers = {
             "scale/lost": self._lost,
             "scale/lost_frames": self._lost_frames,
             "scale/dropped": self._dropped,
             "scale/dropped_frames": self._dropped_frames,
             "scale/frame_bytes": size / sum(map(len, parts)),
-            "scale/idle": sum(own.idle for own in taken) / len(taken),
+            "scale/idle": sum(rollout.idle for rollout in taken) / len(taken),
         }
         return Collected(
             Trajectories.cat(parts),
@@ -176,7 +179,10 @@ class Fleet:
 
     def _hear(self) -> None:
         """Wait for a rollout, or for the loss of a process."""
-        timeout, cell = self._config.scale.timeout, min(self._cells, key=lambda own: own.since)
+        timeout, cell = (
+            self._config.scale.timeout,
+            min(self._cells, key=lambda process: process.since),
+        )
         left = cell.since + timeout - time.monotonic()
         # Cells that go on playing must not hide one that does not.
         calls = self._busy() if left > 0 else list(cell.busy)
@@ -186,7 +192,7 @@ class Fleet:
             self._replace(cell, len(cell.busy), why)
             return
         (ref,) = done
-        cell = next(own for own in self._cells if ref in own.busy)
+        cell = next(process for process in self._cells if ref in process.busy)
         network, _ = cell.busy.pop(ref)
         try:
             self._waiting.append(self._ray.get(ref))
@@ -237,22 +243,22 @@ class Fleet:
 
     def _make(self, number: int, seed: int) -> _Cell:
         """Start the processes of a cell."""
-        config, own, ray = self._config, self._config.scale, self._ray
+        config, scale, ray = self._config, self._config.scale, self._ray
         networks, cell = self._plan[number], _Cell(number)
         worlds: dict[int, Any] = {}
-        in_one = own.mode == "rapid" and len(networks) == len(networks[0]) == 1
+        in_one = scale.mode == "rapid" and len(networks) == len(networks[0]) == 1
         for place, parts in enumerate(networks):
             for part in parts:
                 if not in_one and part.world not in worlds:
-                    make = ray.remote(num_cpus=own.cpus, max_concurrency=part.shares + 1)(World)
+                    make = ray.remote(num_cpus=scale.cpus, max_concurrency=part.shares + 1)(World)
                     rows = RowMaker(config, self._game, part.world, seed)
-                    worlds[part.world] = make.remote(rows, part.shares, own.timeout)
+                    worlds[part.world] = make.remote(rows, part.shares, scale.timeout)
             maker: Callable[[], VecEnv] = RowMaker(config, self._game, parts[0].world, seed)
             if not in_one:
                 maker = _ServedMaker([(worlds[part.world], part.share) for part in parts])
             rank = number * len(networks) + place
             cell.networks.append(
-                ray.remote(num_cpus=own.cpus)(RolloutWorker).remote(config, maker, seed, rank)
+                ray.remote(num_cpus=scale.cpus)(RolloutWorker).remote(config, maker, seed, rank)
             )
         cell.worlds = list(worlds.values())
         cell.idle = list(cell.networks)

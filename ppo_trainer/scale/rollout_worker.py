@@ -81,8 +81,8 @@ class RolloutWorker:
             # The buffer counts each rollout as one update.
             self._pending = self._pending.later(version - self._version - 1)
         self._version = version
-        own = Collector(self._net, self._generator, self._buffer, self._memory, self._pending)
-        (found,) = collect([own], self._rows, self._obs, self._config, Stopwatch())
+        collector = Collector(self._net, self._generator, self._buffer, self._memory, self._pending)
+        (found,) = collect([collector], self._rows, self._obs, self._config, Stopwatch())
         self._obs, self._pending = found.next_obs, found.pending
         decisions = found.trajectories.decisions
         # A copy, because the buffer is used again while Ray sends the decisions.

@@ -96,8 +96,8 @@ class World:
             return
         places = [_places(obs, *share) for share in self._shares]
         answers = [
-            read_actions(self._answers[number] or b"", self._forms, len(own))
-            for number, own in enumerate(places)
+            read_actions(self._answers[number] or b"", self._forms, len(row))
+            for number, row in enumerate(places)
         ]
         self._obs = self._rows.act(answers_in_order(answers, places))
 
@@ -182,11 +182,11 @@ class ServedRows(VecEnv):
 
     def _step(self, answers: Sequence[bytes | None], seed: int | None = None) -> VecObs:
         calls = []
-        for number, (place, own) in enumerate(zip(self._places, answers, strict=True)):
+        for number, (place, answer) in enumerate(zip(self._places, answers, strict=True)):
             # Other worlds get other seeds, or all would play the same episodes.
             its = seed if seed is None or not number else derived_seed(seed, "world", number)
-            calls.append(place.call("step", place.network, own, its))
-        obs = self._format.join([(own, 0) for own in self._wait(calls)])
+            calls.append(place.call("step", place.network, answer, its))
+        obs = self._format.join([(message, 0) for message in self._wait(calls)])
         ends = np.searchsorted(obs.rows, np.cumsum(self._counts))
         self._frames = np.diff(ends, prepend=0).tolist()
         return obs
@@ -249,20 +249,20 @@ def num_workers(scale: ScaleConfig) -> int:
 
 def check_scale(config: TrainConfig) -> None:
     """Raise SettingError for settings of workers that would wait for ever, or lose decisions."""
-    own = config.scale
-    cells(own.worlds, own.networks)
-    if own.networks > own.worlds and not own.max_staleness:
+    scale = config.scale
+    cells(scale.worlds, scale.networks)
+    if scale.networks > scale.worlds and not scale.max_staleness:
         raise SettingError(
             "the networks of a world end their rollouts at different moments",
             expected="scale.max_staleness=1 or more, or as many worlds as networks",
-            received=f"scale.worlds={own.worlds} scale.networks={own.networks}",
+            received=f"scale.worlds={scale.worlds} scale.networks={scale.networks}",
         )
     if config.ppo.clone_kl and config.net.memory != "none":
         raise SettingError(
             "ppo.clone_kl with a network with a memory needs all decisions of a row, but "
             "rollouts of lost processes, and old ones, are dropped",
             expected="scale.mode=local, or scale.mode=ascend with torchrun",
-            received=f"scale.mode={own.mode}",
+            received=f"scale.mode={scale.mode}",
         )
 
 
@@ -298,7 +298,7 @@ def served_rows(
         wait: Function that returns the results of several calls.
     """
     places = [
-        ServedShare(lambda name, *own, world=world: getattr(world, name).remote(*own), share)
+        ServedShare(lambda name, *words, world=world: getattr(world, name).remote(*words), share)
         for world, share in parts
     ]
     return ServedRows(places, wait)

@@ -162,11 +162,11 @@ def path_field(default: Any) -> Any:
 def path_names(kind: type, path: str = "") -> Iterator[str]:
     """Yield the dotted names of the settings that are paths."""
     hints = get_type_hints(kind)
-    for own in dataclasses.fields(kind):
-        if dataclasses.is_dataclass(hints[own.name]):
-            yield from path_names(hints[own.name], _join(path, own.name))
-        elif own.metadata.get("path"):
-            yield _join(path, own.name)
+    for setting in dataclasses.fields(kind):
+        if dataclasses.is_dataclass(hints[setting.name]):
+            yield from path_names(hints[setting.name], _join(path, setting.name))
+        elif setting.metadata.get("path"):
+            yield _join(path, setting.name)
 
 
 def setting_names(kind: type, values: Any = None, path: str = "") -> Iterator[str]:
@@ -212,9 +212,11 @@ def _build(kind: type[ConfigT], values: Any, path: str, names: Sequence[str]) ->
             received=shorten(dict(values)),
             options=hints,
         )
-    own = {key: _value(hints[key], value, _join(path, key), names) for key, value in values.items()}
+    given = {
+        key: _value(hints[key], value, _join(path, key), names) for key, value in values.items()
+    }
     with named_settings({_join(path, key): value for key, value in values.items()}):
-        return kind(**own)
+        return kind(**given)
 
 
 def fitted(config: Any) -> dict[str, Any]:

@@ -101,10 +101,10 @@ class Callbacks:
                     options=_EVENTS,
                     hint=nearest(name, _EVENTS),
                 )
-        own = [name for name in _EVENTS if getattr(kind, name) is not getattr(Callback, name)]
-        if not own:
+        methods = [name for name in _EVENTS if getattr(kind, name) is not getattr(Callback, name)]
+        if not methods:
             raise SettingError(f"{where}: {kind.__name__} has no method to call", options=_EVENTS)
-        for name in own:
+        for name in methods:
             self._called[name].append(getattr(callback, name))
 
 

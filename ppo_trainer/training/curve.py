@@ -115,9 +115,9 @@ def panels(
     """
     recent = RecentEpisodes(rows)
     means = [recent.add(record) for record in records]
-    own = shown_metrics(own_metrics(sorted(recent.means)), wanted)
-    own = own[: _MOST_OWN if wanted is None else None]
-    labels = _EPISODES | {name: name for name in own} | _LEARNING
+    metrics = shown_metrics(own_metrics(sorted(recent.means)), wanted)
+    metrics = metrics[: _MOST_OWN if wanted is None else None]
+    labels = _EPISODES | {name: name for name in metrics} | _LEARNING
     every = []
     for name, label in labels.items():
         points = _points(records, means if is_per_episode(name) else records, name)
@@ -159,18 +159,20 @@ def _draw(axes: Any, panel: CurvePanel, is_lowest: bool) -> None:
 def _draw_ratings(axes: Any, rated: Sequence[RatedPlayer]) -> None:
     """Draw versions by their steps with intervals of 95%, and reference players as lines."""
     versions = sorted(
-        (own.steps, own.rating, own.deviation) for own in rated if own.steps is not None
+        (player.steps, player.rating, player.deviation)
+        for player in rated
+        if player.steps is not None
     )
     if versions:
         steps, ratings, deviations = zip(*versions, strict=True)
-        bars = [1.96 * own for own in deviations]
+        bars = [1.96 * deviation for deviation in deviations]
         axes.errorbar(steps, ratings, yerr=bars, fmt="o-", markersize=3, capsize=2, color="#1f5fa8")
-    for own in rated:
-        if own.steps is None:
-            axes.axhline(own.rating, linestyle=":", linewidth=1.0, color="#d55e00")
+    for player in rated:
+        if player.steps is None:
+            axes.axhline(player.rating, linestyle=":", linewidth=1.0, color="#d55e00")
             axes.annotate(
-                own.player,
-                (1.0, own.rating),
+                player.player,
+                (1.0, player.rating),
                 xycoords=("axes fraction", "data"),
                 ha="right",
                 va="bottom",

@@ -20,7 +20,9 @@ __all__ = ["about_rollout", "importance", "of_all", "staleness", "with_episodes"
 
 def about_rollout(ranks: Ranks, rollout: Rollout) -> dict[str, float]:
     """Return the explained variance of the returns and the mean size of a frame."""
-    values, returns = (torch.cat(ranks.gathered(own)) for own in (rollout.values, rollout.returns))
+    values, returns = (
+        torch.cat(ranks.gathered(tensor)) for tensor in (rollout.values, rollout.returns)
+    )
     sizes = torch.tensor([rollout.batch.num_entities, len(rollout)])
     entities, frames = ranks.stacked(sizes).sum(0).tolist()
     return {
@@ -31,8 +33,8 @@ def about_rollout(ranks: Ranks, rollout: Rollout) -> dict[str, float]:
 
 def staleness(ranks: Ranks, trajectories: Trajectories) -> dict[str, float]:
     """Return the staleness of the decisions of all processes, in updates, for the log."""
-    own = trajectories.decisions.staleness
-    every = ranks.stacked(torch.tensor([own.sum(), len(own), own.max(initial=0)]))
+    updates = trajectories.decisions.staleness
+    every = ranks.stacked(torch.tensor([updates.sum(), len(updates), updates.max(initial=0)]))
     total, count, _ = every.sum(0).tolist()
     return {"policy/staleness": total / count, "policy/staleness.max": float(every[:, 2].max())}
 
@@ -64,9 +66,9 @@ def of_all(
     frames, ended = sum(map(len, rollouts)), collected.metrics
     if ranks.is_alone:
         return frames, dict(ended), collected.num_truncated
-    own = {name: dataclasses.astuple(metric) for name, metric in ended.items()}
+    mine = {name: dataclasses.astuple(metric) for name, metric in ended.items()}
     episodes: dict[str, Metric] = {}
-    every = ranks.gathered_json([frames, own, collected.num_truncated])
+    every = ranks.gathered_json([frames, mine, collected.num_truncated])
     for _, theirs, _ in every:
         for name, values in theirs.items():
             episodes[name] = episodes.get(name, Metric()).merge(Metric(*values))

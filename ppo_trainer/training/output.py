@@ -71,8 +71,8 @@ def open_output(
             session.note(metrics)
             if session.recent.is_full and not was_full:
                 was_full = True
-                own = own_metrics(session.recent.means)
-                if missing := unknown_metrics(own, config.shown_metrics):
+                metrics_here = own_metrics(session.recent.means)
+                if missing := unknown_metrics(metrics_here, config.shown_metrics):
                     warn(f"shown_metrics: {missing}")
             if plays:
                 warn_halfway(session, before)

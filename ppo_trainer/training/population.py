@@ -59,15 +59,15 @@ class Learner:
 
     def collector(self) -> Collector:
         """Return the collector of this network."""
-        own = self.state
-        assert own.memory is not None
+        state = self.state
+        assert state.memory is not None
         return Collector(
-            own.net,
-            own.generators.actions,
+            state.net,
+            state.generators.actions,
             self.buffer,
-            own.memory,
-            own.pending,
-            own.acting_graphs,
+            state.memory,
+            state.pending,
+            state.acting_graphs,
             self.search,
         )
 
@@ -145,12 +145,12 @@ def load_others(run: RunFolder, others: Sequence[Learner], steps: int, *, goes_o
         CheckpointError: A checkpoint is missing or damaged.
     """
     for number, learner in enumerate(others, start=1):
-        own = policy_folder(run, number)
-        found = {steps_of(folder): folder for folder in own_checkpoints(own)}
+        other = policy_folder(run, number)
+        found = {steps_of(folder): folder for folder in own_checkpoints(other)}
         if steps not in found:
             raise CheckpointError(
                 f"policy {number} of the run {str(run.path)!r} has no checkpoint at step {steps:,}",
-                expected=f"a folder step_{steps:012d} in {own.checkpoints}",
+                expected=f"a folder step_{steps:012d} in {other.checkpoints}",
                 received=", ".join(folder.name for folder in found.values()) or "none",
                 hint="a run keeps its population: selfplay.size cannot change",
             )

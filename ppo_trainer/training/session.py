@@ -88,7 +88,7 @@ class Session:
     def others_at_seats(self) -> list[RaggedNet]:
         """The networks of the policies from 1 on that play, if each policy has its own seats."""
         others = self.others if self.config.selfplay.seats_have_policies else ()
-        return [own.state.acting for own in others]
+        return [learner.state.acting for learner in others]
 
     @property
     def net(self) -> RaggedNet:
@@ -241,8 +241,8 @@ class Begun:
         except Exception as error:  # the environment may be the cause of the failure
             warn(f"the episodes cannot be restored: {type(error).__name__}: {error}")
             state = None
-        for rows, own in reversed(self.own_states):
-            state = None if state is None else rows.around(state, json.loads(own))
+        for rows, row_state in reversed(self.own_states):
+            state = None if state is None else rows.around(state, json.loads(row_state))
         return state
 
 

@@ -127,14 +127,14 @@ def _check_alone(config: TrainConfig, ranks: Ranks) -> None:
             "scale.mode=rapid has one process that learns",
             expected="scale.mode=ascend, or no torchrun",
         )
-    for name, own, expected in (
+    for name, value, expected in (
         ("selfplay.mode", config.selfplay.mode, "mirror"),
         ("selfplay.average", config.selfplay.average, False),
         ("ppo.baseline", config.ppo.baseline, "value"),
     ):
-        if own != expected:
+        if value != expected:
             raise SettingError(
-                f"{name}={own} trains in one process only",
+                f"{name}={value} trains in one process only",
                 expected=f"{name}={expected}, or no torchrun",
             )
 
@@ -198,7 +198,7 @@ def _check_same_network(config: TrainConfig, run: RunFolder) -> None:
     now, then = replace(config.net, attention=saved.net.attention), saved.net
     if (now, config.value_net) != (then, saved.value_net):
         changed = [
-            own.name for own in fields(now) if getattr(now, own.name) != getattr(then, own.name)
+            part.name for part in fields(now) if getattr(now, part.name) != getattr(then, part.name)
         ]
         raise CheckpointError(
             "net and value_net describe another network than that of the run",

@@ -112,9 +112,9 @@ def backward_queries(
         Starts, Ends, (tl.program_id(0) // H) * TILE, count, TILE
     )
     base = Qkv + head * D
-    own, inside_own = _places(row, 3 * H * D, WIDE), _within(there, D, WIDE)
+    of_row, inside_own = _places(row, 3 * H * D, WIDE), _within(there, D, WIDE)
     result = head * D + _places(row, H * D, WIDE)
-    query = tl.load(base + own, mask=inside_own, other=0.0)
+    query = tl.load(base + of_row, mask=inside_own, other=0.0)
     mixed = tl.load(Mixed + result, mask=inside_own, other=0.0)
     d_mixed = tl.load(DMixed + result, mask=inside_own, other=0.0)
     numbers = head.to(tl.int64) * count
@@ -138,7 +138,9 @@ def backward_queries(
         d_weight = tl.dot(d_mixed, tl.trans(value), input_precision=PRECISION)
         d_score = weight * (d_weight - inner[:, None])
         d_query += tl.dot(d_score.to(key.dtype), key, input_precision=PRECISION)
-    tl.store(DQkv + head * D + own, (d_query * FACTOR).to(DQkv.dtype.element_ty), mask=inside_own)
+    tl.store(
+        DQkv + head * D + of_row, (d_query * FACTOR).to(DQkv.dtype.element_ty), mask=inside_own
+    )
 
 
 @triton.jit(do_not_specialize=["count"])
@@ -153,9 +155,9 @@ def backward_keys(
         Starts, Ends, (tl.program_id(0) // H) * TILE, count, TILE
     )
     base = Qkv + head * D
-    own, inside_own = _places(row, 3 * H * D, WIDE), _within(there, D, WIDE)
-    key = tl.load(base + H * D + own, mask=inside_own, other=0.0)
-    value = tl.load(base + 2 * H * D + own, mask=inside_own, other=0.0)
+    of_row, inside_own = _places(row, 3 * H * D, WIDE), _within(there, D, WIDE)
+    key = tl.load(base + H * D + of_row, mask=inside_own, other=0.0)
+    value = tl.load(base + 2 * H * D + of_row, mask=inside_own, other=0.0)
     numbers = head.to(tl.int64) * count
     if HIDDEN:
         row_hidden = tl.load(Hidden + row, mask=there, other=0) != 0
@@ -179,6 +181,6 @@ def backward_keys(
         d_score = weight * (d_weight - inner[None, :])
         d_key += tl.dot(d_score.to(query.dtype), query, input_precision=PRECISION)
     kind = DQkv.dtype.element_ty
-    place = DQkv + head * D + own
+    place = DQkv + head * D + of_row
     tl.store(place + H * D, (d_key * FACTOR).to(kind), mask=inside_own)
     tl.store(place + 2 * H * D, d_value.to(kind), mask=inside_own)

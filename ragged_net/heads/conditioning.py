@@ -84,11 +84,13 @@ class Told:
         place = self._of.order.index(name) if name in self._of.order else 0
         if not place:
             return rows
-        own = self._own.index_select(0, self._layout.flat_rows(actors))
+        row_vectors = self._own.index_select(0, self._layout.flat_rows(actors))
         means = self._sums / self._counts.clamp_min(1.0)
         with full_precision(rows):
             listener = self._of.listeners[place - 1]
-            told: Tensor = listener(rows.float(), own, means.index_select(0, actors.frame_ids()))
+            told: Tensor = listener(
+                rows.float(), row_vectors, means.index_select(0, actors.frame_ids())
+            )
             return told
 
     def tell(
@@ -131,8 +133,8 @@ class _Listener(nn.Module):
         self.hear = orthogonal(3 * dim, 2 * dim, 2**0.5)
         self.mix = orthogonal(2 * dim, dim, 1.0)
 
-    def forward(self, rows: Tensor, own: Tensor, means: Tensor) -> Tensor:
+    def forward(self, rows: Tensor, vectors: Tensor, means: Tensor) -> Tensor:
         """Add to rows (A, D) the choices of their actors (A, D) and of their frames (A, D)."""
-        heard: Tensor = self.hear(torch.cat([rows, own, means], dim=1))
+        heard: Tensor = self.hear(torch.cat([rows, vectors, means], dim=1))
         mixed: Tensor = self.mix(heard.relu())
         return rows + mixed

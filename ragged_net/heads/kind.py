@@ -177,16 +177,16 @@ class ActionOutput:
             chosen,
             self.log_prob[actors],
             self.entropy[actors],
-            own.select(frames)
-            if isinstance(own := self.probs, RaggedTensor)
-            else _rows(own, actors),
+            probs.select(frames)
+            if isinstance(probs := self.probs, RaggedTensor)
+            else _rows(probs, actors),
             _rows(self.mean, actors),
             _rows(self.std, actors),
         )
 
 
-def _rows(own: Tensor | None, rows: Tensor) -> Tensor | None:
-    return None if own is None else own[rows]
+def _rows(values: Tensor | None, rows: Tensor) -> Tensor | None:
+    return None if values is None else values[rows]
 
 
 def _cat(parts: Sequence[Tensor | RaggedTensor | None]) -> Tensor | None:

@@ -71,22 +71,22 @@ class SetDist:
         Raises:
             ActionError: An actor may not select a given entity.
         """
-        options, keys, own = self._options(), self._keys(), self.actors
+        options, keys, vectors = self._options(), self._keys(), self.actors
         actees = torch.cat([self.actees, torch.zeros_like(self.actees[:1])])
-        count = len(own)
+        count = len(vectors)
         left = torch.ones_like(options.actor, dtype=torch.bool)
         left = left if options.mask is None else options.mask
         stops = options.entity == -1
-        goes_on = torch.ones(count, dtype=torch.bool, device=own.device)
+        goes_on = torch.ones(count, dtype=torch.bool, device=vectors.device)
         chosen = options.entity.new_full((count, self.head.at_most), -1)
-        log_prob, entropy, first = own.new_zeros(count), own.new_zeros(count), None
+        log_prob, entropy, first = vectors.new_zeros(count), vectors.new_zeros(count), None
         checks = given is not None and not draw.trusted
         for step in range(self.head.at_most):
             # After the stop an actor can only stop again, with probability 1.
             open_pairs = left & (goes_on.index_select(0, options.actor) | stops)
             now = replace(options, mask=open_pairs)
-            query = self.head.query(own).index_select(0, now.actor)
-            scores = (query * keys.index_select(0, now.actee)).sum(-1) / own.shape[1] ** 0.5
+            query = self.head.query(vectors).index_select(0, now.actor)
+            scores = (query * keys.index_select(0, now.actee)).sum(-1) / vectors.shape[1] ** 0.5
             dist = SelectDist.of(scores, now)
             if draw.is_changed:
                 dist = dist.tempered(draw.temperature, draw.top_k)
@@ -104,14 +104,14 @@ class SetDist:
             taken = torch.zeros_like(left).index_fill(0, position, True)
             left = left & ~(taken & ~stops)
             if step + 1 == self.head.at_most or (
-                own.device.type == "cpu" and not checks and not goes_on.any()
+                vectors.device.type == "cpu" and not checks and not goes_on.any()
             ):
                 break
             picked = actees.index_select(0, now.actee.index_select(0, position))
-            own = self.head.remember(own, picked)
+            vectors = self.head.remember(vectors, picked)
         assert first is not None
         # After the stops of this and of all earlier actors.
-        places = torch.arange(self.pairs.num_pairs, device=own.device) + self.pairs.actor + 1
+        places = torch.arange(self.pairs.num_pairs, device=vectors.device) + self.pairs.actor + 1
         return Walk(chosen, log_prob, entropy, first.index_select(0, places))
 
     def _options(self) -> Pairs:
@@ -169,10 +169,10 @@ class SelectEntitiesHead(nn.Module):
         check_kind("the pairs of a selection", pairs, Pairs, hint="Pairs.of(select_actors)")
         return SetDist(self, actors.float(), actees.float(), pairs)
 
-    def remember(self, own: Tensor, picked: Tensor) -> Tensor:
+    def remember(self, vectors: Tensor, picked: Tensor) -> Tensor:
         """Return the actors' vectors (A, D) after they selected vectors (A, D)."""
-        heard: Tensor = self.mix(self.hear(torch.cat([own, picked], dim=1)).relu())
-        return own + heard
+        heard: Tensor = self.mix(self.hear(torch.cat([vectors, picked], dim=1)).relu())
+        return vectors + heard
 
 
 class SelectEntitiesHeadKind(SelectEntityHeadKind):

@@ -74,7 +74,7 @@ def block_forward(x, hidden, turns, heads, dim, weights, between, places, y, pla
         qkv, mixed = np.empty(most * 3 * dim, np.float32), np.empty(most * dim, np.float32)
         middle, inner = np.empty(most * dim, np.float32), np.empty(most * size, np.float32)
         kept = np.empty(most_kept * heads, np.float32)
-    own, normal = np.empty(most * dim, np.float32), np.empty(most * dim, np.float32)
+    inputs, normal = np.empty(most * dim, np.float32), np.empty(most * dim, np.float32)
     turning = turns.shape[0] > 0
     ways = np.empty(most * 2 * dim if turning else zero, np.float32)
     scratch = attention_scratch(plan, width)
@@ -88,8 +88,8 @@ def block_forward(x, hidden, turns, heads, dim, weights, between, places, y, pla
         # Where the tile's first row, and the first number that attention keeps, would stand at 0.
         row, first = (zero, zero) if keep else (start, plan.kept[group])
         at = start - row
-        _move(x, plan, group, end, dim, own, True)
-        normalize(own, zero, rows, dim, gain1, bias1, normal)
+        _move(x, plan, group, end, dim, inputs, True)
+        normalize(inputs, zero, rows, dim, gain1, bias1, normal)
         linear(normal, zero, rows, dim, p_qkv, qkv, at * 3 * dim, 3 * dim, ADD, b_qkv, zero, zero)
         if turning:
             _move(turns, plan, group, end, 2 * dim, ways, True)
@@ -98,23 +98,23 @@ def block_forward(x, hidden, turns, heads, dim, weights, between, places, y, pla
             attend_group(
                 qkv, plan, g, True, row, heads, width, scale, hidden, mixed, kept, first, scratch,
             )  # fmt: skip
-        set_sum(own, zero, rows, dim, b_out, own, zero)
+        set_sum(inputs, zero, rows, dim, b_out, inputs, zero)
         source, source_at = mixed, at * dim
         if turning:
             turn_rows(mixed, at * dim, rows, one, dim, ways, -one, normal, zero)
             source, source_at = normal, zero
-        linear(source, source_at, rows, dim, p_out, middle, at * dim, dim, ADD, own, zero, dim)
+        linear(source, source_at, rows, dim, p_out, middle, at * dim, dim, ADD, inputs, zero, dim)
         normalize(middle, at * dim, rows, dim, gain2, bias2, normal)
         linear(normal, zero, rows, dim, p_up, inner, at * size, size, RELU, b_up, zero, zero)
-        set_sum(own, zero, rows, dim, b_down, middle, at * dim)
+        set_sum(inputs, zero, rows, dim, b_down, middle, at * dim)
         if last:
             finish(
-                inner, at * size, own, rows, dim, size, p_down, plan, group, end, places, room,
+                inner, at * size, inputs, rows, dim, size, p_down, plan, group, end, places, room,
                 normal, y,
             )  # fmt: skip
         else:
-            linear(inner, at * size, rows, size, p_down, own, zero, dim, ADD, own, zero, dim)
-            _move(y, plan, group, end, dim, own, False)
+            linear(inner, at * size, rows, size, p_down, inputs, zero, dim, ADD, inputs, zero, dim)
+            _move(y, plan, group, end, dim, inputs, False)
         group = end
 
 
@@ -138,7 +138,7 @@ def block_backward(
     most, _ = largest_tile(plan)
     # For a literal 0 Numba would compile what is called a second time.
     zero, one, three = np.int64(0), np.int64(1), np.int64(3)
-    own, change = np.empty(most * dim, np.float32), np.empty(most * dim, np.float32)
+    inputs, change = np.empty(most * dim, np.float32), np.empty(most * dim, np.float32)
     normal, d_normal = np.empty(most * dim, np.float32), np.empty(most * dim, np.float32)
     d_inner, d_qkv = np.empty(most * size, np.float32), np.empty(most * 3 * dim, np.float32)
     turning = turns.shape[0] > 0
@@ -176,8 +176,8 @@ def block_backward(
         source, source_at = mixed, at
         if turning:
             _move(turns, plan, group, end, 2 * dim, ways, True)
-            turn_rows(mixed, at, rows, one, dim, ways, -one, own, zero)
-            source, source_at = own, zero
+            turn_rows(mixed, at, rows, one, dim, ways, -one, inputs, zero)
+            source, source_at = inputs, zero
         add_weight_gradient(change, zero, rows, dim, source, source_at, dim, g_out, near)
         add_bias_gradient(change, zero, rows, dim, g_b_out)
         linear(change, zero, rows, dim, p_out, d_normal, zero, dim, SET, d_normal, zero, dim)
@@ -190,12 +190,12 @@ def block_backward(
             )  # fmt: skip
         if turning:
             turn_rows(d_qkv, zero, rows, three, dim, ways, -one, d_qkv, zero)
-        _move(x, plan, group, end, dim, own, True)
-        normalize(own, zero, rows, dim, gain1, bias1, normal)
+        _move(x, plan, group, end, dim, inputs, True)
+        normalize(inputs, zero, rows, dim, gain1, bias1, normal)
         add_weight_gradient(d_qkv, zero, rows, 3 * dim, normal, zero, dim, g_qkv, near)
         add_bias_gradient(d_qkv, zero, rows, 3 * dim, g_b_qkv)
         linear(d_qkv, zero, rows, 3 * dim, p_qkv, d_normal, zero, dim, SET, d_normal, zero, dim)
-        normalize_backward(d_normal, own, zero, rows, dim, gain1, change, g_gain1, g_bias1)
+        normalize_backward(d_normal, inputs, zero, rows, dim, gain1, change, g_gain1, g_bias1)
         _move(d_x, plan, group, end, dim, change, False)
         group = end
 

@@ -29,13 +29,15 @@ def room_for_bundles(rows, size):
 
 
 @inner
-def finish(hidden, start, own, rows, dim, size, panels, plan, group, end, places, room, normal, y):
-    """Write the results of a tile: ``own + hidden @ panels`` by bundles (see ``_hand_out``).
+def finish(
+    hidden, start, inputs, rows, dim, size, panels, plan, group, end, places, room, normal, y
+):
+    """Write the results of a tile: ``inputs + hidden @ panels`` by bundles (see ``_hand_out``).
 
     Args:
         hidden: The hidden layer (rows, M), from ``start`` on.
         start: Index of the first number of the hidden layer.
-        own: (rows, D) what is added to the product.
+        inputs: (rows, D) what is added to the product.
         rows: Of the tile.
         dim: D.
         size: M.
@@ -51,7 +53,7 @@ def finish(hidden, start, own, rows, dim, size, panels, plan, group, end, places
     (bundles, sums), zero = room, np.int64(0)  # see ``block.py``
     count = _bundle(plan, group, end, places, bundles)
     _add_up(hidden, start, rows, size, bundles, sums)
-    _add_up(own, zero, rows, dim, bundles, normal)
+    _add_up(inputs, zero, rows, dim, bundles, normal)
     linear(sums, zero, count, size, panels, normal, zero, dim, ADD, normal, zero, dim)
     _hand_out(normal, plan, group, end, places, bundles, dim, y)
 
@@ -154,20 +156,20 @@ def _hand_out(sums, plan, group, end, places, bundles, dim, y):
             part = added = np.int64(-1)
             for k in range(length_in(plan, g)):
                 row = first_row(plan, g, i, True) + k * row_step(plan, g, True) - start
-                place, own = places[first_row(plan, g, i, False) + k] * dim, bundles[row] * dim
+                place, source = places[first_row(plan, g, i, False) + k] * dim, bundles[row] * dim
                 if place < 0:
-                    if own == added:
+                    if source == added:
                         continue
-                    added = own
+                    added = source
                 else:
                     for d in range(0, dim, LANES):
-                        store(y, place + d, load(sums, own + d))
+                        store(y, place + d, load(sums, source + d))
                 if k % _MOST:
                     for d in range(0, dim, LANES):
-                        store(sums, part + d, load(sums, part + d) + load(sums, own + d))
+                        store(sums, part + d, load(sums, part + d) + load(sums, source + d))
                 else:
                     _add_share(sums, part, share, dim, y, mean)
-                    part = own
+                    part = source
             _add_share(sums, part, share, dim, y, mean)
 
 

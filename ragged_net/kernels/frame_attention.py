@@ -56,8 +56,8 @@ def attend_frame(
             out, out_start + head * width, scratch, room, places,
         )  # fmt: skip
         for i in range(length):
-            place, own = at + i * 2 * heads + head, room.inverse + i
-            softmax[place], softmax[place + heads] = scratch[room.largest + i], scratch[own]
+            place, inverse_at = at + i * 2 * heads + head, room.inverse + i
+            softmax[place], softmax[place + heads] = scratch[room.largest + i], scratch[inverse_at]
 
 
 @inner
@@ -71,8 +71,8 @@ def attend_frame_backward(
         d_qkv[i] = 0
     for head in range(heads):
         for i in range(length):
-            place, own = at + i * 2 * heads + head, room.inverse + i
-            scratch[room.largest + i], scratch[own] = softmax[place], softmax[place + heads]
+            place, inverse_at = at + i * 2 * heads + head, room.inverse + i
+            scratch[room.largest + i], scratch[inverse_at] = softmax[place], softmax[place + heads]
         _attend_head_backward(
             qkv, start + head * width, dim, length, width, scale, hidden, row,
             out, out_start + head * width, d_out, d_out_start + head * width,
@@ -82,17 +82,29 @@ def attend_frame_backward(
 
 @inner
 def _attend_head(
-    qkv, own, dim, length, width, scale, hidden, row, out, to, scratch, room, places
+    qkv, qkv_at, dim, length, width, scale, hidden, row, out, to, scratch, room, places
 ):  # fmt: skip
     """One head, added to ``out``; the numbers for ``softmax`` are left in the scratch.
 
-    ``own``, and ``to`` in ``out``, are where its part of the first row starts.
+    ``qkv_at``, and ``to`` in ``out``, are where its part of the first row starts.
     """
     block, panel, one = block_of(length), panel_of(width), np.int64(1)  # see ``block.py``
-    turn(qkv, own, 3 * dim, length, width, scale, scratch, room.queries, block, places, room.square)
+    turn(
+        qkv,
+        qkv_at,
+        3 * dim,
+        length,
+        width,
+        scale,
+        scratch,
+        room.queries,
+        block,
+        places,
+        room.square,
+    )
     for seen in range(0, length, KEYS):
         count = min(KEYS, length - seen)
-        at_keys = own + seen * 3 * dim + dim
+        at_keys = qkv_at + seen * 3 * dim + dim
         source, keys, key_row = qkv, at_keys, 3 * dim
         values, value_row, value_panel = at_keys + dim, 3 * dim, panel
         if length > KEYS:
@@ -119,19 +131,19 @@ def _attend_head(
 
 @inner
 def _attend_head_backward(
-    qkv, own, dim, length, width, scale, hidden, row, out, out_at, d_out, d_at, d_qkv, to,
+    qkv, qkv_at, dim, length, width, scale, hidden, row, out, out_at, d_out, d_at, d_qkv, to,
     scratch, room, places,
 ):  # fmt: skip
     """Add the gradient of ``_attend_head`` from ``to`` on, with ``softmax`` in the scratch."""
     block, panel = block_of(length), panel_of(width)
     one, unit = np.int64(1), np.float32(1)  # see ``block.py``
     square, changes, mean = room.square, room.changes, room.mean
-    turn(qkv, own, 3 * dim, length, width, scale, scratch, room.queries, block, places, square)
+    turn(qkv, qkv_at, 3 * dim, length, width, scale, scratch, room.queries, block, places, square)
     turn(d_out, d_at, dim, length, width, unit, scratch, changes, block, places, square)
     means(out, out_at, dim, length, width, scratch, changes, mean, block, places, square)
     for seen in range(0, length, KEYS):
         count = min(KEYS, length - seen)
-        at_keys, to_keys = own + seen * 3 * dim + dim, to + seen * 3 * dim + dim
+        at_keys, to_keys = qkv_at + seen * 3 * dim + dim, to + seen * 3 * dim + dim
         source, keys, values, stride = qkv, at_keys, at_keys + dim, 3 * dim
         mixed, mixed_row, mixed_panel = at_keys, 3 * dim, panel  # the keys that dQ is mixed of
         target, d_keys, d_values = d_qkv, to_keys, to_keys + dim
@@ -160,7 +172,7 @@ def _attend_head_backward(
             )  # fmt: skip
             add_head(
                 count, rows, width, scratch, room.d_scores, block, one,
-                qkv, own + first * 3 * dim, 3 * dim, panel, target, d_keys, stride,
+                qkv, qkv_at + first * 3 * dim, 3 * dim, panel, target, d_keys, stride,
             )  # fmt: skip
             add_head(
                 rows, count, width, scratch, room.d_scores, one, block,

@@ -27,14 +27,14 @@ __all__ = [
 @inner
 def own_offsets(offsets, rows):
     """Return a copy of offsets (B + 1,) int64 that rise from 0 to ``rows``, or raise."""
-    own = offsets.copy()
-    last = own.shape[0] - 1
-    if last < 0 or own[0] != 0 or own[last] != rows:
+    copied = offsets.copy()
+    last = copied.shape[0] - 1
+    if last < 0 or copied[0] != 0 or copied[last] != rows:
         raise BatchError("the offsets of frames do not fit their rows")
     for b in range(last):
-        if own[b + 1] < own[b]:
+        if copied[b + 1] < copied[b]:
             raise BatchError("the offsets of frames fall")
-    return own
+    return copied
 
 
 @kernel

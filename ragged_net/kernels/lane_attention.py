@@ -137,11 +137,11 @@ def _dots(length, width, values, left, right, result, start):
             b = right + j * row
             sum0, sum1, sum2, sum3 = zero, zero, zero, zero
             for d in range(0, row, LANES):
-                own = load(values, a + d)
-                sum0 = fma(own, load(values, b + d), sum0)
-                sum1 = fma(own, load(values, b + row + d), sum1)
-                sum2 = fma(own, load(values, b + 2 * row + d), sum2)
-                sum3 = fma(own, load(values, b + 3 * row + d), sum3)
+                query = load(values, a + d)
+                sum0 = fma(query, load(values, b + d), sum0)
+                sum1 = fma(query, load(values, b + row + d), sum1)
+                sum2 = fma(query, load(values, b + 2 * row + d), sum2)
+                sum3 = fma(query, load(values, b + 3 * row + d), sum3)
             store(result, to + j * LANES, sum0)
             store(result, to + (j + 1) * LANES, sum1)
             store(result, to + (j + 2) * LANES, sum2)

@@ -137,10 +137,10 @@ def add_bias_gradient(d_y, start, rows, columns, gradient):
         count = 8 if first + 8 <= rows else 1
         for j in range(0, columns, LANES):
             at = start + first * columns + j
-            own = load(d_y, at)
+            total = load(d_y, at)
             for i in range(at + columns, at + count * columns, columns):
-                own = own + load(d_y, i)
-            store(sums, j, load(sums, j) + own)
+                total = total + load(d_y, i)
+            store(sums, j, load(sums, j) + total)
         first += count
     for j in range(0, columns, LANES):
         store(gradient, j, load(gradient, j) + load(sums, j))
@@ -150,9 +150,9 @@ def add_bias_gradient(d_y, start, rows, columns, gradient):
 def set_sum(y, start, rows, columns, bias, x, x_start):
     """``y (rows, columns) = bias + x``; y and x from their starts on."""
     for j in range(0, columns, LANES):
-        own = load(bias, j)
+        added = load(bias, j)
         for at in range(j, j + rows * columns, columns):
-            store(y, start + at, own + load(x, x_start + at))
+            store(y, start + at, added + load(x, x_start + at))
 
 
 @inner

@@ -29,11 +29,11 @@ def normalize(x, start, rows, dim, gain, bias, y):
         count = min(LANES, rows - first)
         _moments(x, start + first * dim, count, dim, facts)
         for i in range(count):
-            at, own = start + (first + i) * dim, (first + i) * dim
+            at, to = start + (first + i) * dim, (first + i) * dim
             mean, inverse = splat(facts[MEAN + i]), splat(facts[INVERSE + i])
             for d in range(0, dim, LANES):
                 normal = (load(x, at + d) - mean) * inverse
-                store(y, own + d, fma(normal, load(gain, d), load(bias, d)))
+                store(y, to + d, fma(normal, load(gain, d), load(bias, d)))
 
 
 @inner
@@ -52,11 +52,11 @@ def normalize_backward(d_y, x, start, rows, dim, gain, d_x, d_gain, d_bias):
         count = min(LANES, rows - first)
         _moments(x, start + first * dim, count, dim, facts)
         for i in range(count):
-            at, own = start + (first + i) * dim, (first + i) * dim
+            at, to = start + (first + i) * dim, (first + i) * dim
             mean, inverse = splat(facts[MEAN + i]), splat(facts[INVERSE + i])
             sum_g, sum_gx = zero, zero
             for d in range(0, dim, LANES):
-                change, normal = load(d_y, own + d), (load(x, at + d) - mean) * inverse
+                change, normal = load(d_y, to + d), (load(x, at + d) - mean) * inverse
                 store(sums, d, fma(change, normal, load(sums, d)))
                 store(sums, dim + d, load(sums, dim + d) + change)
                 g = change * load(gain, d)
@@ -65,14 +65,14 @@ def normalize_backward(d_y, x, start, rows, dim, gain, d_x, d_gain, d_bias):
         store(facts, GRADIENT, load(facts, GRADIENT) * share)
         store(facts, PRODUCT, load(facts, PRODUCT) * share)
         for i in range(count):
-            at, own = start + (first + i) * dim, (first + i) * dim
+            at, to = start + (first + i) * dim, (first + i) * dim
             mean, inverse = splat(facts[MEAN + i]), splat(facts[INVERSE + i])
             mean_g, mean_gx = splat(facts[GRADIENT + i]), splat(facts[PRODUCT + i])
             for d in range(0, dim, LANES):
                 normal = (load(x, at + d) - mean) * inverse
-                g = load(d_y, own + d) * load(gain, d)
-                change = fma(g - mean_g - normal * mean_gx, inverse, load(d_x, own + d))
-                store(d_x, own + d, change)
+                g = load(d_y, to + d) * load(gain, d)
+                change = fma(g - mean_g - normal * mean_gx, inverse, load(d_x, to + d))
+                store(d_x, to + d, change)
         if first % CHUNK == CHUNK - LANES or first + count == rows:
             for d in range(0, dim, LANES):
                 store(d_gain, d, load(d_gain, d) + load(sums, d))

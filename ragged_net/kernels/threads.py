@@ -86,15 +86,15 @@ def together(function: Callable[..., None], *arguments: Sequence[Any]) -> None:
     The last call runs in this thread. Returns when all are done, even if one raises an error, which
     is raised then; only Ctrl-C is raised at once. ``function`` must not call this function.
     """
-    *others, own = zip(*arguments, strict=True)
+    *others, last = zip(*arguments, strict=True)
     if not others:
-        function(*own)
+        function(*last)
         return
     tasks, done = _workers.tasks(len(others)), _Queue()
     for values in others:
         tasks.put((function, values, done))
     try:
-        function(*own)
+        function(*last)
     finally:
         errors = [done.get() for _ in others]
     for error in errors:

@@ -90,9 +90,9 @@ def _transposed(builder: Any, vectors: list[Any]) -> list[Any]:
     while size < COLUMNS:
         keep, move = [], []
         for lane in range(LANES):
-            own = lane & size == 0
-            keep.append(lane if own else lane - size + LANES)
-            move.append(lane + size if own else lane + LANES)
+            stays = lane & size == 0
+            keep.append(lane if stays else lane - size + LANES)
+            move.append(lane + size if stays else lane + LANES)
         masks = [ir.Constant(ir.VectorType(_INT32, LANES), mask) for mask in (keep, move)]
         traded = list(vectors)
         for i in range(COLUMNS):

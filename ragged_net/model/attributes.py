@@ -47,7 +47,7 @@ class AttributeEmbedding(nn.Module):
         columns = self.norm.num_columns
         self.slope = nn.Parameter(torch.empty(columns, dim))
         self.base = nn.Parameter(torch.empty(columns, dim))
-        self.counts = [own.n for own in features if isinstance(own, Discrete)]
+        self.counts = [feature.n for feature in features if isinstance(feature, Discrete)]
         self.discrete = [i for i, feature in enumerate(features) if isinstance(feature, Discrete)]
         self.tables = nn.ModuleList((tables or Tables(dim)).of(features, dim))
         self.type_vector = nn.Parameter(torch.empty(dim))

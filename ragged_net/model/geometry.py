@@ -111,7 +111,7 @@ def position_columns(
 ) -> dict[str, list[int]]:
     """Return the columns of the coordinates among the features of each entity type."""
     return {
-        name: [obs_space.entities[name].names.index(own) for own in position.names]
+        name: [obs_space.entities[name].names.index(axis) for axis in position.names]
         for name, position in positions.items()
     }
 

@@ -116,17 +116,19 @@ class GridRows:
     def layout(self, batch: EntityBatch) -> GridLayout:
         """Return the flat order, with summaries, of a ``batch`` that has been checked."""
         parts = {name: self._summarized(name, batch.entities[name]) for name in self.names}
-        own = Layout.of(replace(batch, entities=parts, visible={}, actions={}), self.with_global)
+        parts_layout = Layout.of(
+            replace(batch, entities=parts, visible={}, actions={}), self.with_global
+        )
         every = [batch.entities[name].lengths for name in self.names]
         ends = torch.stack(every, dim=1).cumsum(1)  # (B, K)
         few = torch.stack([part.lengths for part in parts.values()], dim=1).cumsum(1)
         nothing = ends.new_zeros(ends.shape[0], 1)
         return GridLayout(
-            own.offsets,
-            own.dest,
-            own.global_dest,
-            own.num_rows,
-            own.known_offsets,
+            parts_layout.offsets,
+            parts_layout.dest,
+            parts_layout.global_dest,
+            parts_layout.num_rows,
+            parts_layout.known_offsets,
             ends=ends,
             starts=torch.cat([nothing, ends], 1),
             first=torch.cat([nothing, few], 1),
@@ -176,6 +178,6 @@ class GridRows:
             tiles = embedding.types[self.names.index(name)]
             assert isinstance(tiles, TileEmbedding)
             vectors = tiles.cell_vectors(cells.values, [found[i][1] for i in places])
-            for i, own in zip(places, vectors, strict=True):
-                rows[i] = rows[i] + torch.where(found[i][0][:, None], own, 0.0)
+            for i, vector in zip(places, vectors, strict=True):
+                rows[i] = rows[i] + torch.where(found[i][0][:, None], vector, 0.0)
         return replace(encoded, rows=tuple(rows))

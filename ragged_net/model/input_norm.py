@@ -167,8 +167,8 @@ class InputNorm(nn.Module):
         # In parts, because a float64 copy of a rollout would take twice its memory.
         parts = [part for rows in several for part in torch.split(rows, _PART) if part.shape[0]]
         moments = [self._moments(part) for part in parts]
-        own = torch.stack(moments) if moments else self.mean.new_zeros(0, 1 + 2 * self.num_columns)
-        every = [part for moments in gathered(own) for part in moments]
+        sums = torch.stack(moments) if moments else self.mean.new_zeros(0, 1 + 2 * self.num_columns)
+        every = [part for moments in gathered(sums) for part in moments]
         for part in every:
             added, mean, m2 = part.split([1, self.num_columns, self.num_columns])
             delta = mean - self.mean

@@ -67,13 +67,13 @@ class PositionBias(nn.Module):
         outputs = []
         sizes = [length * count for length, count in groups.sizes]
         pieces = zip(torch.split(qkv, sizes), torch.split(rows, sizes), groups.sizes, strict=True)
-        for i, (part, own, (length, count)) in enumerate(pieces):
+        for i, (part, bias, (length, count)) in enumerate(pieces):
             mask = None if groups.masks is None else groups.masks[i]
             step = count if kernels.sizes_are_open() else max(1, _MOST_PAIRS // length**2)
             for first in range(0, count, step):
                 here = slice(first * length, (first + step) * length)
                 hidden = None if mask is None else mask[first : first + step]
-                outputs.append(self._attend(part[here], own[here], length, hidden))
+                outputs.append(self._attend(part[here], bias[here], length, hidden))
         output = torch.cat(outputs)
         if groups.order is not None and groups.inverse is not None:
             output = permute(output, groups.inverse, groups.order)

@@ -140,7 +140,7 @@ class Tables:
 
     def of(self, features: Sequence[Feature], dim: int) -> list[nn.Module]:
         """Return a table of width ``dim`` for each discrete one of the ``features``."""
-        return [self._table(own, dim) for own in features if isinstance(own, Discrete)]
+        return [self._table(feature, dim) for feature in features if isinstance(feature, Discrete)]
 
     def _table(self, feature: Discrete, dim: int) -> nn.Module:
         if isinstance(feature, Flags):

@@ -56,8 +56,8 @@ class Translator:
         features, length = list(entity.features), (self.setting.scale or {}).get(name)
         if length is not None:
             for column in self.columns[name]:
-                own = entity.names[column]
-                features[column] = Continuous(own, mean=0.0, std=length)
+                feature = entity.names[column]
+                features[column] = Continuous(feature, mean=0.0, std=length)
         return features
 
     def _appended(self) -> list[Continuous | str]:
@@ -115,8 +115,8 @@ class Translator:
         if layout.num_rows:
             row = seen_by.clamp_min(0)
             found = (seen_by >= 0) & places.known.index_select(0, row)
-            own = places.positions.index_select(0, row)
-            origin = torch.where(found[:, None], own, origin)
+            place = places.positions.index_select(0, row)
+            origin = torch.where(found[:, None], place, origin)
             if places.heading is not None:
                 heading = torch.where(found, places.heading.index_select(0, row), heading)
         entities = dict(batch.entities)

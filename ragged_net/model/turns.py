@@ -134,9 +134,12 @@ class RelationTurns(nn.Module):
         super().__init__()
         relations = config.relations_in(obs_space)
         self.columns: dict[str, list[int | None]] = {
-            name: [None if name not in own else entity.names.index(own[name]) for own in relations]
+            name: [
+                None if name not in relation else entity.names.index(relation[name])
+                for relation in relations
+            ]
             for name, entity in obs_space.entities.items()
-            if any(name in own for own in relations)
+            if any(name in relation for relation in relations)
         }
         self.dim = config.dim
         pairs = config.dim // config.heads // 2
@@ -160,7 +163,9 @@ class RelationTurns(nn.Module):
             (owner == i).float().repeat_interleave(2, 1).view(1, -1).repeat(1, 2)
             for i in range(len(relations))
         ]
-        self.register_buffer("codes", torch.stack([waves * own for own in masks]), persistent=False)
+        self.register_buffer(
+            "codes", torch.stack([waves * mask for mask in masks]), persistent=False
+        )
         still = (owner < 0).float().repeat_interleave(2, 1).view(-1)
         self.register_buffer("silent", torch.cat([still, 0 * still]), persistent=False)
 
