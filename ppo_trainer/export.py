@@ -259,7 +259,9 @@ def _random_actors(space: Any, named: Sequence[Tensor], generator: torch.Generat
         last = torch.tensor([len(entities) for entities in named], dtype=torch.int64)
         who = RaggedTensor.from_lengths(last, [1] * len(named))
     else:
-        who = _listed([own[_random_half(own, generator)] for own in map(_indices, named)])
+        who = _listed(
+            [indices[_random_half(indices, generator)] for indices in map(_indices, named)]
+        )
     if not space.selects:
         if not space.picks_one:
             return ContinuousActors(who)

@@ -16,8 +16,8 @@ from entity_env import VecObs
 from entity_env.errors import SettingError, shorten
 from entity_env.registry import Factory
 from entity_env.rows.slow_calls import SLOW_CALL, naming_slow_calls
+from ppo_trainer.algorithms import make_algorithm
 from ppo_trainer.algorithms.clone import clone_weight
-from ppo_trainer.algorithms.table import make_algorithm
 from ppo_trainer.config import TrainConfig, config_from_dict, config_to_dict
 from ppo_trainer.environments import with_env
 from ppo_trainer.learner.optimizers import follow

@@ -185,14 +185,14 @@ def record_agent(
         )
     seed = derived_seed(config.seed if seed is None else seed, "record")
 
-    game, shown = make_factory(config, env), list[_Shown]()
+    game, shown = make_factory(config, env), list[_LastObservation]()
 
     def make_rows(count: int, seed: int) -> VecEnv:
         if game.has_seats or not is_script(name):
             return game.rows(game.whole(count), seed)
 
-        def make() -> _Shown:
-            shown.append(_Shown(game()))
+        def make() -> _LastObservation:
+            shown.append(_LastObservation(game()))
             return shown[-1]
 
         return ListEnv(make, count, seed)
@@ -250,7 +250,7 @@ def record_replay(
     return Recorded(Path(path), frames, rewards, _size(Path(path)))
 
 
-class _Shown(Wrapper):
+class _LastObservation(Wrapper):
     """A wrapper that keeps the last observation, for scripts that use the ids of entities."""
 
     last: Observation

@@ -196,10 +196,10 @@ class _Frames:
         """Return earlier choices, given by slots, as input of the network."""
         found = {}
         for action in self.padded.actions:
-            own = numbers[:, action.numbers]
+            columns = numbers[:, action.numbers]
             if action.space.selects:
-                own = self._at(self.index, own)
-            found[action.name] = own[self.taken[action.name]]
+                columns = self._at(self.index, columns)
+            found[action.name] = columns[self.taken[action.name]]
         return found
 
     def sum(self, output: NetOutput, what: str) -> Tensor:

@@ -10,8 +10,8 @@ from support.trainer_envs import Foraging
 from support.trainer_runs import small_config
 
 from ppo_trainer import train
+from ppo_trainer.algorithms import ALGORITHMS, make_algorithm
 from ppo_trainer.algorithms.ppo import PPO
-from ppo_trainer.algorithms.table import ALGORITHMS, make_algorithm
 from ppo_trainer.experience.acting import values_of
 from ppo_trainer.learner.step_metrics import joined, means, of_policies
 from ppo_trainer.runs.folder import RunFolder
