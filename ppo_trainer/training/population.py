@@ -1,4 +1,6 @@
-"""The other policies of a population: each has a network, optimizers and random numbers.
+"""The policies that are trained: one, or those of a population.
+
+Each has a network, optimizers and random numbers.
 
 Policy 0 is the run itself. Policy i is saved in ``<run>/policy_<i>``, a run folder for playing
 only.
@@ -11,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from entity_env import ActionSpace, ObsSpace
+from entity_env import ActionSpace, ObsSpace, VecEnv
 from entity_env.errors import CheckpointError, RunFolderError
 from entity_env.storage.files import remove
 from ppo_trainer.config import TrainConfig
@@ -20,6 +22,7 @@ from ppo_trainer.experience.collect import Collector, Searcher
 from ppo_trainer.experience.rollout_buffer import RolloutBuffer
 from ppo_trainer.learner.optimizers import frozen_copy, make_optimizers
 from ppo_trainer.machine.seeding import derived_seed, make_generators
+from ppo_trainer.players.search import make_search
 from ppo_trainer.runs.checkpoint import (
     Content,
     TrainState,
@@ -35,7 +38,7 @@ from ragged_net import RaggedNet
 __all__ = [
     "Learner",
     "load_others",
-    "make_others",
+    "make_learners",
     "policy_folder",
     "refuse_single_policy",
     "save_others",
@@ -85,31 +88,39 @@ def policy_folder(run: RunFolder, number: int) -> RunFolder:
     return folder
 
 
-def make_others(
-    first: RaggedNet, config: TrainConfig, num_rows: int, device: torch.device
+def make_learners(
+    net: RaggedNet, config: TrainConfig, vec_env: VecEnv, device: torch.device, rank: int = 0
 ) -> tuple[Learner, ...]:
-    """Return the policies from 1 on; none for a run with one network.
+    """Return the policies that are trained, of which the first one has the network ``net``.
 
     Args:
-        first: Network of policy 0, whose embedding may be shared by all.
+        net: Network on its device, whose embedding all policies may share.
         config: Settings of the run.
-        num_rows: Number of rows R.
+        vec_env: Rows on which they train.
         device: Device of the networks.
+        rank: Number of this process, which draws random numbers of its own.
     """
-    others = []
-    for number in range(1, config.selfplay.policies):
-        net = RaggedNet(first.obs_space, first.action_space, config.net, config.value_config)
-        if config.selfplay.shared_embeddings:
-            net.encoder.embedding = first.encoder.embedding
-        net = net.to(device)
-        generators = make_generators(derived_seed(config.seed, "policy", number), device)
-        state = TrainState(net, make_optimizers(net, config), generators)
-        state.average = frozen_copy(net) if config.selfplay.average else None
-        state.memory = RowMemory(net, num_rows)
-        if config.cuda_graphs:
-            state.use_graphs(num_rows, config.precision)
-        others.append(Learner(state, RolloutBuffer(num_rows, config.rollout.steps)))
-    return tuple(others)
+    learners: list[Learner] = []
+    for number in range(config.selfplay.policies):
+        seed, trained = config.seed, net
+        if number:
+            seed = derived_seed(seed, "policy", number)
+            trained = RaggedNet(net.obs_space, net.action_space, config.net, config.value_config)
+            if config.selfplay.shared_embeddings:
+                trained.encoder.embedding = net.encoder.embedding
+            trained = trained.to(device)
+        generators = make_generators(seed, device, rank)
+        state = TrainState(trained, make_optimizers(trained, config), generators)
+        state.memory = RowMemory(trained, len(vec_env))
+        state.average = frozen_copy(trained) if config.selfplay.average else None
+        search = None
+        if config.algorithm == "search":
+            search = make_search(vec_env, trained, config)
+        elif config.cuda_graphs:
+            state.use_graphs(len(vec_env), config.precision)
+        buffer = RolloutBuffer(len(vec_env), config.rollout.steps)
+        learners.append(Learner(state, buffer, search))
+    return tuple(learners)
 
 
 def write_settings(

@@ -143,7 +143,7 @@ def _evaluate(session: Session, played: bool) -> list[Evaluation]:
         log(f"left out, as eval.seconds={seconds:g} were over:\n{missing}")
     if (line := compare_greedy(results)) is not None:
         log(line)
-    if session.others:
+    if len(session.learners) > 1:
         log(f"that was policy 0; the next: {python_command()} -m ppo_trainer.evaluate {run.path}:1")
     write_evaluation(run, describe(run.path, state.steps, config, episodes, results))
     return results

@@ -17,13 +17,11 @@ from entity_env import VecEnv
 from entity_env.errors import CheckpointError, DivergedError, EntityEnvError, NonFiniteError
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import UNIMPORTABLE, Game, name_in_script
-from ppo_trainer.experience.rollout_buffer import RolloutBuffer
 from ppo_trainer.experience.row_history import RowHistory
 from ppo_trainer.machine.commands import python_command
 from ppo_trainer.machine.ranks import LONE, Ranks
 from ppo_trainer.machine.screen import log, warn
 from ppo_trainer.players.game_rows import GameRows
-from ppo_trainer.players.search import Search
 from ppo_trainer.players.self_play import SelfPlay
 from ppo_trainer.reporting.evaluation import Evaluation
 from ppo_trainer.reporting.recent_episodes import RecentEpisodes
@@ -53,13 +51,11 @@ class Session:
         game: Game, for evaluations.
         vec_env: Rows to train on.
         device: Device of the network.
-        state: Everything that the training changes.
+        learners: All networks that are trained: one, or those of a population.
         run: Run folder.
         recent: Means over the last episodes.
-        buffer: Rollout buffer.
         best: Best network, if ``checkpoint.best`` is set.
         players: Self-play, if there is any.
-        others: Policies of a population from 1 on; ``state`` is that of policy 0.
         ranks: Processes that train together; the first one writes the run folder.
         unfinished: The beginning of the update in progress.
     """
@@ -68,26 +64,23 @@ class Session:
     game: Game
     vec_env: VecEnv
     device: torch.device
-    state: TrainState
+    learners: tuple[Learner, ...]
     run: RunFolder
     recent: RecentEpisodes
-    buffer: RolloutBuffer
     best: BestNetwork | None = None
     players: SelfPlay | None = None
-    others: tuple[Learner, ...] = ()
-    search: Search | None = None
     ranks: Ranks = LONE
     unfinished: Unfinished = field(default_factory=lambda: Unfinished())
 
     @property
-    def learners(self) -> tuple[Learner, ...]:
-        """All networks that are trained: one, or those of a population."""
-        return Learner(self.state, self.buffer, self.search), *self.others
+    def state(self) -> TrainState:
+        """Everything that the training of the network, or of policy 0, changes."""
+        return self.learners[0].state
 
     @property
     def others_at_seats(self) -> list[RaggedNet]:
         """The networks of the policies from 1 on that play, if each policy has its own seats."""
-        others = self.others if self.config.selfplay.seats_have_policies else ()
+        others = self.learners[1:] if self.config.selfplay.seats_have_policies else ()
         return [learner.state.acting for learner in others]
 
     @property
@@ -205,7 +198,7 @@ class Session:
         """Return the contents of checkpoints of all networks that are trained."""
         if self.players is not None:
             self.state.players = self.players.get_state()
-        for other in self.others:
+        for other in self.learners[1:]:
             other.state.update, other.state.steps = self.state.update, self.state.steps
         return [Content.of(learner.state) for learner in self.learners]
 

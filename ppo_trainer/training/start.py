@@ -17,17 +17,14 @@ from ppo_trainer.algorithms.group_baseline import GroupReturns
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import Game
 from ppo_trainer.experience.acting import RowMemory
-from ppo_trainer.experience.rollout_buffer import RolloutBuffer
-from ppo_trainer.learner.optimizers import frozen_copy, make_optimizers
+from ppo_trainer.learner.optimizers import frozen_copy
 from ppo_trainer.machine.ranks import LONE, Ranks
 from ppo_trainer.machine.screen import log
-from ppo_trainer.machine.seeding import derived_seed, make_generators
-from ppo_trainer.players.search import make_search
+from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.players.self_play import SelfPlay
 from ppo_trainer.reporting.recent_episodes import RecentEpisodes
 from ppo_trainer.reporting.settings_text import settings_summary, written
 from ppo_trainer.runs.checkpoint import (
-    TrainState,
     latest_checkpoint,
     load_network,
     load_rows,
@@ -42,7 +39,7 @@ from ppo_trainer.runs.trust import why_consent_will_be_needed
 from ppo_trainer.training.goals import BestNetwork
 from ppo_trainer.training.population import (
     load_others,
-    make_others,
+    make_learners,
     refuse_single_policy,
     write_settings,
 )
@@ -75,7 +72,6 @@ def open_session(
             net = RaggedNet(*spaces, config.net, config.value_config).to(device)
             if config.init is not None:
                 _take_over(net, config.init)
-            players = SelfPlay.of(config, game, net, device)
             run = RunFolder(Path())  # the first process sends its path
             if ranks.is_first:
                 run = RunFolder.new(config)
@@ -87,29 +83,20 @@ def open_session(
             if ranks.is_first:
                 stack.enter_context(run.held())
             net = _network_of_run(config, run).to(device)
-            players = SelfPlay.of(config, game, net, device)
         for tensor in net.state_dict().values():
             tensor.copy_(ranks.of_first_tensor(tensor))
-        generators = make_generators(config.seed, device, ranks.rank)
-        state = TrainState(net, make_optimizers(net, config), generators)
-        if players is not None:
+        if (players := SelfPlay.of(config, game, net, device)) is not None:
             vec_env = players.around(vec_env)
-        state.memory = RowMemory(net, len(vec_env))
-        if config.cuda_graphs and config.algorithm != "search":
-            state.use_graphs(len(vec_env), config.precision)
-        state.average = frozen_copy(net) if config.selfplay.average else None
+        learners = make_learners(net, config, vec_env, device, ranks.rank)
+        state = learners[0].state
         state.groups = _groups(config, vec_env, players)
         if config.ppo.clone_kl:
             state.clone = Clone(clone := frozen_copy(net), RowMemory(clone, len(vec_env)))
         recent = RecentEpisodes(config.rollout.num_envs)
         best = None if config.checkpoint.best is None else BestNetwork(run, config.checkpoint)
-        search = make_search(vec_env, net, config) if config.algorithm == "search" else None
-        buffer = RolloutBuffer(len(vec_env), config.rollout.steps)
-        others = make_others(net, config, len(vec_env), device)
         session = Session(
-            config, game, vec_env, device, state, run, recent, buffer, best, players, others,
-            search, ranks,
-        )  # fmt: skip
+            config, game, vec_env, device, learners, run, recent, best, players, ranks
+        )
         # Players choose their seats when rows are reset through them.
         obs = begun if players is None else None
         yield _resume(session) if config.resume is not None else _begin(session, obs)
@@ -247,13 +234,13 @@ def _resume(session: Session) -> tuple[Session, VecObs]:
     if same_players and envs is not None and vec_env.has_state() and len(envs) == total:
         obs = vec_env.set_state(envs[rows[0] : rows[0] + rows[1]])
         load_rows(folder, state, total, None if session.ranks.is_alone else rows)
-        load_others(run, session.others, state.steps, goes_on=True)
+        load_others(run, session.learners[1:], state.steps, goes_on=True)
     else:
         seed = derived_seed(config.seed, "resumed episodes", state.update)
         if not session.ranks.is_first:
             seed = derived_seed(seed, "rows", session.ranks.rank)
         obs = vec_env.reset(seed)
-        load_others(run, session.others, state.steps, goes_on=False)
+        load_others(run, session.learners[1:], state.steps, goes_on=False)
         notes.append(
             "starting fresh episodes: its opponents cannot continue where they were"
             if not same_players
