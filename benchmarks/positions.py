@@ -29,8 +29,8 @@ from ragged_net import (
     ragged_attention,
 )
 from ragged_net.frames import Places
+from ragged_net.model.attention import PositionBias
 from ragged_net.model.geometry import turn, turn_back, wave_vectors
-from ragged_net.model.position_bias import PositionBias
 
 FEATURES = {"Mine": ["x", "y"], "Robot": ["x", "y"]}
 SPACE = ObsSpace(entities={name: Entity(own) for name, own in FEATURES.items()})

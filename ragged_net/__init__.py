@@ -23,10 +23,9 @@ from ragged_net.kernels.threads import get_threads, set_threads
 from ragged_net.layout import Layout
 from ragged_net.model.attention import ragged_attention
 from ragged_net.model.embedding import EntityEmbedding
-from ragged_net.model.encoder import frame_means
+from ragged_net.model.encoder import RaggedTransformer, frame_means
 from ragged_net.model.input_norm import InputNorm
 from ragged_net.model.memory import Memory
-from ragged_net.model.transformer import RaggedTransformer
 from ragged_net.network import NetOutput, RaggedNet
 from ragged_net.position_config import RelativePosition, Translation
 from ragged_net.ragged import RaggedTensor

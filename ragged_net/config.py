@@ -166,7 +166,7 @@ class NetConfig:
             ``model/turns.py``.
         embedding: ``linear`` adds the vectors of the features of an entity; ``attributes`` lets the
             features attend to each other first, which relates them, but runs in plain torch. See
-            ``model/attributes.py``.
+            ``model/discrete.py``.
         waves: Number of frequencies of sines and cosines of continuous features, which are embedded
             in addition to the features. More of them distinguish closer values, but learning is
             slower if most features are noise. Used with ``embedding=linear`` only. See

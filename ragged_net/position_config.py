@@ -77,7 +77,7 @@ class RelativePosition:
             space declares.
         kind: ``waves`` rotates queries, keys and values (``turns.py``); it is compiled,
             and works with every attention backend. ``mlp`` adds a bias to the attention scores
-            (``position_bias.py``); it supports headings, and takes a pass over all pairs in torch.
+            (``attention.py``); it supports headings, and takes a pass over all pairs in torch.
             ``none`` ignores declared positions.
         unit: Smallest offset that matters, in the units of the coordinates. A smaller one
             distinguishes nearer entities, but spreads the waves over a wider range.

@@ -22,9 +22,15 @@ from ragged_net.compiled.chain import NO_ROWS, chain, is_plain
 from ragged_net.compiled.embedding import EmbeddingLayer, Part
 from ragged_net.config import NetConfig
 from ragged_net.layout import Layout
-from ragged_net.model.attributes import AttributeEmbedding
+from ragged_net.model.discrete import (
+    INIT_STD,
+    AttributeEmbedding,
+    FlagTable,
+    Tables,
+    initialize,
+    rows_of,
+)
 from ragged_net.model.input_norm import Gathered, InputNorm, own_moments
-from ragged_net.model.tables import INIT_STD, FlagTable, Tables, initialize, rows_of
 from ragged_net.model.tiles import TileEmbedding
 from ragged_net.tensor_checks import check_kind
 

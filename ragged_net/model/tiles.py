@@ -17,8 +17,8 @@ from torch.nn.functional import conv2d
 from entity_env.spaces import Feature, Grid
 from ragged_net.compiled.autograd import all_are_watched
 from ragged_net.compiled.chain import is_plain
+from ragged_net.model.discrete import INIT_STD
 from ragged_net.model.input_norm import InputNorm
-from ragged_net.model.tables import INIT_STD
 
 __all__ = ["MakeEmbedding", "TileEmbedding", "as_maps"]
 

@@ -27,7 +27,7 @@ from ragged_net.kernels.frame_attention import attend_frame, attend_frame_backwa
 from ragged_net.kernels.room import room_of
 from ragged_net.kernels.tile import ADD, RELU, SET, WHERE, add_product, set_product
 from ragged_net.kernels.vector import LANES, exp, load, maximum, store, total, where_positive
-from ragged_net.model.transformer import TransformerBlock
+from ragged_net.model.encoder import TransformerBlock
 from ragged_net.ragged import offsets_of
 
 from numba import njit  # isort: skip
@@ -502,7 +502,7 @@ from ragged_net import NetConfig, ragged_attention
 from ragged_net.compiled import autograd as compiled
 from ragged_net import kernels
 from ragged_net.frames import Frames
-from ragged_net.model.transformer import TransformerBlock
+from ragged_net.model.encoder import TransformerBlock
 assert not kernels.available()
 ragged_attention(torch.zeros(3, 3, 2, 8), torch.tensor([0, 3]))
 TransformerBlock(NetConfig())(torch.zeros(3, 64), Frames(torch.tensor([0, 3]), 3))

@@ -29,10 +29,9 @@ from ragged_net import (
     Translation,
     plain_torch,
 )
-from ragged_net.model.attributes import AttributeEmbedding
+from ragged_net.model.discrete import AttributeEmbedding, Tables
 from ragged_net.model.embedding import TypeEmbedding
 from ragged_net.model.grid_layout import GridRows
-from ragged_net.model.tables import Tables
 from ragged_net.model.tiles import TileEmbedding, as_maps
 
 CELLS = 15

@@ -17,9 +17,8 @@ from ragged_net import (
     RaggedTensor,
     plain_torch,
 )
-from ragged_net.model.attributes import AttributeEmbedding
+from ragged_net.model.discrete import AttributeEmbedding, FlagTable, NarrowTable, Tables
 from ragged_net.model.embedding import TypeEmbedding
-from ragged_net.model.tables import FlagTable, NarrowTable, Tables
 
 TERRAIN = [Discrete(name, 5, vocabulary="terrain") for name in ("terrain", "below", "left")]
 SPACE = ObsSpace(

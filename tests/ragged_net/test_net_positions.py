@@ -34,8 +34,8 @@ from ragged_net import (
     plain_torch,
     ragged_attention,
 )
+from ragged_net.model.encoder import TransformerBlock
 from ragged_net.model.geometry import PlaceReader, into_frame
-from ragged_net.model.transformer import TransformerBlock
 from ragged_net.model.turns import PositionWaves
 
 SPACE = ObsSpace(

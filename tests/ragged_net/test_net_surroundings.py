@@ -26,7 +26,7 @@ from ragged_net import (
 from ragged_net.actors import Pairs
 from ragged_net.compiled.heads import select
 from ragged_net.frames import Frames
-from ragged_net.model.transformer import TransformerBlock
+from ragged_net.model.encoder import TransformerBlock
 
 CONFIG = NetConfig(dim=32, layers=2, heads=2)
 COUNTS = [2, 0, 3, 1] * 30

@@ -26,7 +26,7 @@ from ragged_net.compiled import chain as compiled_layers
 from ragged_net.frames import Frames
 from ragged_net.kernels import threads
 from ragged_net.kernels.threads import shares, together
-from ragged_net.model.transformer import RaggedTransformer
+from ragged_net.model.encoder import RaggedTransformer
 from ragged_net.ragged import offsets_of
 
 LENGTHS = [5, 0, 1, 40, 3, 3, 1, 12, 70, 2, 7] * 5
