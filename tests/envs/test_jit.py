@@ -74,39 +74,19 @@ def test_a_changed_rule_is_compiled_anew(tmp_path):
     assert play(folder, "count", **variables) == ("[[4, 3]]", "0")
 
 
-def test_kernels_work_where_nothing_can_be_cached(tmp_path):
+@pytest.mark.parametrize(
+    "variables",
+    [
+        # Of the places for a cache only one that needs an interactive session is left.
+        {"NUMBA_CACHE_LOCATOR_CLASSES": "IPythonCacheLocator"},
+        {"NUMBA_DISABLE_JIT": "1"},
+    ],
+    ids=["nothing is cached", "nothing is compiled"],
+)
+def test_a_game_is_played_the_same_where(tmp_path, variables):
     ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree(TREE / "envs", tmp_path / "ragged_envs", ignore=ignored)
-    # Of the places for a cache only one that needs an interactive session is left.
-    variables = {"NUMBA_CACHE_LOCATOR_CLASSES": "IPythonCacheLocator"}
     assert play(tmp_path, **variables)[0] == "[[3, 2]]"
-
-
-DRAW = """
-import warnings; warnings.simplefilter("error")
-from ragged_envs.minesweeper import MineSweeperRows
-from entity_env.play import random_policy
-env = MineSweeperRows(4, 3, orbital_cannon=2, cooldown_period=1, max_steps=5)
-policy, obs, total = random_policy(1), env.reset(), 0.0
-for _ in range(12):
-    obs = env.act(policy(obs))
-    total += float(obs.features["Mine"].as_array().sum()) + float(obs.done.sum()) / 8
-print(total)
-"""
-
-
-def test_without_compiling_the_game_is_the_same():
-    told = []
-    for off in ("0", "1"):
-        done = subprocess.run(
-            [sys.executable, "-c", DRAW],
-            env={**os.environ, "PYTHONPATH": str(TREE), "NUMBA_DISABLE_JIT": off},
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == 0, done.stderr
-        told.append(done.stdout)
-    assert told[0] == told[1] != ""
 
 
 class RecordedError(Exception):
