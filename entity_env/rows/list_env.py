@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -20,15 +20,15 @@ from entity_env.garbage import uncollected
 from entity_env.metrics import EpisodeTrackers, metric_columns
 from entity_env.observation import Observation
 from entity_env.own_methods import returns_state, warn_of_return
-from entity_env.rows.row_environments import RowEnvironments
-from entity_env.rows.vec_env import LIVE, VecEnv, check_count, check_saved_rows, damaged_state
-from entity_env.spaces import ActionName, ActionSpace, ObsSpace
+from entity_env.rows.row_environments import RowEnvironments, RowsOfEnvironments
+from entity_env.rows.vec_env import LIVE, check_count, check_saved_rows, damaged_state
+from entity_env.spaces import ActionName
 
 __all__ = ["ListEnv"]
 
 
 @named_arguments(SettingError)
-class ListEnv(VecEnv):
+class ListEnv(RowsOfEnvironments):
     """Rows of environments that are stepped in a loop.
 
     Observations are read after all rows have acted. An environment may reuse its arrays and lists
@@ -67,14 +67,6 @@ class ListEnv(VecEnv):
                 self._close()
             raise
 
-    def obs_space(self) -> ObsSpace:
-        """Return the observation space."""
-        return self._reader.obs_space
-
-    def action_space(self) -> dict[ActionName, ActionSpace]:
-        """Return the action space."""
-        return self._reader.action_space
-
     def __len__(self) -> int:
         """Return the number of rows."""
         return len(self._episodes)
@@ -83,21 +75,10 @@ class ListEnv(VecEnv):
         """Make other rows of the same environments, for instance for a search."""
         return ListEnv(self._create_env, num_envs)
 
-    @property
-    def hides_state(self) -> bool:
-        """True if players do not see the whole state."""
-        return bool(_innermost(next(iter(self._envs))).hides_state)
-
-    @property
-    def can_resample(self) -> bool:
-        """True if ``resample`` works."""
-        return bool(_innermost(next(iter(self._envs))).can_resample())
-
     def resample(self, games: npt.NDArray[np.bool_]) -> VecObs:
         """Draw anew what some rows (R,) hide from their players; return the observation."""
-        for row, env in enumerate(self._envs):
-            if games[row]:
-                self._envs.call(row, "resample", _innermost(env).resample)
+        for row in np.flatnonzero(games).tolist():
+            self._envs.call(row, "resample", self._envs.innermost(row).resample)
         return self.set_state(self.get_state())
 
     def has_state(self) -> bool:
@@ -213,28 +194,8 @@ class ListEnv(VecEnv):
             observations.append(shown)
         return self._begin(observations, "set_state")
 
-    def _check_wrappable(self) -> None:
-        """Do nothing: environments can be wrapped."""
-
-    def _wrap_each(self, wrapper: Callable[[Environment], Environment]) -> None:
-        self._envs.wrap(wrapper)
-        inner = self._create_env
-        self._create_env = lambda: wrapper(inner())
-
     def _render(self, **kwargs: Any) -> list[npt.NDArray[np.uint8]]:
         return [
             self._envs.call(row, "render", env.render, **kwargs)
             for row, env in enumerate(self._envs)
         ]
-
-    def _running(self) -> list[tuple[Hashable, str]]:
-        row = self._envs.running
-        return [] if row is None else [((self._envs.step, row), self._envs.where(row))]
-
-    def _close(self) -> None:
-        self._envs.close()
-
-
-def _innermost(env: Environment) -> Any:
-    """Return an environment without its wrappers."""
-    return getattr(env, "unwrapped", env)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -15,26 +15,17 @@ from entity_env.arguments import named_arguments
 from entity_env.batching.ragged import ActionBuffer
 from entity_env.batching.row_reader import ReadRows, RowReader
 from entity_env.batching.vec_obs import VecObs
-from entity_env.environment import check_seed, environment_failed
-from entity_env.errors import (
-    DAMAGES,
-    FAILURES,
-    EntityEnvError,
-    ObservationError,
-    SeatError,
-    SettingError,
-    counted,
-    shorten,
-)
+from entity_env.errors import DAMAGES, EntityEnvError, SeatError, SettingError, counted
 from entity_env.garbage import uncollected
 from entity_env.metrics import EpisodeTracker, metric_columns
-from entity_env.multi_player import MultiPlayerEnvironment, Seat
+from entity_env.multi_player import MultiPlayerEnvironment
 from entity_env.observation import Observation
-from entity_env.rows.vec_env import LIVE, VecEnv, check_count, check_saved_rows, damaged_state
+from entity_env.rows.row_environments import RowEnvironments, RowsOfEnvironments
+from entity_env.rows.vec_env import LIVE, check_count, check_saved_rows, damaged_state
 from entity_env.seats.table import Table, Told
-from entity_env.spaces import ActionName, ActionSpace, ObsSpace, check_same_spaces
+from entity_env.spaces import ActionName
 
-__all__ = ["MOST_IDLE_STEPS", "SeatObservation", "SeatRows", "game_seed"]
+__all__ = ["MOST_IDLE_STEPS", "SeatObservation", "SeatRows"]
 
 MOST_IDLE_STEPS = 10_000
 """The number of steps in a row without an actor at which an error is raised."""
@@ -49,7 +40,7 @@ class SeatObservation(NamedTuple):
 
 
 @named_arguments(SettingError)
-class SeatRows(VecEnv):
+class SeatRows(RowsOfEnvironments):
     """Rows of games of several players, with a row for each seat.
 
     The seats of a game are consecutive rows. ``VecObs.rows`` lists the seats that must act. In each
@@ -76,9 +67,9 @@ class SeatRows(VecEnv):
         on_row: Callable[[int, int], None] | None = None,
     ) -> None:
         check_count("number of environments", num_envs)
-        self._step, self._first_game, self._on_row = 0, 0, on_row
         self._create_env = create_env
         self._tables: list[Table] = []
+        self._envs = RowEnvironments(0, on_row, MultiPlayerEnvironment, self._set_tables)
         LIVE.add(self)
         try:
             self._sit_down(create_env, num_envs, first_row)
@@ -88,17 +79,14 @@ class SeatRows(VecEnv):
                 self._close()
             raise
 
-    _seats: tuple[Seat, ...] = ()
     _reads_frames = False  # True to read observations one by one, as ``TableRows`` needs them
-    _game: int | None = None  # the game whose code is running
 
     def _sit_down(
         self, create_env: Callable[[], MultiPlayerEnvironment], num_envs: int, first_row: int
     ) -> None:
-        """Make the games."""
-        self._tables = [self._table(0, create_env)]
-        self._seats = self._tables[0].seats
-        self._first_game = first_row // len(self._seats)
+        """Make the games, whose first one has the number of seats."""
+        self._envs.make(create_env, 1)
+        self._envs.seats, self._envs.first = len(self._seats), first_row // len(self._seats)
         if num_envs % len(self._seats):
             below = num_envs - num_envs % len(self._seats)
             raise SettingError(
@@ -107,22 +95,11 @@ class SeatRows(VecEnv):
                 received=num_envs,
             )
         games = num_envs // len(self._seats)
-        for game in range(1, games):
-            self._tables.append(self._table(game, create_env))
-        self._check_alike(self._tables)
-        self._reader = RowReader(**self._spaces(self._tables[0]))
+        self._reader = RowReader(**self._envs.make(create_env, games))
         self._episodes = [EpisodeTracker() for _ in range(num_envs)]
         self._rows: ReadRows = None  # type: ignore[assignment]  # the frames of the next actions
         self._asked = np.zeros(0, np.int64)
         self._idle = np.zeros(games, np.int64)
-
-    def obs_space(self) -> ObsSpace:
-        """Return the observation space."""
-        return self._reader.obs_space
-
-    def action_space(self) -> dict[ActionName, ActionSpace]:
-        """Return the action space."""
-        return self._reader.action_space
 
     def __len__(self) -> int:
         """Return the number of rows: games times seats."""
@@ -137,23 +114,13 @@ class SeatRows(VecEnv):
         """Make other rows of the same games, for instance for a search."""
         return SeatRows(self._create_env, num_envs)
 
-    @property
-    def hides_state(self) -> bool:
-        """True if players do not see the whole state."""
-        return bool(_innermost(self._tables[0]).hides_state)
-
-    @property
-    def can_resample(self) -> bool:
-        """True if ``resample`` works."""
-        return bool(_innermost(self._tables[0]).can_resample())
-
     def resample(self, games: npt.NDArray[np.bool_]) -> VecObs:
         """Draw anew what the acting seats of some games (G,) cannot see; return the observation."""
         for row in self._asked.tolist():
             game, seat = divmod(row, len(self._seats))
             if games[game]:
-                own = _innermost(self._tables[game])
-                self._call(game, "resample", own.resample, self._seats[seat])
+                inner = self._envs.innermost(game)
+                self._envs.call(game, "resample", inner.resample, self._seats[seat])
         return self.set_state(self.get_state())
 
     def has_state(self) -> bool:
@@ -164,7 +131,7 @@ class SeatRows(VecEnv):
     def _reset(self, seed: int | None) -> VecObs:
         if seed is not None:
             self._seed_all(seed)
-        self._step = 0
+        self._envs.step = 0
         self._idle[:] = 0
         for episode in self._episodes:  # also of seats that join later
             episode.begin({})
@@ -172,10 +139,10 @@ class SeatRows(VecEnv):
 
     @uncollected
     def _act(self, chosen: Mapping[ActionName, ActionBuffer]) -> VecObs:
-        self._step += 1
+        self._envs.step += 1
         seen: list[SeatObservation] = []
         for game, answers in enumerate(self._answers(chosen)):
-            told = self._call(game, "act", self._tables[game].act, answers)
+            told = self._envs.call(game, "act", self._tables[game].act, answers)
             seen += self._seen(game, told, "act")
         now = self._read(seen)
         outcome = now.outcome
@@ -252,7 +219,9 @@ class SeatRows(VecEnv):
     def _began(self, games: Any) -> list[SeatObservation]:
         seen: list[SeatObservation] = []
         for game in games:
-            seen += self._seen(game, self._call(game, "reset", self._tables[game].reset), "reset")
+            seen += self._seen(
+                game, self._envs.call(game, "reset", self._tables[game].reset), "reset"
+            )
         return seen
 
     def _answers(
@@ -275,7 +244,7 @@ class SeatRows(VecEnv):
     def _read(self, seen: list[SeatObservation]) -> ReadRows:
         def where(i: int) -> str:
             game, seat = divmod(seen[i].row, len(self._seats))
-            return f"{self._where(game)}, seat {self._seats[seat]!r}, {seen[i].what}"
+            return f"{self._envs.where(game)}, seat {self._seats[seat]!r}, {seen[i].what}"
 
         read = self._reader.read_each if self._reads_frames else self._reader.read
         return read([own.observation for own in seen], where)
@@ -285,20 +254,18 @@ class SeatRows(VecEnv):
         self._idle[self._asked // len(self._seats)] = 0
         if self._idle.max() > MOST_IDLE_STEPS:
             game = int(self._idle.argmax())
-            raise self._tables[game].asks_nobody(MOST_IDLE_STEPS).located(self._where(game))
+            raise self._tables[game].asks_nobody(MOST_IDLE_STEPS).located(self._envs.where(game))
 
     def _seed_all(self, seed: int) -> None:
-        self._seed = seed = check_seed(seed)
-        for game, table in enumerate(self._tables):
-            self._call(game, "seed", table.game.seed, game_seed(seed, self._first_game + game))
+        self._envs.seed(seed)
 
     def _get_state(self) -> list[Any]:
         state: list[Any] = []
         for game, table in enumerate(self._tables):
             shared = {
-                "env": self._call(game, "get_state", table.game.get_state),
+                "env": self._envs.call(game, "get_state", table.game.get_state),
                 "rng": table.game.rng.bit_generator.state,
-                "step": self._step,
+                "step": self._envs.step,
                 "idle": int(self._idle[game]),
             }
             for seat in range(len(self._seats)):
@@ -316,111 +283,33 @@ class SeatRows(VecEnv):
             try:
                 shared = saved[0]["game"]
                 table.game.rng.bit_generator.state = shared["rng"]
-                self._step, self._idle[game] = int(shared["step"]), int(shared["idle"])
+                self._envs.step, self._idle[game] = int(shared["step"]), int(shared["idle"])
                 inside = [seat for seat, own in enumerate(saved) if own["inside"]]
                 for seat, own in enumerate(saved):
                     self._episodes[first + seat].set_state(own["episode"])
                 own = shared["env"]
             except DAMAGES as error:
-                raise damaged_state(saved, error).located(self._where(game)) from error
-            told = self._call(game, "set_state", table.set_state, own, inside)
+                raise damaged_state(saved, error).located(self._envs.where(game)) from error
+            told = self._envs.call(game, "set_state", table.set_state, own, inside)
             seen += self._seen(game, told, "set_state")
         return self._begun(seen)
 
     def _render(self, **kwargs: Any) -> list[npt.NDArray[np.uint8]]:
         pictures = [
-            self._call(game, "render", lambda t=table: t.game.render(**kwargs))
+            self._envs.call(game, "render", lambda t=table: t.game.render(**kwargs))
             for game, table in enumerate(self._tables)
         ]
         return [picture for picture in pictures for _ in self._seats]
 
-    def _check_wrappable(self) -> None:
-        """Do nothing: wrappers of games are supported."""
-
-    def _wrap_each(self, wrapper: Callable[[Any], Any]) -> None:
-        """Wrap each game; after an error none is wrapped."""
-        wrapped = [
-            self._table(game, wrapper, table.game) for game, table in enumerate(self._tables)
-        ]
-        self._check_alike([*self._tables[:1], *wrapped])
-        self._tables, inner = wrapped, self._create_env
-        self._create_env = lambda: wrapper(inner())
-        self._seed_all(self._seed)  # wrappers may have random numbers, too
-
-    def _running(self) -> list[tuple[Hashable, str]]:
-        game = self._game
-        return [] if game is None else [((self._step, game), self._where(game))]
-
-    def _close(self) -> None:
-        self._on_row = None  # keep reporting the row that ran before
-        failed: EntityEnvError | None = None
-        for game, table in enumerate(self._tables):
-            try:
-                self._call(game, "close", table.game.close)
-            except EntityEnvError as error:  # close the other games, too
-                failed = failed or error
-        if failed is not None:
-            raise failed
-
-    def _table(self, game: int, make: Callable[..., MultiPlayerEnvironment], *inside: Any) -> Table:
-        """Make a game, and return its table."""
-        if not callable(make):
-            raise _no_game(make)
-        what = "wrapper" if inside else "create_env"
-        made = self._call(game, what, make, *inside)
-        if not isinstance(made, MultiPlayerEnvironment):
-            raise _no_game(made)
-        return self._call(game, "seats", Table, made)  # type: ignore[no-any-return]
-
-    def _call(self, game: int, what: str, function: Callable[..., Any], *arguments: Any) -> Any:
-        if self._on_row is not None:
-            self._on_row((self._first_game + game) * len(self._seats), self._step)
-        self._game = game
-        try:
-            return function(*arguments)
-        except EntityEnvError as error:
-            raise error.located(f"{self._where(game)}, {what}") from error.__cause__
-        except FAILURES as error:
-            raise environment_failed(what, error).located(self._where(game)) from error
-        finally:
-            self._game = None
-
-    def _where(self, game: int) -> str:
-        return f"game {self._first_game + game}, step {self._step}"
-
-    def _spaces(self, table: Table) -> dict[str, Any]:
-        return {"obs_space": table.game.obs_space(), "action_space": table.game.action_space()}
-
-    def _check_alike(self, tables: Sequence[Table]) -> None:
-        check_same_spaces([self._spaces(table) for table in tables], lambda i: f"game {i}")
-        seen: set[int] = set()
+    def _set_tables(self, games: Sequence[MultiPlayerEnvironment]) -> None:
+        """Set the tables of the games, whose seats must be the same."""
+        tables = [self._envs.call(i, "seats", Table, game) for i, game in enumerate(games)]
+        seats = (self._tables or tables)[0].seats
         for game, table in enumerate(tables):
-            if table.seats != self._seats:
+            if table.seats != seats:
                 raise SeatError(
                     "the games differ in their seats",
-                    expected=list(self._seats),
+                    expected=list(seats),
                     received=list(table.seats),
                 ).located(f"game {game}")
-            if id(table.game) in seen:
-                raise ObservationError(
-                    "create_env returned the same game again", expected="a new game at each call"
-                ).located(f"game {game}")
-            seen.add(id(table.game))
-
-
-def _innermost(table: Table) -> Any:
-    """Return the game of a table without wrappers."""
-    return getattr(table.game, "unwrapped", table.game)
-
-
-def _no_game(made: object) -> ObservationError:
-    return ObservationError(
-        "create_env did not make a game of several players",
-        expected="a subclass of entity_env.MultiPlayerEnvironment, or a function that makes one",
-        received=shorten(made),
-    )
-
-
-def game_seed(seed: int, game: int) -> int:
-    """Return the seed of one game of the rows that are made with ``seed``."""
-    return int(np.random.SeedSequence(seed, spawn_key=(game,)).generate_state(1)[0])
+        self._seats, self._tables = seats, tables

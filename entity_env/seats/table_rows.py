@@ -82,9 +82,6 @@ class TableRows(SeatRows):
         else:
             super()._seed_all(seed)
 
-    def _where(self, game: int) -> str:
-        return f"step {self._step}"
-
     def _get_state(self) -> list[Any]:
         raise StateError("a game that is played step by step cannot be saved")
 

@@ -293,5 +293,5 @@ def test_rows_are_whole_games():
     with pytest.raises(errors.ObservationError, match="several players"):
         SeatRows(lambda: 3, 3)
     game = Played(*TURNS)
-    with pytest.raises(errors.ObservationError, match="same game again"):
+    with pytest.raises(errors.ObservationError, match="create_env made game 0 again"):
         SeatRows(lambda: game, 6)
