@@ -47,7 +47,10 @@ __all__ = [
     "check_action_space",
     "check_obs_space",
     "check_same_spaces",
+    "discrete_features",
     "feature_name",
+    "num_values",
+    "value_names",
 ]
 
 EntityName: TypeAlias = str
@@ -198,6 +201,21 @@ class Position:
 def feature_name(feature: Feature) -> str:
     """Return the name of a feature of any kind."""
     return feature if isinstance(feature, str) else feature.name
+
+
+def num_values(feature: Feature) -> int | None:
+    """Return the number of values of a discrete feature, and None for a continuous one."""
+    return feature.n if isinstance(feature, Discrete) else None
+
+
+def value_names(feature: Feature) -> Sequence[str]:
+    """Return the names of the values of a discrete feature, if it has names."""
+    return feature.names if isinstance(feature, Discrete) else ()
+
+
+def discrete_features(features: Sequence[Feature]) -> dict[int, Discrete]:
+    """Return the discrete ones among the features of a type, by column."""
+    return {i: feature for i, feature in enumerate(features) if isinstance(feature, Discrete)}
 
 
 @named_arguments(SpaceError)

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from entity_env.errors import AdoptionError
-from entity_env.spaces import Discrete, Feature, ObsSpace, feature_name
+from entity_env.spaces import Feature, ObsSpace, feature_name, num_values
 from ragged_net.model.embedding import TypeEmbedding
 from ragged_net.model.input_norm import InputNorm
 from ragged_net.network import RaggedNet
@@ -162,7 +162,7 @@ def _adopt_type(
     shared = found.compare("feature {!r} " + where, names, old_names)
     for name in shared:
         kind, other = features[names.index(name)], old_features[old_names.index(name)]
-        if isinstance(kind, Discrete) != isinstance(other, Discrete):
+        if (num_values(kind) is None) != (num_values(other) is None):
             raise AdoptionError(
                 f"feature {name!r} {where} has another kind",
                 expected=repr(other),

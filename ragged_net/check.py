@@ -22,7 +22,7 @@ from entity_env.errors import (
     FeatureError,
     MaskError,
 )
-from entity_env.spaces import ActionSpace, Discrete, Feature, ObsSpace, feature_name
+from entity_env.spaces import ActionSpace, Feature, ObsSpace, feature_name, num_values
 from ragged_net import kernels
 from ragged_net.actors import Actors, CategoricalActors, ContinuousActors, Pairs, SelectActors
 from ragged_net.batch import EntityBatch
@@ -105,18 +105,18 @@ def _check_features(
         return
     for column, feature in enumerate(features):
         picked = values[:, column]
-        if isinstance(feature, Discrete):
-            # In this form NaN is out of range, too.
-            bad = ~((picked >= 0) & (picked < feature.n) & (picked == picked.floor()))
-        else:
+        count = num_values(feature)
+        if count is None:
             bad = ~torch.isfinite(picked)
+        else:  # in this form NaN is out of range, too
+            bad = ~((picked >= 0) & (picked < count) & (picked == picked.floor()))
         flags.add(bad, _feature_error(where, feature, picked, bad, rows))
 
 
 @functools.lru_cache(maxsize=1024)
 def _sizes(features: tuple[Feature, ...]) -> npt.NDArray[np.int64]:
     """Return the number of values of each discrete feature, 0 for any other: (F,)."""
-    return np.array([f.n if isinstance(f, Discrete) else 0 for f in features], np.int64)
+    return np.array([num_values(f) or 0 for f in features], np.int64)
 
 
 def _feature_error(
@@ -125,10 +125,11 @@ def _feature_error(
     def error() -> EntityEnvError:
         row = int(bad.nonzero()[0])
         place = f"frame {row}" if rows is None else _place(rows, row)
-        if isinstance(feature, Discrete):
+        count = num_values(feature)
+        if count is not None:
             return FeatureError(
-                f"{where}: discrete feature {feature.name!r} is out of range",
-                expected=f"a whole number, 0 <= value < {feature.n}",
+                f"{where}: discrete feature {feature_name(feature)!r} is out of range",
+                expected=f"a whole number, 0 <= value < {count}",
                 received=f"{picked[bad][:5].tolist()}, the first of them in {place}",
             )
         return FeatureError(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from entity_env.arguments import ABOVE_0, check_fields, check_flag, checked, one_of, or_none
 from entity_env.errors import SettingError, nearest, shorten
-from entity_env.spaces import Discrete, Grid, ObsSpace, Position
+from entity_env.spaces import Grid, ObsSpace, Position, num_values
 
 __all__ = ["RelativePosition", "Translation", "check_feature", "positions_of"]
 
@@ -256,7 +256,7 @@ def check_feature(
             options=entity.names,
             hint=nearest(feature, entity.names),
         )
-    if not discrete and isinstance(entity.features[entity.names.index(feature)], Discrete):
+    if not discrete and num_values(entity.features[entity.names.index(feature)]) is not None:
         raise SettingError(
             f"{where}: {feature!r} of {name!r} is a discrete feature", expected="a continuous one"
         )

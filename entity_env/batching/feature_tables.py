@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from entity_env.batching.features import LISTS, NUMBERS, as_booleans, every, valid_values
 from entity_env.batching.plain_rows import bool_rows, number_rows
-from entity_env.spaces import Discrete, Feature
+from entity_env.spaces import Feature, discrete_features
 
 __all__ = [
     "ARRAYS",
@@ -112,8 +112,8 @@ def finite_table(array: npt.NDArray[Any], features: Sequence[Feature]) -> Floats
     elif array.size and not -_EXACT < float(array.min()) <= float(array.max()) < _EXACT:
         raise UnusualError  # NaN, too, compares as False
     rows: Floats = array.astype(np.float32, copy=False)
-    for column, feature in enumerate(features):
-        if isinstance(feature, Discrete) and not every(valid_values(rows[:, column], feature)):
+    for column, feature in discrete_features(features).items():
+        if not every(valid_values(rows[:, column], feature)):
             raise UnusualError
     return rows
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env.errors import FeatureError, counted, shorten
-from entity_env.spaces import Discrete, Feature, feature_name
+from entity_env.spaces import Discrete, Feature, discrete_features, feature_name
 
 __all__ = [
     "LARGEST",
@@ -157,17 +157,16 @@ def check_values(what: str, rows: npt.NDArray[np.float32], features: Sequence[Fe
             expected="a finite number within the range of float32",
             received=rows[row, column],
         )
-    for column, feature in enumerate(features):
-        if isinstance(feature, Discrete):
-            values = rows[:, column]
-            valid = valid_values(values, feature)
-            if not every(valid):
-                row = int(np.argmin(valid))
-                raise FeatureError(
-                    f"{what}, row {row}: discrete feature {feature.name!r} is out of range",
-                    expected=f"a whole number from 0 to {feature.n - 1}",
-                    received=values[row],
-                )
+    for column, feature in discrete_features(features).items():
+        values = rows[:, column]
+        valid = valid_values(values, feature)
+        if not every(valid):
+            row = int(np.argmin(valid))
+            raise FeatureError(
+                f"{what}, row {row}: discrete feature {feature.name!r} is out of range",
+                expected=f"a whole number from 0 to {feature.n - 1}",
+                received=values[row],
+            )
 
 
 def valid_values(values: npt.NDArray[np.float32], feature: Discrete) -> npt.NDArray[np.bool_]:

@@ -15,7 +15,7 @@ from entity_env.drawing.looks import Look, shades, value_color
 from entity_env.drawing.scene import Arrows, Color, Marks, Words, text_color
 from entity_env.drawing.table_text import feature_text, id_text, short_name
 from entity_env.observation import EntityID
-from entity_env.spaces import Discrete, Entity, EntityName, Feature
+from entity_env.spaces import Entity, EntityName, Feature, num_values, value_names
 
 __all__ = ["Group", "draw_cells", "draw_dots"]
 
@@ -89,7 +89,7 @@ def draw_cells(group: Group, ground: Ground) -> Iterator[Marks | Words]:
         values, colors = np.zeros(len(x)), look.hints.grounds
         if look.ground is not None:
             values = group.rows[:, look.ground]
-            if not isinstance(group.entity.features[look.ground], Discrete) and not colors:
+            if num_values(group.entity.features[look.ground]) is None and not colors:
                 values, colors = shades(values)
         for value, at in _by_value(values):
             color = "grid" if look.ground is None else value_color(colors, value)
@@ -202,8 +202,8 @@ def _letters(group: Group, i: int) -> str:
     if look.label is not None:
         feature: Feature = group.entity.features[look.label]
         text = feature_text(feature, group.rows[i, look.label])
-        is_named = isinstance(feature, Discrete) and feature.names
-        return _initials(feature.names, text) if is_named else text[:3]  # type: ignore[union-attr]
+        names = value_names(feature)
+        return _initials(names, text) if names else text[:3]
     if look.hints.tile:
         return ""
     initial = group.name[:1].upper()

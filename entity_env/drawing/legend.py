@@ -13,7 +13,15 @@ from entity_env.drawing.chosen import Chosen
 from entity_env.drawing.looks import Look, value_color
 from entity_env.drawing.scene import INK, SOFT, Color, Mark, Sign, sign_scene, text_width
 from entity_env.drawing.table_text import feature_text
-from entity_env.spaces import Discrete, Entity, EntityName, Feature, ObsSpace, feature_name
+from entity_env.spaces import (
+    Entity,
+    EntityName,
+    Feature,
+    ObsSpace,
+    feature_name,
+    num_values,
+    value_names,
+)
 
 __all__ = ["Sign", "add_caption", "add_legend", "caption_columns", "draw_sign", "legend_of"]
 
@@ -40,7 +48,7 @@ def legend_of(
         if look.owner is not None
     ]
     for feature, owners in dict.fromkeys(owned):
-        for value in range(feature.n if isinstance(feature, Discrete) else 0):
+        for value in range(num_values(feature) or 0):
             edge = owners[value] if value < len(owners) else INK
             signs.append(Sign(_owner_text(feature, value), "card", edge=edge))
     if placed and not all(visible.all() for visible in frame.visible.values()):
@@ -58,10 +66,8 @@ def _value_signs(look: Look, entity: Entity) -> Iterator[Sign]:
         (look.stack[0] if look.stack else None, look.hints.colors, "circle"),
     ]
     for column, colors, mark in parts:
-        feature = None if column is None else entity.features[column]
-        if not isinstance(feature, Discrete) or not feature.names:
-            continue
-        for value, text in enumerate(feature.names):
+        names = () if column is None else value_names(entity.features[column])
+        for value, text in enumerate(names):
             color = value_color(colors, value)  # type: ignore[arg-type]
             if color:
                 yield Sign(text, color, mark or look.shape_of(value))

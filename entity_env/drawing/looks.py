@@ -12,7 +12,16 @@ import numpy.typing as npt
 
 from entity_env.drawing.scene import Color, Shape
 from entity_env.hints import EntityHints, ViewerHints
-from entity_env.spaces import Discrete, Entity, EntityName, Grid, ObsSpace, feature_name
+from entity_env.spaces import (
+    Entity,
+    EntityName,
+    Grid,
+    ObsSpace,
+    discrete_features,
+    feature_name,
+    num_values,
+    value_names,
+)
 
 __all__ = ["OWNERS", "Look", "find_looks", "find_place", "shades", "type_look", "value_color"]
 
@@ -98,8 +107,8 @@ class Look:
         if self.size is None:
             return np.ones(len(rows))
         feature, values = entity.features[self.size], rows[:, self.size].astype(np.float64)
-        is_discrete = isinstance(feature, Discrete)
-        part = (values + 1) / feature.n if is_discrete else values / (largest or 1.0)  # type: ignore[union-attr]
+        count = num_values(feature)
+        part = values / (largest or 1.0) if count is None else (values + 1) / count
         return 0.4 + 0.75 * np.clip(part, 0, 1)
 
     def shape_of(self, value: int) -> Shape:
@@ -132,7 +141,7 @@ def _looks(obs_space: ObsSpace, hints: ViewerHints) -> dict[EntityName, Look]:
             color = _BOARD
         elif hint.colors and hint.color is None:
             color = hint.colors[0]
-        kinds = (f for f in entity.features if isinstance(f, Discrete) and f.names)
+        kinds = (feature for feature in entity.features if value_names(feature))
         kind = next((feature_name(f) for f in kinds if feature_name(f) in _KINDS), "")
         x, y = find_place(entity, hint)
         looks[name] = Look(
@@ -202,8 +211,8 @@ def _owner(entity: Entity) -> int | None:
     """Return the column of a feature with few values that is named like an owner."""
     found = [
         place
-        for place, feature in enumerate(entity.features)
-        if isinstance(feature, Discrete) and feature.name in _OWNERS and feature.n <= len(OWNERS)
+        for place, feature in discrete_features(entity.features).items()
+        if feature.name in _OWNERS and feature.n <= len(OWNERS)
     ]
     return found[0] if found else None
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from entity_env.batching.frame import Frame
 from entity_env.observation import EntityID
-from entity_env.spaces import Discrete, EntityName, Feature, ObsSpace, feature_name
+from entity_env.spaces import EntityName, Feature, ObsSpace, feature_name, num_values, value_names
 
 __all__ = [
     "TextBlock",
@@ -135,10 +135,10 @@ def fold(head: str, cells: Sequence[str], width: int) -> list[str]:
 
 def feature_text(feature: Feature, value: float) -> str:
     """Return a feature's value as a short text: the name of a discrete value if it has one."""
-    if not isinstance(feature, Discrete) or not math.isfinite(value):
+    if num_values(feature) is None or not math.isfinite(value):
         return f"{value:.5g}"
-    number = int(value)  # in a forged recording, any
-    return feature.names[number] if 0 <= number < len(feature.names) else str(number)
+    number, names = int(value), value_names(feature)  # in a forged recording, any number
+    return names[number] if 0 <= number < len(names) else str(number)
 
 
 def entity_name(frame: Frame, obs_space: ObsSpace, index: int) -> str:

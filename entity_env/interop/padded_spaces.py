@@ -20,10 +20,10 @@ from entity_env.errors import SettingError, check_known, shorten
 from entity_env.spaces import (
     ActionName,
     ActionSpace,
-    Discrete,
     Feature,
     ObsSpace,
     check_action_space,
+    num_values,
 )
 
 __all__ = ["ActionSlots", "PaddedSpaces", "Room", "check_no_options", "check_render_mode"]
@@ -148,8 +148,9 @@ def check_no_options(options: Any) -> None:
 
 def _feature_box(features: Sequence[Feature], rows: tuple[int, ...]) -> spaces.Box:
     """Return the box of features: finite numbers, or the range of a discrete feature."""
-    low = [0.0 if isinstance(feature, Discrete) else -LARGEST for feature in features]
-    high = [feature.n - 1.0 if isinstance(feature, Discrete) else LARGEST for feature in features]
+    counts = [num_values(feature) for feature in features]
+    low = [-LARGEST if count is None else 0.0 for count in counts]
+    high = [LARGEST if count is None else count - 1.0 for count in counts]
     shape = (*rows, len(features))
     return spaces.Box(_all(low, shape), _all(high, shape), dtype=np.float32)
 

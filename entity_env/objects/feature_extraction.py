@@ -22,7 +22,7 @@ from entity_env.errors import (
     shorten,
 )
 from entity_env.objects.dataclass_spaces import annotations_of
-from entity_env.spaces import Discrete, EntityName, Feature, ObsSpace, feature_name
+from entity_env.spaces import EntityName, Feature, ObsSpace, discrete_features, feature_name
 
 __all__ = ["extract_features", "extract_global_features"]
 
@@ -84,9 +84,8 @@ def _rows(what: str, objects: Any, features: Sequence[Feature]) -> Floats:
         raise _missing(what, objects, names) from error
     if len(names) == 1:
         rows = [(value,) for value in rows]
-    for place, feature in enumerate(features):
-        if isinstance(feature, Discrete):
-            rows = _with_codes(what, objects, rows, place, feature.name)
+    for place, feature in discrete_features(features).items():
+        rows = _with_codes(what, objects, rows, place, feature.name)
     try:
         return feature_rows(what, rows, features)
     except FeatureError as error:

@@ -19,11 +19,12 @@ from entity_env.recording.records import per_frame, select_frames
 from entity_env.spaces import (
     ActionName,
     ActionSpace,
-    Discrete,
     Feature,
     Flags,
     ObsSpace,
     feature_name,
+    num_values,
+    value_names,
 )
 
 __all__ = ["frame_json", "frame_of", "number", "one_frame", "spaces_json"]
@@ -128,9 +129,8 @@ def _feature_json(feature: Feature) -> dict[str, Any]:
     entry: dict[str, Any] = {"name": feature_name(feature)}
     if isinstance(feature, Flags):
         entry["flags"] = feature.count
-    elif isinstance(feature, Discrete):
-        entry["names"] = list(feature.names)
-        entry["n"] = feature.n
+    elif num_values(feature) is not None:
+        entry |= {"names": list(value_names(feature)), "n": num_values(feature)}
     return entry
 
 

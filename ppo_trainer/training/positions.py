@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from entity_env import ObsSpace, VecEnv, VecObs
-from entity_env.spaces import Discrete, Grid, feature_name
+from entity_env.spaces import Grid, feature_name, num_values
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.machine.ranks import Ranks
 from ppo_trainer.machine.screen import log
@@ -72,11 +72,7 @@ def named_coordinates(obs_space: ObsSpace) -> dict[str, tuple[str, ...]]:
     All types have the same coordinates: x and y, if some have x, y and z, and others only x and y.
     """
     numbers = {
-        name: {
-            feature_name(feature)
-            for feature in entity.features
-            if not isinstance(feature, Discrete)
-        }
+        name: {feature_name(feature) for feature in entity.features if num_values(feature) is None}
         for name, entity in obs_space.entities.items()
         if not isinstance(entity, Grid)
     }

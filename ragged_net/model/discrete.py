@@ -24,7 +24,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
-from entity_env.spaces import Discrete, Feature, Flags
+from entity_env.spaces import Discrete, Feature, Flags, discrete_features
 from ragged_net.compiled.chain import is_plain
 from ragged_net.model.input_norm import InputNorm
 
@@ -156,7 +156,7 @@ class Tables:
 
     def of(self, features: Sequence[Feature], dim: int) -> list[nn.Module]:
         """Return a table of width ``dim`` for each discrete one of the ``features``."""
-        return [self._table(feature, dim) for feature in features if isinstance(feature, Discrete)]
+        return [self._table(feature, dim) for feature in discrete_features(features).values()]
 
     def _table(self, feature: Discrete, dim: int) -> nn.Module:
         if isinstance(feature, Flags):

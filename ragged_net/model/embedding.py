@@ -13,7 +13,7 @@ from torch.nn.functional import linear
 
 from entity_env.arguments import check_whole
 from entity_env.errors import BatchError
-from entity_env.spaces import Discrete, Feature, Grid, ObsSpace
+from entity_env.spaces import Feature, Grid, ObsSpace, discrete_features
 from ragged_net import kernels
 from ragged_net.batch import EntityBatch
 from ragged_net.compiled import embedding as compiled_embedding
@@ -64,7 +64,7 @@ class TypeEmbedding(nn.Module):
         columns = self.norm.num_columns
         self.project = nn.Linear(columns, dim, bias=False) if columns else None
         self.waves = Waves(columns, waves, dim) if columns and waves else None
-        self.discrete = [(i, f) for i, f in enumerate(features) if isinstance(f, Discrete)]
+        self.discrete = list(discrete_features(features).items())
         self.tables = nn.ModuleList((tables or Tables(dim)).of(features, dim))
         self.type_vector = nn.Parameter(torch.empty(dim))
         nn.init.normal_(self.type_vector, std=INIT_STD)

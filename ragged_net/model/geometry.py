@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from entity_env.spaces import Discrete, ObsSpace, Position
+from entity_env.spaces import ObsSpace, Position, num_values
 from ragged_net.batch import EntityBatch
 from ragged_net.frames import Places
 from ragged_net.layout import Layout
@@ -134,8 +134,7 @@ class PlaceReader:
         for name, feature in headings.items():
             entity = obs_space.entities[name]
             column = entity.names.index(feature)
-            kind = entity.features[column]
-            self.headings[name] = column, kind.n if isinstance(kind, Discrete) else None
+            self.headings[name] = column, num_values(entity.features[column])
 
     def __call__(self, batch: EntityBatch, layout: Layout) -> Places:
         """Return the places of the flat rows."""

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from entity_env.errors import BatchError, FeatureError
-from entity_env.spaces import Continuous, Discrete, Feature, feature_name
+from entity_env.spaces import Continuous, Discrete, Feature, feature_name, num_values
 from ragged_net.compiled.embedding import CLIP
 from ragged_net.tensor_checks import check_kind, check_tensor
 
@@ -61,7 +61,7 @@ class InputNorm(nn.Module):
         kept = [
             i
             for i, f in enumerate(features)
-            if not isinstance(f, Discrete) and feature_name(f) not in left_out
+            if num_values(f) is None and feature_name(f) not in left_out
         ]
         self.names = tuple(feature_name(features[i]) for i in kept)
         self.num_columns = len(kept)
