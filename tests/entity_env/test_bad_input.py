@@ -68,6 +68,19 @@ def test_what_the_mistakes_are_made_from_is_valid():
     assert len(act(valid_actions())) == 2
 
 
+def test_a_message_has_all_parts():
+    error = errors.BatchError("here", expected=1, received=2, options=["a", "b"], hint="look")
+    assert isinstance(error, errors.EntityEnvError)
+    assert isinstance(error, ValueError)
+    assert str(error).splitlines() == [
+        "here",
+        "  expected: 1",
+        "  received: 2",
+        "  valid:    'a', 'b'",
+        "  hint:     look",
+    ]
+
+
 def test_values_that_are_valid_are_shown_once_and_as_they_are():
     error = errors.MaskError("no", options=[1, "1", ("A", 0), "x" * 300])
     assert error.options == f"1, '1', ('A', 0), '{'x' * 196}..."
@@ -300,29 +313,21 @@ def assert_sound(frame):
         assert np.isfinite(value)
 
 
-@pytest.mark.slow
-@given(st.lists(st.tuples(st.sampled_from(PLACES), junk), min_size=1, max_size=3))
-@settings(max_examples=500, deadline=None, derandomize=True)
-def test_random_damage_to_an_observation_raises_our_errors_or_gives_a_sound_frame(damage):
+def damaged(damage):
+    """The arguments of an observation; made anew, since some damage can be read once."""
     parts = valid_parts()
     for path, new in damage:
         try:
             put(parts, path, new)
         except (KeyError, IndexError, AttributeError, TypeError):
             assume(False)  # an earlier damage has taken the place away
-    check(parts)
+    return parts
 
 
 def damaged_batch(damage, bad_row):
-    """Three observations, one of them damaged; made anew, since some damage can be read once."""
-    parts = valid_parts()
-    for path, new in damage:
-        try:
-            put(parts, path, new)
-        except (KeyError, IndexError, AttributeError, TypeError):
-            assume(False)
+    """Three observations, one of them damaged."""
     try:
-        bad = Observation(**parts)
+        bad = Observation(**damaged(damage))
     except EntityEnvError:
         assume(False)
     rows = [Observation(**valid_parts()) for _ in range(3)]
@@ -340,10 +345,13 @@ def outcome_of(read):
 
 @pytest.mark.slow
 @given(
-    st.lists(st.tuples(st.sampled_from(PLACES), junk), min_size=1, max_size=2), st.integers(0, 2)
+    st.lists(st.tuples(st.sampled_from(PLACES), junk), min_size=1, max_size=3), st.integers(0, 2)
 )
-@settings(max_examples=500, deadline=None, derandomize=True)
-def test_random_damage_to_one_row_is_read_as_if_each_row_were_read_alone(damage, bad_row):
+@settings(max_examples=600, deadline=None, derandomize=True)
+def test_random_damage_raises_our_errors_or_gives_a_sound_frame_alone_and_among_rows(
+    damage, bad_row
+):
+    check(damaged(damage))
     reader = RowReader(OBS_SPACE, ACTION_SPACE)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
