@@ -150,17 +150,15 @@ def test_links_and_pipes_are_not_written_to_or_read(copied, tmp_path):
     assert EpisodeDataset(link).num_frames == 16
     with ListEnv(lambda: Chain(2), 2) as env, pytest.raises(RecordingError, match="is a link"):
         RecordEpisodes(env, link, overwrite=True)
-
-
-file = files_of(copied)[1]
-file.unlink()
-os.mkfifo(file)
-with pytest.warns(DamageWarning, match="a pipe"):
-    EpisodeDataset(copied)
-file.unlink()
-file.symlink_to("/dev/zero")
-with pytest.warns(DamageWarning, match="a device"):
-    EpisodeDataset(copied)
+    file = files_of(copied)[1]
+    file.unlink()
+    os.mkfifo(file)
+    with pytest.warns(DamageWarning, match="a pipe"):
+        EpisodeDataset(copied)
+    file.unlink()
+    file.symlink_to("/dev/zero")
+    with pytest.warns(DamageWarning, match="a device"):
+        EpisodeDataset(copied)
 
 
 def test_folders_with_other_files_are_not_replaced(tmp_path):
