@@ -20,6 +20,7 @@ import contextlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -45,7 +46,6 @@ from entity_env.storage.space_json import spaces_from_json, spaces_to_json
 __all__ = ["export_minari", "import_minari"]
 
 _KEY = "ragged_rl"
-_VERSION = 2
 _STORED = {"float32": np.float32, "int64": np.int64, "bool": np.int8}
 _PART = 16_384
 """Number of frames in a part of an imported recording."""
@@ -88,7 +88,7 @@ def export_minari(
             **about,
         )
     known = spaces_to_json(dataset.obs_space, dataset.action_space)
-    created.storage.update_metadata({_KEY: json.dumps({"version": _VERSION, "spaces": known})})
+    created.storage.update_metadata({_KEY: json.dumps(known)})
     return created
 
 
@@ -127,25 +127,17 @@ def import_minari(
         frames = FrameFormat(translation.obs_space, translation.action_space)
     else:
         try:
-            about = json.loads(known)
-            if about["version"] != _VERSION:
-                raise ValueError(f"written by another version: format {about['version']}")
-            frames = FrameFormat(*spaces_from_json(about["spaces"]))
+            frames = FrameFormat(*spaces_from_json(json.loads(known)))
         except (KeyError, TypeError, ValueError, EntityEnvError) as error:
             raise RecordingError(
                 f"the metadata of the data set do not describe its entities: {error}",
                 expected=f"metadata {_KEY!r}, as written by export_minari",
                 received=shorten(known),
             ) from error
-    form, tables, size = TableFormat(frames), list[Any](), 0
+    form, step, number = TableFormat(frames), 0, 0
+    tables = [form.schema.empty_table()]
     writer = PartWriter(path, overwrite=overwrite)
-    step = number = 0
     with contextlib.closing(writer):
-
-        def write() -> None:
-            writer.write(tables, form)
-            tables.clear()
-
         for data in dataset.iterate_episodes():
             try:
                 outcomes = _outcomes(data, step, number)
@@ -159,13 +151,12 @@ def import_minari(
                     f"episode {data.id} of the data set cannot be read: {error}",
                     expected="arrays in the spaces of the data set",
                 ) from error
-            step, number, size = step + len(data.rewards), number + 1, size + len(outcomes)
-            if size >= _PART:
-                write()
-                size = 0
-        if tables or writer.is_empty:
-            tables.append(form.schema.empty_table())
-            write()
+            step, number = step + len(data.rewards), number + 1
+            if sum(table.num_rows for table in tables) >= _PART:
+                writer.write(tables, form)
+                tables = []
+        if tables:
+            writer.write(tables, form)
     return Path(path)
 
 
@@ -191,9 +182,9 @@ def _buffer(episode: RecordedEpisode, frames: FrameFormat, room: Mapping[str, in
         values = (
             column.values if last is None else np.concatenate([column.values, last[name].values])
         )
-        own = observations[_quoted(name)] = {"count": counts}
+        part = observations[_quoted(name)] = {"count": counts}
         if room[name] and values.shape[1]:
-            own["values"] = _padded(values, counts, room[name], frames.fields[name].dtype, 0)
+            part["values"] = _padded(values, counts, room[name], frames.fields[name].dtype, 0)
     actions = {
         _quoted(name.partition(".")[2]): _padded(
             column.values, column.counts, room[name], frames.fields[name].dtype, -1
@@ -254,7 +245,7 @@ def _translated(
     columns = dict(frames.observations(obs))
     for name in frames.action_space:
         field = frames.fields[f"choices.{name}"]
-        values = np.array([own[name] for own in chosen], field.dtype).reshape(-1, field.width)
+        values = np.array([choice[name] for choice in chosen], field.dtype).reshape(-1, field.width)
         columns[f"choices.{name}"] = Column(values, np.where(is_decision, 1, -1))
     return columns
 
@@ -264,24 +255,19 @@ def _outcomes(data: Any, first_step: int, number: int) -> Outcomes:
     length = len(data.rewards)
     ended = bool(data.terminations[-1])
     cut_off = bool(data.truncations[-1]) and not ended
-    steps = np.arange(first_step, first_step + length)
-    row, none = np.zeros(length, np.int64), np.zeros(length, np.bool_)
-    is_end = np.arange(length) == length - 1
+    order, row = np.arange(length), np.zeros(length, np.int64)
     infos = data.infos if isinstance(data.infos, Mapping) else {}
     known = dict(infos.get("metrics", {})).items()
-    metrics: dict[str, float] = {unquote(name): float(own[-1]) for name, own in known}
+    metrics: dict[str, float] = {unquote(name): float(values[-1]) for name, values in known}
     reward = np.asarray(data.rewards, np.float32)
     if (ended or cut_off) and not metrics:
         metrics = {"episodic_reward": float(reward.sum()), "episodic_length": float(length)}
-    outcomes = Outcomes(
-        step=steps,
-        row=row,
-        episode=row + number,
-        is_first=np.arange(length) == 0,
-        is_decision=~none,
+    outcomes = replace(
+        Outcomes.of_rows(first_step, row, row + number, is_first=order == 0),
+        step=first_step + order,
         reward=reward,
-        done=is_end & (ended or cut_off),
-        truncated=is_end & cut_off,
+        done=(order == length - 1) & (ended or cut_off),
+        truncated=(order == length - 1) & cut_off,
         metrics=[{}] * (length - 1) + [metrics if ended or cut_off else {}],
     )
     if ended:
@@ -306,9 +292,9 @@ def _padded(
 def _at(values: Any, step: int) -> Any:
     """Return the part of one step of nested dicts, tuples and arrays."""
     if isinstance(values, Mapping):
-        return {name: _at(own, step) for name, own in values.items()}
+        return {name: _at(part, step) for name, part in values.items()}
     if isinstance(values, tuple):
-        return tuple(_at(own, step) for own in values)
+        return tuple(_at(part, step) for part in values)
     return values[step]
 
 
@@ -320,7 +306,7 @@ def _quoted(name: str) -> str:
 def _space_of(values: Any) -> spaces.Space[Any]:
     """Return the space of nested arrays whose first axis is time."""
     if isinstance(values, dict):
-        return spaces.Dict({name: _space_of(own) for name, own in values.items()})
+        return spaces.Dict({name: _space_of(part) for name, part in values.items()})
     if values.dtype == np.float32:
         return spaces.Box(-np.inf, np.inf, values.shape[1:], np.float32)
     least, most = (0, 1) if values.dtype == np.int8 else (-1, np.iinfo(np.int64).max)

@@ -242,8 +242,9 @@ class AttributeEmbedding(nn.Module):
         columns = self.norm.num_columns
         self.slope = nn.Parameter(torch.empty(columns, dim))
         self.base = nn.Parameter(torch.empty(columns, dim))
-        self.counts = [feature.n for feature in features if isinstance(feature, Discrete)]
-        self.discrete = [i for i, feature in enumerate(features) if isinstance(feature, Discrete)]
+        discrete = discrete_features(features)
+        self.counts = [feature.n for feature in discrete.values()]
+        self.discrete = list(discrete)
         self.tables = nn.ModuleList((tables or Tables(dim)).of(features, dim))
         self.type_vector = nn.Parameter(torch.empty(dim))
         for vectors in (self.slope, self.base, self.type_vector):

@@ -162,11 +162,11 @@ def test_what_minari_sees(data_format, tmp_path):
 def test_what_is_not_ours_or_damaged_is_refused(tmp_path, data_format):
     record(ListEnv(Foraging, 1, seed=4), tmp_path / "a", 10)
     dataset = export_minari([tmp_path / "a"], "games/a-v0", data_format=data_format)
-    dataset.storage.update_metadata({"ragged_rl": json.dumps({"version": 2, "spaces": {}})})
+    dataset.storage.update_metadata({"ragged_rl": json.dumps({"entities": 3})})
     with pytest.raises(RecordingError, match="do not describe its entities"):
         import_minari(dataset, tmp_path / "b")
     known = spaces_to_json(Foraging().obs_space(), Foraging().action_space())
-    dataset.storage.update_metadata({"ragged_rl": json.dumps({"version": 2, "spaces": known})})
+    dataset.storage.update_metadata({"ragged_rl": json.dumps(known)})
     if data_format == "memory":
         episode = next(iter(InMemory.kept[str(dataset.storage.data_path)]))
         robots = episode["observations"]["entities.Robot"]
