@@ -27,6 +27,7 @@ from entity_env.checking.check_seats import BetweenSeats, OutOfTurn, notes_of_se
 from entity_env.checking.check_state import check_state
 from entity_env.checking.check_tools import COPIES, Between, check_spaces, difference, pack_obs
 from entity_env.command_line import environment_parser, game_from_words, run_program
+from entity_env.coordinates import Coordinates, find_coordinates
 from entity_env.environment import Environment, Playable
 from entity_env.errors import (
     FAILURES,
@@ -66,11 +67,13 @@ class Checked:
         episodes: Number of episodes that ended.
         steps: Number of steps.
         notes: Notes on things that are not mistakes, but rarely intended.
+        positions: The coordinates that a training finds, or candidates.
     """
 
     episodes: int
     steps: int
     notes: tuple[str, ...]
+    positions: Coordinates
 
 
 def check_env(
@@ -152,7 +155,8 @@ def check_env(
     notes = notes_of(game, seen) + ([] if saves else _notes_of_state(made[0])) + sorted(unseen)
     if peeked.is_game:
         notes += notes_of_seats(game, list(seats_of(made[0])))  # type: ignore[arg-type]
-    return Checked(ended, len(game) - 1, tuple(notes))
+    positions = find_coordinates(before[0], game)
+    return Checked(ended, len(game) - 1, tuple(notes), positions)
 
 
 def _check_turns(
@@ -307,6 +311,7 @@ def main(arguments: list[str] | None = None) -> int:
         )
         for note in checked.notes:
             print(f"note: {note}")
+        print(checked.positions)
 
     return run_program(check)
 

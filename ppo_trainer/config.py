@@ -383,9 +383,9 @@ class TrainConfig:
         viewer: Print the address of a page for the browser that shows games of the newest network
             while it trains. Games on an open page take time from the training.
         find_positions: Let a new run set ``net.relative_position``, if it is null: for the
-            positions that the space declares, or else for features named x and y (and z), or row
-            and column, which stay features, too. ``unit`` and ``extent`` fit the first observations
-            of some episodes. Offsets between entities make places easier to learn; a training step
+            positions that the space declares, or else for those that it finds by names and numbers
+            in a few random steps (``entity_env.coordinates``), which stay features, too. ``unit``
+            and ``extent`` fit these steps. Offsets between entities make places easier to learn; a training step
             takes a seventh longer.
         value_net: Use a separate network for the value function, with the settings of ``net`` and
             ``optim``. It takes about twice the time of a shared one, and the value may need other

@@ -125,9 +125,9 @@ def _train(
     with (
         naming_slow_calls(SLOW_CALL, warn),
         Interrupt() as interrupt,
-        open_training_rows(config, game, ranks) as (config, vec_env, begun),
+        open_training_rows(config, game, ranks) as vec_env,
         compiling(config, vec_env, device),
-        open_session(config, game, vec_env, device, ranks, begun) as (session, obs),
+        open_session(config, game, vec_env, device, ranks) as (session, obs),
         saved_on_error(session),
         open_gather(session) as gather,
         open_output(

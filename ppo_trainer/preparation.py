@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import torch
 
-from entity_env import VecEnv, VecObs
+from entity_env import VecEnv
 from entity_env.errors import SettingError
 from entity_env.registry import Factory
 from ppo_trainer.config import TrainConfig
@@ -38,11 +38,9 @@ __all__ = ["open_training_rows", "planned_settings", "prepared"]
 def planned_settings(config: TrainConfig, env: Factory | None = None) -> TrainConfig:
     """Return the settings that ``train`` would use, such as positions that it finds.
 
-    Nothing is trained or written; the environment is reset once.
+    Nothing is trained or written; a few steps are played.
     """
-    config, game, _ = prepared(with_env(config, env), env, LONE)
-    with open_rows(config, game, LONE) as rows:
-        return with_positions(config, rows, LONE)[0]
+    return prepared(with_env(config, env), env, LONE)[0]
 
 
 def prepared(
@@ -69,18 +67,15 @@ def prepared(
         )
     rehearse(config, game)
     check_wandb(config)
-    return config, game, device
+    return with_positions(config, game, ranks), game, device
 
 
 @contextmanager
-def open_training_rows(
-    config: TrainConfig, game: Game, ranks: Ranks
-) -> Iterator[tuple[TrainConfig, VecEnv, VecObs | None]]:
-    """Open the rows; give settings that fit them, and their first observation if it was needed."""
+def open_training_rows(config: TrainConfig, game: Game, ranks: Ranks) -> Iterator[VecEnv]:
+    """Open the rows of a training; in a single process, a failed rollout can be undone."""
     with open_rows(config, game, ranks) as vec_env:
-        config, begun = with_positions(config, vec_env, ranks)
         if ranks.is_alone:
             silent = replace(config, rollout=replace(config.rollout, replays=None))
             make_rows = functools.partial(make_vec_env, silent, game, config.seed)
-            vec_env = RowHistory(vec_env, make_rows, begun)
-        yield config, vec_env, begun
+            vec_env = RowHistory(vec_env, make_rows)
+        yield vec_env

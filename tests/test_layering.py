@@ -47,8 +47,8 @@ ONLY_IN = {
 LAYERS = {
     "entity_env": "errors habits arguments garbage nearby metrics plugins own_methods space_checks "
     "spaces hints observation actions batching environment multi_player agent scripted_agent "
-    "drawing storage objects rows seats registry onnx_inputs workers wrappers fitting recording "
-    "command_line play checking check terminal runner replay viewer interop __init__ "
+    "coordinates drawing storage objects rows seats registry onnx_inputs workers wrappers fitting "
+    "recording command_line play checking check terminal runner replay viewer interop __init__ "
     "compat __main__",
     "ragged_net": "tensor_checks devices kernels position_config config ragged actors growing "
     "packing observed batch layout gpu frames compiled model heads check network adopt export "

@@ -50,6 +50,8 @@ GAMES: dict[str, tuple[str, dict[str, Any]]] = {
     "kitchen": ("kitchen.Kitchen", {}),
     "power": ("power.Power", {}),
     "sorting": ("sorting.Sorting", {}),
+    "sweepers": ("sweepers.Sweepers", {}),
+    "sweepers, renamed": ("sweepers.Sweepers", {"across": "foo", "along": "bar"}),
     "tanks": ("tanks.Tanks", {}),
     "taxis": ("taxis.Taxis", {}),
     "traffic": ("traffic.Traffic", {}),

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from entity_env.coordinates import named_places
 from entity_env.drawing.scene import Color, Shape
 from entity_env.hints import EntityHints, ViewerHints
 from entity_env.spaces import (
@@ -172,8 +173,8 @@ def type_look(order: int) -> tuple[Color, Shape]:
 def find_place(entity: Entity, hints: EntityHints) -> tuple[Values | None, Values | None]:
     """Return the positions of the entities of a type, or None if they have none.
 
-    They are those of the hints, else ``x`` and ``y``, else the first pair such as ``position.x``
-    and ``position.y``. Cells of a grid that is drawn as tiles lie in its columns and rows.
+    They are those of the hints, else ``x`` and ``y``, else a pair such as ``position.x`` and
+    ``position.y``. Cells of a grid that is drawn as tiles lie in its columns and rows.
     """
     at = {feature: place for place, feature in enumerate(entity.names)}
     if hints.x is not None:
@@ -182,11 +183,10 @@ def find_place(entity: Entity, hints: EntityHints) -> tuple[Values | None, Value
     if isinstance(entity, Grid) and hints.tile:
         width = entity.shape[1]
         return partial(_cells, width=width, axis=1), partial(_cells, width=width, axis=0)
-    prefixes = [name[:-1] for name in entity.names if name == "x" or name.endswith(".x")]
-    pairs = [p for p in sorted(prefixes, key=bool) if p + "y" in entity.names]
-    if not pairs:
+    places = [own for own in named_places("", entity.names) if own.is_plain]
+    if not places:
         return None, None
-    return partial(_column, place=at[f"{pairs[0]}x"]), partial(_column, place=at[f"{pairs[0]}y"])
+    return tuple(partial(_column, place=at[places[0].axes[axis]]) for axis in (0, 1))
 
 
 def value_color(colors: Sequence[str], value: int) -> Color:

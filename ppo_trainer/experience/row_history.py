@@ -27,14 +27,10 @@ class RowHistory(VecWrapper):
     Args:
         env: Rows.
         make_rows: Function that makes other rows of the same game.
-        begun: Last observation of the rows, if they have been reset.
     """
 
-    def __init__(
-        self, env: VecEnv, make_rows: Callable[[], VecEnv], begun: VecObs | None = None
-    ) -> None:
+    def __init__(self, env: VecEnv, make_rows: Callable[[], VecEnv]) -> None:
         super().__init__(env)
-        self._last = self._inner = begun
         self._make_rows = make_rows
         self._saved: str | None = None
         self._choices: list[Mapping[str, ActionBuffer]] = []

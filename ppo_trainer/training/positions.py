@@ -1,37 +1,34 @@
-"""Positions that a space does not declare, found by the names of coordinates, such as x and y."""
+"""Positions that a space does not declare, which a new run finds in a few random games."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from entity_env import ObsSpace, VecEnv, VecObs
-from entity_env.spaces import Grid, feature_name, num_values
+from entity_env import ObsSpace, VecObs
+from entity_env.agent import RandomAgent
+from entity_env.coordinates import Coordinates, find_coordinates
+from entity_env.play import play
 from ppo_trainer.config import TrainConfig
+from ppo_trainer.environments import Game
 from ppo_trainer.machine.ranks import Ranks
 from ppo_trainer.machine.screen import log
 from ppo_trainer.runs.folder import RunFolder
 from ragged_net import NetConfig
 from ragged_net.position_config import RelativePosition
 
-__all__ = ["named_coordinates", "with_positions"]
+__all__ = ["with_positions"]
 
-_NAMES: tuple[tuple[str, ...], ...] = (
-    ("x", "y", "z"),
-    ("x", "y"),
-    ("row", "column"),
-    ("row", "col"),
-)
 _UNITS = 32
 """Range of coordinates in units, if they are not whole numbers of a smaller range."""
+_ROWS, _STEPS = 4, 64
 
 
-def with_positions(
-    config: TrainConfig, rows: VecEnv, ranks: Ranks
-) -> tuple[TrainConfig, VecObs | None]:
+def with_positions(config: TrainConfig, game: Game, ranks: Ranks) -> TrainConfig:
     """Return settings with the relative positions of the coordinates that a new run finds.
 
     A network that has to compute offsets from coordinates learns more slowly, and one with waves
@@ -40,49 +37,33 @@ def with_positions(
 
     Args:
         config: The settings.
-        rows: The rows of the training.
+        game: The game, of which some steps are played at random.
         ranks: The processes of the training, all of which get the same settings.
-
-    Returns:
-        The settings, and the first observation of the rows if they have been reset.
     """
     if config.resume is not None:
         saved = RunFolder.open(config.resume).read_config()
-        found = saved.net.relative_position if saved.find_positions else None
-        return _with(config, found), None
+        return _with(config, saved.net.relative_position if saved.find_positions else None)
     if not config.find_positions or config.init is not None or not _is_open(config.net):
-        return config, None
-    space = rows.obs_space()
-    declared = {name: positions.names for name, positions in config.net.positions(space).items()}
-    names = declared or named_coordinates(space)
-    if not names:
-        return config, None
-    obs = rows.reset()
-    unit, extent = ranks.of_first(_sizes(_coordinates(space, obs, names)))
-    if not declared:
-        axes = ", ".join(next(iter(names.values())))
-        log(f"positions: {axes} of {', '.join(names)} (find_positions=false ignores them)")
-    found = RelativePosition(names, unit=unit, extent=extent, absolute=not declared)
-    return _with(config, found), obs
+        return config
+    found = ranks.of_first(_found(config, game) if ranks.is_first else None)
+    return config if found is None else _with(config, RelativePosition(**found))
 
 
-def named_coordinates(obs_space: ObsSpace) -> dict[str, tuple[str, ...]]:
-    """Return the names of the coordinates of each entity type that has some of the usual names.
-
-    All types have the same coordinates: x and y, if some have x, y and z, and others only x and y.
-    """
-    numbers = {
-        name: {feature_name(feature) for feature in entity.features if num_values(feature) is None}
-        for name, entity in obs_space.entities.items()
-        if not isinstance(entity, Grid)
-    }
-    having = {
-        names: [entity for entity in numbers if numbers[entity].issuperset(names)]
-        for names in _NAMES
-    }
-    # The first of the names that most types have.
-    best = max(_NAMES, key=lambda names: len(having[names]))
-    return dict.fromkeys(having[best], best)
+def _found(config: TrainConfig, game: Game) -> dict[str, Any] | None:
+    """Return the arguments of RelativePosition for a game; None if it has no coordinates."""
+    count = config.rollout.num_envs if game.is_native else game.whole(_ROWS)
+    with replace(game, replays=None, staggered=False).rows(count, seed=0) as rows:
+        space = rows.obs_space()
+        policy = RandomAgent(space, rows.action_space(), seed=0).act_rows
+        seen = list(islice(play(rows, policy), _STEPS))
+    declared = bool(config.net.positions(space))  # raises an error if they differ in size
+    found = find_coordinates(space, seen)
+    ignored = " (find_positions=false ignores them)" if found.names and not declared else ""
+    log(f"{found}{ignored}")
+    if not found.names:
+        return None
+    unit, extent = _sizes(space, seen, found)
+    return {"features": found.names, "unit": unit, "extent": extent, "absolute": not declared}
 
 
 def _is_open(net: NetConfig) -> bool:
@@ -98,19 +79,17 @@ def _with(config: TrainConfig, found: RelativePosition | None) -> TrainConfig:
     return replace(config, net=replace(config.net, relative_position=found))
 
 
-def _coordinates(
-    space: ObsSpace, obs: VecObs, names: Mapping[str, tuple[str, ...]]
-) -> npt.NDArray[np.float32]:
-    """Return the coordinates of all entities. Shape: (N, K)."""
-    values = []
-    for name, axes in names.items():
-        columns = [space.entities[name].names.index(axis) for axis in axes]
-        values.append(obs.features[name].as_array()[:, columns])
-    return np.concatenate(values)
-
-
-def _sizes(values: npt.NDArray[np.float32]) -> tuple[float, float]:
-    """Return the unit and the extent of positions like these coordinates."""
+def _sizes(space: ObsSpace, game: Sequence[VecObs], found: Coordinates) -> tuple[float, float]:
+    """Return the unit and the extent of positions like those of a game."""
+    values = np.concatenate(
+        [
+            obs.features[name].as_array()[
+                :, [space.entities[name].names.index(own) for own in axes]
+            ]
+            for obs in game
+            for name, axes in found.names.items()
+        ]
+    )
     usual = RelativePosition()
     extent = float(np.ptp(values, axis=0).max()) if len(values) else 0.0
     if not 0 < extent < np.inf:

@@ -51,17 +51,11 @@ __all__ = ["open_session"]
 
 @contextmanager
 def open_session(
-    config: TrainConfig,
-    game: Game,
-    vec_env: VecEnv,
-    device: torch.device,
-    ranks: Ranks = LONE,
-    begun: VecObs | None = None,
+    config: TrainConfig, game: Game, vec_env: VecEnv, device: torch.device, ranks: Ranks = LONE
 ) -> Iterator[tuple[Session, VecObs]]:
     """Begin a run, or resume ``config.resume``; give the session and the first observation.
 
     Within the block no other process can train the run, except those of the same training.
-    ``begun`` is the first observation of ``vec_env`` if it has been reset.
     """
     if not ranks.is_alone or config.scale.mode != "local":
         _check_alone(config, ranks)
@@ -97,9 +91,7 @@ def open_session(
         session = Session(
             config, game, vec_env, device, learners, run, recent, best, players, ranks
         )
-        # Players choose their seats when rows are reset through them.
-        obs = begun if players is None else None
-        yield _resume(session) if config.resume is not None else _begin(session, obs)
+        yield _resume(session) if config.resume is not None else _begin(session)
 
 
 def _check_alone(config: TrainConfig, ranks: Ranks) -> None:
@@ -135,9 +127,9 @@ def _groups(config: TrainConfig, vec_env: VecEnv, players: SelfPlay | None) -> G
     return GroupReturns.of(config.ppo, len(vec_env), config.env.get("copies", 1))
 
 
-def _begin(session: Session, begun: VecObs | None) -> tuple[Session, VecObs]:
+def _begin(session: Session) -> tuple[Session, VecObs]:
     """Begin a run: save its first checkpoint, and give its folder its name."""
-    obs = session.vec_env.reset() if begun is None else begun
+    obs = session.vec_env.reset()
     # Features in the thousands would saturate the network in the first rollouts.
     for learner in session.learners:
         batch = EntityBatch.from_obs(obs, session.device)

@@ -1,27 +1,20 @@
 """Positions that a new run finds by the names of coordinates."""
 
-from dataclasses import replace
-
 import pytest
 from support.trainer_runs import small_config
 
 from entity_env import (
     CategoricalActionMask,
     CategoricalActionSpace,
-    Continuous,
-    Discrete,
     Entity,
     Environment,
-    Grid,
-    ListEnv,
     Observation,
     ObsSpace,
     Position,
 )
 from entity_env.errors import SettingError
 from ppo_trainer import recipe, resume, train
-from ppo_trainer.machine.ranks import LONE
-from ppo_trainer.training.positions import named_coordinates, with_positions
+from ppo_trainer.preparation import planned_settings
 from ragged_net.position_config import RelativePosition, Translation
 
 
@@ -73,38 +66,16 @@ def settings(**changes):
 
 
 @pytest.mark.parametrize(
-    ("entities", "expected"),
-    [
-        ({"A": ["x", "y"], "B": ["hp", "y", "x"], "C": ["hp"]}, {"A": ("x", "y"), "B": ("x", "y")}),
-        ({"A": ["x", "y", "z"], "B": ["x", "y", "z"]}, dict.fromkeys("AB", ("x", "y", "z"))),
-        ({"A": ["x", "y", "z"], "B": ["x", "y"]}, dict.fromkeys("AB", ("x", "y"))),
-        ({"A": ["row", "col"]}, {"A": ("row", "col")}),
-        ({"A": [Continuous("x"), "y"]}, {"A": ("x", "y")}),
-        ({"A": [Discrete("x", 3), "y"]}, {}),
-        ({"A": ["x"], "B": ["to x", "to y"]}, {}),
-        ({}, {}),
-    ],
-)
-def test_coordinates_are_known_by_their_names(entities, expected):
-    space = ObsSpace(entities={name: Entity(own) for name, own in entities.items()})
-    assert named_coordinates(space) == expected
-
-
-def test_cells_have_no_coordinates():
-    assert named_coordinates(ObsSpace(entities={"Map": Grid((3, 3), ["x", "y"])})) == {}
-
-
-@pytest.mark.parametrize(
     ("env", "unit", "extent"),
     # Whole numbers up to 10 and 320, and numbers with fractions up to 3: a 32nd of each range.
     [(Meadow, 1.0, 10.0), (Field, 10.0, 320.0), (Garden, 0.0938, 3.0)],
 )
 def test_a_new_run_uses_them_and_saves_that(tmp_path, capsys, env, unit, extent):
-    done = train(settings(run_dir=str(tmp_path), find_positions=True), env)
+    done = train(settings(run_dir=str(tmp_path)), env)
     names = {"Dog": ("x", "y"), "Sheep": ("x", "y")}
     expected = RelativePosition(names, unit=unit, extent=extent, absolute=True)
     assert done.net.config.relative_position == expected
-    assert "positions: x, y of Dog, Sheep" in capsys.readouterr().out
+    assert "positions: x, y of Dog, Sheep, by their names" in capsys.readouterr().out
     again = resume(done.run, env, total_timesteps=40)
     assert again.net.config.relative_position == expected
     assert again.steps == 48
@@ -118,10 +89,7 @@ def test_coordinates_that_begin_elsewhere_have_the_range_of_their_axis():
             seen.features["Sheep"] = [[90.0, 0.0, 1000.0], [70.0, 0.0, 1010.0]]
             return seen
 
-    config = settings(find_positions=True)
-    with ListEnv(Far, 2) as rows:
-        found, _ = with_positions(config, rows, LONE)
-    position = found.net.relative_position
+    position = planned_settings(settings(), Far).net.relative_position
     assert (position.unit, position.extent) == (1.0, 10.0)
 
 
@@ -136,35 +104,46 @@ def test_coordinates_that_begin_elsewhere_have_the_range_of_their_axis():
     ],
 )
 def test_other_settings_stay(tmp_path, changes):
-    config = settings(run_dir=str(tmp_path), **{"find_positions": True, **changes})
+    config = settings(run_dir=str(tmp_path), **changes)
     assert train(config, Meadow).net.config == config.net
 
 
 def test_declared_positions_get_waves_of_the_right_lengths(tmp_path, capsys):
-    done = train(settings(run_dir=str(tmp_path), find_positions=True), Declared)
+    done = train(settings(run_dir=str(tmp_path)), Declared)
     expected = RelativePosition({"Sheep": ("y", "x")}, unit=10.0, extent=320.0)
     assert done.net.config.relative_position == expected
-    assert "positions:" not in capsys.readouterr().out
+    assert "positions: y, x of Sheep, as declared" in capsys.readouterr().out
 
 
-def test_rows_are_reset_once(tmp_path):
-    class Counted(Meadow):
-        resets = 0
+def test_a_run_without_positions_says_so(tmp_path, capsys):
+    class Cards(Meadow):
+        def obs_space(self):
+            sheep = Entity(["age", "suit", "rank"])
+            return ObsSpace(entities={"Dog": Entity(["hand", "pile"]), "Sheep": sheep})
 
-        def reset(self):
-            Counted.resets += 1
-            return super().reset()
+    done = train(settings(run_dir=str(tmp_path)), Cards)
+    assert done.net.config.relative_position is None
+    assert "positions: none found; if entities have places" in capsys.readouterr().out
 
-        def act(self, actions):
-            return Meadow.act(self, actions)
 
-    config = settings(run_dir=str(tmp_path), find_positions=True)
-    counts = []
-    for found in (True, False):
-        Counted.resets = 0
-        train(replace(config, find_positions=found), Counted)
-        counts.append(Counted.resets)
-    assert counts[0] == counts[1]
+def test_a_run_learns_alike_whatever_its_features_are_called(tmp_path):
+    runs = []
+    for number, names in enumerate([("x", "y"), ("posX", "posY"), ("Col", "Row")]):
+
+        class Renamed(Meadow):
+            def obs_space(self, names=names):
+                own = {"x": names[0], "y": names[1]}
+                space = super().obs_space().entities
+                return ObsSpace(
+                    entities={
+                        name: Entity([own.get(feature, feature) for feature in entity.names])
+                        for name, entity in space.items()
+                    }
+                )
+
+        done = train(settings(run_dir=str(tmp_path / str(number))), Renamed)
+        runs.append([weight.tolist() for weight in done.net.parameters()])
+    assert runs[0] == runs[1] == runs[2]
 
 
 def test_positions_of_different_sizes_stay_an_error(tmp_path):
