@@ -385,8 +385,8 @@ class TrainConfig:
         find_positions: Let a new run set ``net.relative_position``, if it is null: for the
             positions that the space declares, or else for those that it finds by names and numbers
             in a few random steps (``entity_env.coordinates``), which stay features, too. ``unit``
-            and ``extent`` fit these steps. Offsets between entities make places easier to learn; a training step
-            takes a seventh longer.
+            and ``extent`` fit these steps. Offsets between entities make places easier to learn; a
+            training step takes a seventh longer.
         value_net: Use a separate network for the value function, with the settings of ``net`` and
             ``optim``. It takes about twice the time of a shared one, and the value may need other
             features than the policy.

@@ -22,13 +22,11 @@ from ppo_trainer.machine.screen import warn
 from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.players.network_agent import NetworkAgent, agent_of
 from ppo_trainer.players.opponents import make_opponent, opponent_labels
-from ppo_trainer.reporting.evaluation import Evaluation
+from ppo_trainer.reporting.evaluation import RANDOM, SCRIPTED, Evaluation
 from ppo_trainer.reporting.progress import EvaluationProgress
 from ragged_net import RaggedNet
 
-__all__ = ["RANDOM", "SCRIPTED", "evaluate", "evaluate_against", "evaluate_all", "named_opponents"]
-
-SCRIPTED, RANDOM = "scripted player", "random play"
+__all__ = ["evaluate", "evaluate_against", "evaluate_all", "named_opponents"]
 
 
 def evaluate(

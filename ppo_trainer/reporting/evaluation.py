@@ -14,8 +14,9 @@ from entity_env.batching.frame import RESERVED_METRICS
 from entity_env.errors import counted
 from ppo_trainer.reporting.shown_metrics import own_metrics, shown_metrics, unknown_metrics
 
-__all__ = ["Evaluation", "left_out", "table"]
+__all__ = ["RANDOM", "SCRIPTED", "Evaluation", "left_out", "table"]
 
+SCRIPTED, RANDOM = "scripted player", "random play"
 _COLUMNS = (
     ("win", "win rate", 3),
     ("episodic_reward", "reward", 3),

@@ -7,12 +7,13 @@ from pathlib import Path
 
 from entity_env.command_line import game_words
 from entity_env.errors import RunFolderError
+from entity_env.spaces import CategoricalActionSpace
 from ppo_trainer.environments import UNIMPORTABLE, evaluated, name_in_script
 from ppo_trainer.evaluation.comparison import evaluate, evaluate_all
 from ppo_trainer.machine.commands import python_command
 from ppo_trainer.machine.interrupt import Interrupt
 from ppo_trainer.machine.screen import log, warn
-from ppo_trainer.reporting.diagnosis import compare_greedy, diagnose, is_zero_sum, warnings
+from ppo_trainer.reporting.diagnosis import diagnose, is_zero_sum, warnings
 from ppo_trainer.reporting.evaluation import Evaluation, left_out, table
 from ppo_trainer.runs.checkpoint import latest_checkpoint
 from ppo_trainer.runs.results import describe, read_metrics, write_evaluation
@@ -25,6 +26,8 @@ __all__ = ["conclude", "evaluate_now", "finish", "warn_halfway"]
 
 _MOST_EPISODES = 100
 """Number of episodes of an evaluation during the training."""
+_OPPOSITE = ({"left", "right"}, {"up", "down"}, {"north", "south"}, {"east", "west"}, {"n", "s"})
+"""Labels of choices among directions."""
 _ENVIRONMENTS = Path(__file__).parents[1] / "conf" / "env"
 
 
@@ -109,7 +112,13 @@ def finish(session: Session, interrupted: bool, played: bool = True) -> list[Eva
         # Against earlier versions the mean return is not 0, so that it does not show a zero-sum
         # game.
         equals = equals and (not config.selfplay.plays_itself or is_zero_sum(records))
-        lines = diagnose(records, results, config.rollout.num_envs, meets_equals=equals)
+        lines = diagnose(
+            records,
+            results,
+            config.rollout.num_envs,
+            meets_equals=equals,
+            lacks_positions=_lacks_positions(session),
+        )
         if lines:
             log("\n".join(["\nWhat the numbers suggest:", *(f"  {line}" for line in lines)]))
             if len(lines) > 1 and (command := _tune_command(session)):
@@ -141,12 +150,23 @@ def _evaluate(session: Session, played: bool) -> list[Evaluation]:
     log(table(results, session.config.shown_metrics))
     if missing := left_out(results):
         log(f"left out, as eval.seconds={seconds:g} were over:\n{missing}")
-    if (line := compare_greedy(results)) is not None:
-        log(line)
     if len(session.learners) > 1:
         log(f"that was policy 0; the next: {python_command()} -m ppo_trainer.evaluate {run.path}:1")
     write_evaluation(run, describe(run.path, state.steps, config, episodes, results))
     return results
+
+
+def _lacks_positions(session: Session) -> bool:
+    """Return True if actors choose directions, and the network reads no position."""
+    net = session.state.net
+    labels = {
+        label.casefold()
+        for space in net.action_space.values()
+        if isinstance(space, CategoricalActionSpace)
+        for label in space.index_to_label
+    }
+    used = net.config.translation, net.config.relations, net.config.positions(net.obs_space)
+    return not any(used) and any(labels >= pair for pair in _OPPOSITE)
 
 
 def _tune_command(session: Session) -> str | None:

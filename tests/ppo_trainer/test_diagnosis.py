@@ -9,7 +9,7 @@ from support.trainer_envs import Foraging, Truncated
 from support.trainer_runs import metrics, small_config
 
 from ppo_trainer import EvalConfig, train
-from ppo_trainer.reporting.diagnosis import compare_greedy, diagnose, is_zero_sum, warnings
+from ppo_trainer.reporting.diagnosis import diagnose, is_zero_sum, warnings
 from ppo_trainer.reporting.evaluation import Evaluation
 
 HEALTHY = {
@@ -123,12 +123,58 @@ def test_a_value_function_that_explains_nothing():
     assert "explained variance 0.02" in line
 
 
-def test_episodes_that_a_limit_always_cuts_off():
-    records = run(FLAT, episodes_truncated=50.0)
+@pytest.mark.parametrize(
+    ("agent", "expected"),
+    [
+        (0.10, "10% of the way from random play to the scripted player: rewards of 0, 0.1 and 1"),
+        (0.30, "30% of the way"),
+        (0.89, "89% of the way"),
+        (0.90, None),
+        (1.10, None),
+    ],
+)
+def test_the_part_of_the_way_to_the_script_comes_first(agent, expected):
+    evaluations = []
+    for player, mean in (
+        ("agent, greedy", agent - 0.05),
+        ("agent, sampled", agent),
+        ("scripted player", 1.0),
+        ("random play", 0.0),
+    ):
+        rewards = mean + np.resize([0.1, -0.1], 200)
+        values = {"episodic_reward": rewards, "episodic_length": np.full(200, 20.0)}
+        evaluations.append(Evaluation(player, values))
+    lines = diagnose(run(LEARNED), evaluations)
+    assert expected is None or expected in lines[0]
+    assert any("of the way" in line for line in lines) == (expected is not None)
+    # A script that is no better than random play measures nothing.
+    evaluations[2] = replace(evaluations[3], player="scripted player")
+    assert not any("of the way" in line for line in diagnose(run(LEARNED), evaluations))
+
+
+def test_actors_that_choose_directions_need_positions_rather_than_larger_steps():
+    records = run(FLAT, **{"policy/entropy": 1.39})
+    _, line = diagnose(records, played(0.05, 0.05), lacks_positions=True)
+    assert "Position" in line
+    assert "optim.lr" not in line
+    assert diagnose(run(LEARNED), played(0.98, 0.04), lacks_positions=True) == []
+
+
+def test_returns_that_are_known_though_nothing_is_learned_happen_anyway():
+    records = run(FLAT, **{"value/explained_variance": 0.93})
     _, line = diagnose(records, played(0.05, 0.05))
-    assert "a limit cuts off all episodes, after 20 steps" in line
-    # Nine of ten are not all.
-    assert len(diagnose(run(FLAT, episodes_truncated=45.0), played(0.05, 0.05))) == 1
+    assert "(explained variance 0.93)" in line
+    assert "happens anyway" in line
+
+
+def test_episodes_of_fixed_length_are_no_cause():
+    assert len(diagnose(run(FLAT, episodes_truncated=50.0), played(0.05, 0.05))) == 1
+
+
+def test_rewards_that_are_nearly_all_the_same_are_the_reason():
+    _, line = diagnose(run([0.0] * 10 + [0.01] * 10), played(0.01, 0.01))
+    assert "nearly all episodes had the same reward, 0" in line
+    assert len(diagnose(run(FLAT), played(0.04, 0.04))) == 1
 
 
 def test_returns_that_still_rise_ask_for_more_training():
@@ -170,8 +216,9 @@ def test_no_episode_has_ended():
 
 
 def test_three_lines_are_enough_and_too_few_numbers_say_nothing():
-    wrong = {"policy/entropy": 1.4, "value/explained_variance": 0.0, "episodes_truncated": 50.0}
-    assert len(diagnose(run(FLAT, **wrong), played(0.05, 0.05))) == 3
+    wrong = {"policy/entropy": 1.4, "value/explained_variance": 0.0}
+    late = [0.0] * 16 + [0.1] * 4
+    assert len(diagnose(run(late, noise=0.001, **wrong), played(0.05, 0.05))) == 3
     assert diagnose([]) == []
     assert diagnose(run([0.1] * 5)) == []
 
@@ -245,13 +292,9 @@ def test_warnings_of_rows_in_step():
 
 
 def test_greedy_play_that_is_worse_than_sampled():
-    evaluations = played(0.2, 0.05)
-    assert compare_greedy(evaluations) is None  # equal
-    better = replace(evaluations[1], metrics=played(0.4, 0.05)[1].metrics)
-    line = compare_greedy([evaluations[0], better])
-    assert line is not None
-    assert "--temperature 0.5" in line
-    # 0.26 against 0.2 of 200 is luck: 2 * sqrt((0.2 * 0.8 + 0.26 * 0.74) / 200) = 0.084.
-    luck = replace(evaluations[1], metrics=played(0.26, 0.05)[1].metrics)
-    assert compare_greedy([evaluations[0], luck]) is None
-    assert compare_greedy([better]) is None
+    greedy, _, random = played(0.2, 0.05)
+    for part, is_worse in ((0.2, False), (0.4, True), (0.26, False)):
+        # 0.26 against 0.2 of 200 is luck: 2 * sqrt((0.2 * 0.8 + 0.26 * 0.74) / 200) = 0.084.
+        lines = diagnose(run(LEARNED), [greedy, played(part, 0.05)[1], random])
+        assert any("--temperature 0.5" in line for line in lines) == is_worse
+    assert diagnose(run(LEARNED), [played(0.4, 0.05)[1], random]) == []
