@@ -62,7 +62,7 @@ class Garden(Meadow):
 
 
 def settings(**changes):
-    return small_config(total_timesteps=20, **changes)
+    return small_config(total_timesteps=20, **{"find_positions": True, **changes})
 
 
 @pytest.mark.parametrize(

@@ -34,12 +34,16 @@ SMALL_NET = NetConfig(dim=16, layers=1, heads=2, value_norm="none")
 
 
 def small_config(**changes: Any) -> TrainConfig:
-    """Settings for a run of 6 updates of 24 frames; ``changes`` replace some of them."""
+    """Settings for a run of 6 updates of 24 frames; ``changes`` replace some of them.
+
+    Positions are not looked for, so that tests can count the steps of their environments.
+    """
     values: dict[str, Any] = {
         "total_timesteps": 144,
         "device": "cpu",
         "rollout": RolloutConfig(num_envs=4, steps=6, stagger=False),
         "net": SMALL_NET,
+        "find_positions": False,
         "ppo": PPOConfig(epochs=2, minibatch_size=12),
         "optim": OptimConfig(lr=3e-3),
         "eval": EvalConfig(episodes=0),
