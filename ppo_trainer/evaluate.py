@@ -16,17 +16,12 @@ from typing import Any
 
 from entity_env.registry import Factory
 from ppo_trainer.command_line.words import env_changes
-from ppo_trainer.evaluation.comparison import (
-    SCRIPTED,
-    evaluate_against,
-    evaluate_all,
-    named_opponents,
-)
+from ppo_trainer.evaluation.comparison import evaluate_against, evaluate_all, named_opponents
 from ppo_trainer.evaluation.searched import evaluate_searched
 from ppo_trainer.machine.commands import command_parser, run_main
 from ppo_trainer.machine.device import default_torch_state, use_threads
 from ppo_trainer.machine.screen import deliver
-from ppo_trainer.reporting.evaluation import Evaluation, left_out, table
+from ppo_trainer.reporting.evaluation import SCRIPTED, Evaluation, left_out, table
 from ppo_trainer.runs.checkpoint import latest_checkpoint
 from ppo_trainer.runs.folder import newest_run
 from ppo_trainer.runs.load_run import LoadedRun, load_policy

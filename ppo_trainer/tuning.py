@@ -18,8 +18,8 @@ from hydra.errors import HydraException
 
 from entity_env.errors import EntityEnvError, SettingError, counted, shorten
 from ppo_trainer.config import TrainConfig, with_changes
-from ppo_trainer.evaluation.comparison import RANDOM
 from ppo_trainer.loop import TrainResult, train
+from ppo_trainer.reporting.evaluation import RANDOM
 from ppo_trainer.training.session import Session
 
 if TYPE_CHECKING:
