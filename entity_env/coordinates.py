@@ -29,7 +29,7 @@ _AXES = tuple(
     tuple(map(_word_set, family.split(",")))
     for family in (
         "x, y, z",
-        "column col, row, layer",
+        "column col, row line, layer",
         "longitude lon lng long, latitude lat, altitude alt",
         "east easting, north northing",
         "horizontal horiz hor, vertical vert ver",
@@ -58,17 +58,18 @@ _VECTORS = _word_set(
     "rotation omega roll pitch yaw move moved action steer push pull ray lidar n count counts "
     "total per sum mean avg std var max limit step stride range radius span extent size width "
     "height length scale dim dims factor weight error err noise flip is has can blocked distance "
-    "dist"
+    "dist displacement bearing vec vector dot gyro mag orient orientation quat jitter"
 )
 """Words of names that are not coordinates of a place, such as those of velocities and sizes."""
 _PLACES = _word_set(
-    "pos position p loc location coord coords coordinate coordinates place point pt xy xyz"
+    "pos position p loc location coord coords coordinate coordinates place point pt xy xyz "
+    "latlon where"
 )
 """Words after which numbers stand for axes, as in ``pos[0]`` and ``pos[1]``."""
 _OWN = _PLACES | _word_set(
     "cell tile grid map world board abs absolute current cur now centre center here at my own self "
     "ego head body gps site spot index idx number no m km px pixel pixels deg degrees meter "
-    "meters"
+    "meters norm normalized normalised scaled"
 )
 """Words of names of an entity's own place."""
 _OTHER = _word_set(
@@ -177,7 +178,7 @@ def named_places(name: EntityName, features: Sequence[str]) -> list[Place]:
     found = []
     for (family, rest), axes in readings.items():
         words = [word for word in rest if not word.isdigit() and word != "*"]
-        if len(axes) < 2 or _VECTORS.intersection(words):
+        if len(axes) < 2 or any(map(_is_vector, words)):
             continue
         numbers = {word for word in marks[rest] if word.isdigit()}
         if family in _NUMBERED and not (
@@ -348,6 +349,14 @@ def _rank(words: Sequence[str], kind: Sequence[str]) -> int:
     if not set(foreign) <= _OWN or any(len(own) > 1 for own in _VECTORS.intersection(kind)):
         return 2
     return 1 if words else 0
+
+
+def _is_vector(word: str) -> bool:
+    """Return True for words such as velocity, and for two such as relpos and windspeed."""
+    return word in _VECTORS or (
+        word not in _KNOWN
+        and any(word.startswith(own) and word.removeprefix(own) in _KNOWN for own in _VECTORS)
+    )
 
 
 def _is_same_word(word: str, kind: str) -> bool:
