@@ -23,7 +23,7 @@ import numpy as np
 from entity_env.agent import random_policy
 from entity_env.batching.vec_obs import VecObs
 from entity_env.checking.check_notes import Seen, notes_of
-from entity_env.checking.check_seats import BetweenSeats, OutOfTurn, notes_of_seats
+from entity_env.checking.check_seats import BetweenSeats, notes_of_seats
 from entity_env.checking.check_state import check_state
 from entity_env.checking.check_tools import COPIES, Between, check_spaces, difference, pack_obs
 from entity_env.command_line import environment_parser, game_from_words, run_program
@@ -35,7 +35,6 @@ from entity_env.errors import (
     EnvironmentFailedError,
     MissingPackageError,
     ObservationError,
-    SeatError,
     SettingError,
     counted,
     shorten,
@@ -88,8 +87,7 @@ def check_env(
     environment or with another one; a saved state, if there is one, is JSON and continues the same
     game; pictures have the right shape; drawing changes nothing; and closing twice is allowed. For
     a game of several players, it also requires that seats and teams are constant; every seat in the
-    game acts again or ends; seats do not share observations; and actions out of turn change
-    nothing.
+    game acts again or ends; and seats do not share observations.
 
     Args:
         env: A class or function that makes one environment or one game, and is called several
@@ -146,8 +144,6 @@ def check_env(
             return _play(rows, episodes, seed)
 
     _check_memory(watched, game)
-    if peeked.seats > 1:
-        _check_turns(lambda: make_rows(lambda: OutOfTurn(create()), seed), game, episodes, seed)
     if saves:
         for steps in sorted({0, 1, len(game) // 2}):
             check_state(create, steps, seed, make_rows)
@@ -157,25 +153,6 @@ def check_env(
         notes += notes_of_seats(game, list(seats_of(made[0])))  # type: ignore[arg-type]
     positions = find_coordinates(before[0], game)
     return Checked(ended, len(game) - 1, tuple(notes), positions)
-
-
-def _check_turns(
-    make_rows: Callable[[], VecEnv], game: list[VecObs], episodes: int, seed: int
-) -> None:
-    """Raise SeatError if the actions of seats that need not act change the game."""
-    try:
-        with make_rows() as rows:
-            played = _play(rows, episodes, seed)
-    except EntityEnvError:
-        return  # a game may raise an error for them
-    for step, (a, b) in enumerate(zip(game, played, strict=False)):
-        part = difference("", pack_obs(a), pack_obs(b))
-        if part is not None:
-            raise SeatError(
-                f"actions of seats that must not act change the game: {part} differs",
-                expected="an error, or no effect, for actions out of turn",
-                where=f"step {step}",
-            )
 
 
 def _notes_of_state(env: Playable) -> list[str]:

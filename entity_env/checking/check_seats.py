@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from entity_env.batching.step_results import is_over
 from entity_env.batching.vec_obs import VecObs
 from entity_env.checking.check_tools import BetweenCalls
 from entity_env.errors import SeatError, shorten
@@ -15,7 +14,7 @@ from entity_env.multi_player import MultiPlayerEnvironment, Seat, SeatActions, S
 from entity_env.observation import Observation
 from entity_env.wrappers.wrapper import SeatWrapper
 
-__all__ = ["BetweenSeats", "OutOfTurn", "notes_of_seats"]
+__all__ = ["BetweenSeats", "notes_of_seats"]
 
 
 class BetweenSeats(BetweenCalls, SeatWrapper):
@@ -73,30 +72,6 @@ class BetweenSeats(BetweenCalls, SeatWrapper):
         return [
             observation for observation in told.values() if isinstance(observation, Observation)
         ]
-
-
-class OutOfTurn(SeatWrapper):
-    """A wrapper that repeats the last actions of all seats that need not act."""
-
-    def __init__(self, game: MultiPlayerEnvironment) -> None:
-        super().__init__(game)
-        self._taken: dict[Seat, Any] = {}
-
-    def reset(self) -> SeatObservations:
-        """Reset the game."""
-        self._taken.clear()
-        return self.game.reset()
-
-    def act(self, actions: SeatActions) -> SeatObservations:
-        """Play a step, with earlier actions of the seats that need not act."""
-        both = {**self._taken, **actions}
-        self._taken.update(actions)
-        told = self.game.act(both)
-        if isinstance(told, Mapping):
-            for seat, observation in told.items():
-                if isinstance(observation, Observation) and is_over(observation):
-                    self._taken.pop(seat, None)
-        return told
 
 
 def notes_of_seats(game: list[VecObs], seats: Sequence[Seat]) -> list[str]:

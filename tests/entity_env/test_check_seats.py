@@ -88,13 +88,6 @@ def test_a_seat_that_is_never_asked_is_noted():
     assert "['watcher'] never had to act" in note
 
 
-class TakesAll(Sound):
-    """Takes whatever anybody calls."""
-
-    def called(self, actions):
-        return sum(int(own["Go"].indices[0]) for own in actions.values())
-
-
 class WantsOthers(Sound):
     def called(self, actions):
         return int(actions["b"]["Go"].indices[0])
@@ -276,7 +269,6 @@ class GoesOnWithIt(Sound):
 
 
 BROKEN = {
-    TakesAll: (errors.SeatError, "actions of seats that must not act change the game"),
     WantsOthers: (errors.SeatError, "reads the actions of seat 'b', which did not have to act"),
     Invents: (errors.SeatError, "observation of seat 'd', which does not exist"),
     Vanishes: (errors.SeatError, r"seats \['b'\] are still in the game"),
