@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 import torch
 from ragged_envs.tic_tac_toe import TicTacToe
 from support.trainer_runs import small_config
+from torch.testing import assert_close
 
 from ppo_trainer import train
 from ppo_trainer.config import EvalConfig, RolloutConfig
@@ -37,9 +36,15 @@ def test_the_agent_of_a_run_is_its_average(tmp_path):
         eval=EvalConfig(episodes=0),
         run_dir=str(tmp_path),
     )
-    whole = train(config, env=TicTacToe)
-    plain = train(replace(config, selfplay=SelfPlayConfig()), env=TicTacToe)
-    weights = whole.net.state_dict()
-    loaded = network_of_run(whole.run, device="cpu").state_dict()
-    assert all(torch.equal(own, weights[name]) for name, own in loaded.items())
-    assert not all(torch.equal(own, weights[name]) for name, own in plain.net.state_dict().items())
+    newest: list[RaggedNet] = []
+    run = train(
+        config, env=TicTacToe, callbacks=lambda session: newest.append(frozen_copy(session.net))
+    ).run
+    average = frozen_copy(newest[0])
+    for update, net in enumerate(newest, start=1):
+        follow(average, net, update)
+    expected, last = average.state_dict(), newest[-1].state_dict()
+    loaded = network_of_run(run, device="cpu").state_dict()
+    for name, weights in loaded.items():
+        assert_close(weights, expected[name])
+    assert not all(torch.equal(weights, last[name]) for name, weights in loaded.items())

@@ -11,8 +11,7 @@ import yaml
 from support.trainer_envs import SavedForaging
 from support.trainer_runs import from_command_line, small_config
 
-from entity_env import runner
-from entity_env.checking import check_env
+from entity_env import check, runner
 from entity_env.errors import (
     EntityEnvError,
     RunFolderError,
@@ -451,7 +450,7 @@ def test_the_agent_of_any_run_is_loaded_without_importing_anything(own, stranger
     assert not harm(stranger)
 
 
-@pytest.mark.parametrize("program", [check_env, runner])
+@pytest.mark.parametrize("program", [check, runner])
 def test_what_is_typed_is_imported_but_only_environments_are_called(stranger, program, capsys):
     for words in (["os.system", "command=touch pwned"], ["stranger.unsaid"]):
         assert program.main(words) == 1
