@@ -14,12 +14,7 @@ from support.tiny_envs import Farm, assert_same_obs
 from entity_env import ListEnv, RaggedBufferI64
 from entity_env.batching.kinds.answers import AnswerForm
 from entity_env.play import random_policy
-from entity_env.workers.messages import (
-    deal_actions,
-    read_actions,
-    read_dealt_actions,
-    split_actions,
-)
+from entity_env.workers.messages import read_actions, split_actions
 from entity_env.workers.obs_format import ObsFormat
 from entity_env.workers.shared_block import SharedBlock
 
@@ -153,28 +148,3 @@ def test_actions_that_are_split_are_those_of_the_rows():
             for name, own in nested.items():
                 assert part[name] == buffer_of(own[first : first + count])
             first += count
-
-
-def test_actions_that_are_dealt_reach_their_row_in_its_order():
-    rng = np.random.default_rng(0)
-    for _ in range(50):
-        count = int(rng.integers(1, 9))
-        actions, nested = random_actions(rng, count)
-        rows = rng.permutation(20)[:count]
-        owners = rows // 7
-        dealt = deal_actions(actions, rows, owners)
-        assert set(dealt) == set(owners.tolist())
-        for owner, message in dealt.items():
-            got = read_dealt_actions(message, dict.fromkeys(actions, AnswerForm()))
-            mine = [i for i in range(count) if owners[i] == owner]
-            assert [row for row, _ in got] == [int(rows[i]) for i in mine]
-            for i, (_, own) in zip(mine, got, strict=True):
-                assert own == {name: buffer_of([frames[i]]) for name, frames in nested.items()}
-
-
-def test_rows_without_any_action_space_are_dealt_too():
-    dealt = deal_actions({}, np.array([4, 2]), np.array([1, 0]))
-    assert {owner: read_dealt_actions(m, {}) for owner, m in dealt.items()} == {
-        1: [(4, {})],
-        0: [(2, {})],
-    }
