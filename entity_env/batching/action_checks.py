@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -19,14 +19,13 @@ from entity_env.spaces import ActionName, ActionSpace
 
 __all__ = ["check_actions"]
 
-_Numbers: TypeAlias = Sequence[int] | npt.NDArray[np.int64]
+_Ints: TypeAlias = npt.NDArray[np.int64]
 
 
 def check_actions(
     actions: Mapping[ActionName, ActionBuffer],
     obs: VecObs,
     action_space: Mapping[ActionName, ActionSpace],
-    numbers: _Numbers | None = None,
 ) -> dict[ActionName, ActionBuffer]:
     """Return the actions with one entry for each action of the space, or raise.
 
@@ -35,7 +34,6 @@ def check_actions(
             continuous action, (B, A, K), float32.
         obs: The observation of the actions.
         action_space: Its action space.
-        numbers: The numbers of the environments in errors; None: ``obs.rows``. Shape: (B,).
     """
     if not isinstance(actions, Mapping):
         raise ActionError(
@@ -44,7 +42,7 @@ def check_actions(
             received=shorten(actions),
         )
     try:
-        return _all_checked(actions, obs, action_space, numbers)
+        return _all_checked(actions, obs, action_space)
     except EntityEnvError:
         raise
     except Exception as error:  # a name may raise anything when it is compared
@@ -57,12 +55,10 @@ def _all_checked(
     actions: Mapping[ActionName, ActionBuffer],
     obs: VecObs,
     action_space: Mapping[ActionName, ActionSpace],
-    numbers: _Numbers | None,
 ) -> dict[ActionName, ActionBuffer]:
     check_known(ActionError, "unknown action {}", actions, action_space)
-    environments = obs.rows if numbers is None else numbers
     return {
-        name: _checked(name, actions.get(name), obs.action_masks[name], space, environments)
+        name: _checked(name, actions.get(name), obs.action_masks[name], space, obs.rows)
         for name, space in action_space.items()
     }
 
@@ -72,7 +68,7 @@ def _checked(
     chosen: ActionBuffer | None,
     mask: VecActionMask,
     space: ActionSpace,
-    environments: _Numbers,
+    rows: _Ints,
 ) -> ActionBuffer:
     form, counts = kind_of(space).form(space), mask.actors.size1()
     if chosen is None:
@@ -91,11 +87,11 @@ def _checked(
             received=shorten(chosen),
         )
     chosen = chosen.materialize()  # size1 fails for views
-    _check_shape(name, chosen, counts, form.width, environments)
+    _check_shape(name, chosen, counts, form.width, rows)
     if chosen.items() == 0:
         return _nothing(mask, form, counts)  # with the right width
     answers: Any = chosen.as_array()
-    mask.check(name, space, answers, partial(_place, mask.actors, environments))
+    mask.check(name, space, answers, partial(_place, mask.actors, rows))
     return chosen
 
 
@@ -107,11 +103,7 @@ def _nothing(mask: VecActionMask, form: AnswerForm, counts: npt.NDArray[np.int64
 
 
 def _check_shape(
-    name: str,
-    chosen: ActionBuffer,
-    counts: npt.NDArray[np.int64],
-    width: int,
-    environments: _Numbers,
+    name: str, chosen: ActionBuffer, counts: npt.NDArray[np.int64], width: int, rows: _Ints
 ) -> None:
     if chosen.size0() != len(counts):
         raise ActionError(
@@ -126,7 +118,7 @@ def _check_shape(
             f"action {name!r} has the wrong number of actors",
             expected=f"{counted(counts[row], 'choice')}, one for each actor",
             received=counted(given[row], "choice"),
-            where=f"environment {environments[row]}",
+            where=f"environment {rows[row]}",
         )
     if chosen.items() and chosen.size2() != width:
         raise ActionError(
@@ -136,7 +128,7 @@ def _check_shape(
         )
 
 
-def _place(actors: RaggedBufferI64, environments: _Numbers, actor: int) -> str:
+def _place(actors: RaggedBufferI64, rows: _Ints, actor: int) -> str:
     """Return the place of an actor for an error, given its number among all actors."""
-    rows = np.repeat(np.arange(actors.size0()), actors.size1())
-    return f"environment {environments[int(rows[actor])]}"
+    frames = np.repeat(np.arange(actors.size0()), actors.size1())
+    return f"environment {rows[int(frames[actor])]}"
