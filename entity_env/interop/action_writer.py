@@ -216,8 +216,8 @@ def _arrays(mask: Any) -> list[Array | None]:
     if mask is None:
         return [None]
     nested = isinstance(mask, tuple | list)
-    if nested and any(own is None or isinstance(own, tuple | list | np.ndarray) for own in mask):
-        return [array for own in mask for array in _arrays(own)]
+    if nested and any(part is None or isinstance(part, tuple | list | np.ndarray) for part in mask):
+        return [array for part in mask for array in _arrays(part)]
     array = np.array(mask)
     return [array.ravel() if array.dtype.kind in "biuf" else np.zeros(0)]
 

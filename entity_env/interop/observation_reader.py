@@ -19,14 +19,14 @@ other space needs a wrapper that returns these, or is left out with ``ignore``.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from gymnasium import spaces
 
-from entity_env.arguments import named_arguments, unknown_argument, whole
+from entity_env.arguments import named_arguments, whole
 from entity_env.errors import (
     ObservationError,
     SettingError,
@@ -187,13 +187,19 @@ class ObservationReader:
             if rows.entity in types:
                 raise SpaceError(f"the space has two parts with the name {rows.entity!r}")
             types[rows.entity] = Entity(rows.features)
-        self.obs_space = ObsSpace([f for own in self._numbers for f in own.features], types)
+        self.obs_space = ObsSpace([f for numbers in self._numbers for f in numbers.features], types)
 
     def read(self, observation: Any) -> tuple[Array, dict[EntityName, Array]]:
         """Return global features (G,) and rows of each type (N, F), as copies."""
         try:
-            flat = [own.read(own.part.value_in(observation)).ravel() for own in self._numbers]
-            rows = {own.entity: own.read(own.part.value_in(observation)) for own in self._lists}
+            flat = [
+                numbers.read(numbers.part.value_in(observation)).ravel()
+                for numbers in self._numbers
+            ]
+            rows = {
+                objects.entity: objects.read(objects.part.value_in(observation))
+                for objects in self._lists
+            }
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
             raise ObservationError(
                 f"the observation does not fit its space: {type(error).__name__}: {error}",
@@ -228,17 +234,17 @@ class _Elements:
 
     @property
     def features(self) -> list[Feature]:
-        return [feature for own in self.numbers for feature in own.features]
+        return [feature for numbers in self.numbers for feature in numbers.features]
 
     def read(self, elements: Any) -> Array:
         if self.is_stacked:
-            columns = [own.part.value_in(elements) for own in self.numbers]
+            columns = [numbers.part.value_in(elements) for numbers in self.numbers]
         else:
-            columns = [[own.part.value_in(one) for one in elements] for own in self.numbers]
+            columns = [[numbers.part.value_in(one) for one in elements] for numbers in self.numbers]
         count = len(columns[0])
         tables = [
-            own.read(column).reshape(count, len(own.features))
-            for own, column in zip(self.numbers, columns, strict=True)
+            numbers.read(column).reshape(count, len(numbers.features))
+            for numbers, column in zip(self.numbers, columns, strict=True)
         ]
         return np.concatenate([np.zeros((count, 0), np.float32), *tables], axis=1)
 
@@ -388,10 +394,7 @@ def _read_rows(name: EntityName, given: Any) -> Rows:
     if isinstance(given, Rows):
         return given
     if isinstance(given, Mapping):
-        valid = [field.name for field in fields(Rows)]
-        if unknown := [key for key in given if key not in valid]:
-            raise unknown_argument(SettingError, f"Rows of entity type {name!r}", unknown, valid)
-        return Rows(**given)
+        return Rows(**{str(argument): value for argument, value in given.items()})
     if given is None or whole(given) is not None:
         return Rows(given)
     raise _wrong_rows(name, "value", "Rows(...), or the index of the presence column", given)
