@@ -71,8 +71,8 @@ def open_output(
             session.note(metrics)
             if session.recent.is_full and not was_full:
                 was_full = True
-                metrics_here = own_metrics(session.recent.means)
-                if missing := unknown_metrics(metrics_here, config.shown_metrics):
+                known = own_metrics(session.recent.means)
+                if missing := unknown_metrics(known, config.shown_metrics):
                     warn(f"shown_metrics: {missing}")
             if plays:
                 warn_halfway(session, before)
