@@ -171,9 +171,9 @@ def named_places(name: EntityName, features: Sequence[str]) -> list[Place]:
     for feature in features:
         for word, rest in _readings(_words(feature), kind):
             marks.setdefault(rest, set()).add(word)
-            for family, axes in enumerate(_AXES):
-                for axis, words in enumerate(axes):
-                    if word in words:
+            for family, all_axes in enumerate(_AXES):
+                for axis, options in enumerate(all_axes):
+                    if word in options:
                         readings.setdefault((family, rest), {}).setdefault(axis, feature)
     found = []
     for (family, rest), axes in readings.items():
@@ -266,8 +266,9 @@ def _by_names(space: ObsSpace, seen: Columns) -> Names:
 
 def _is_likely(place: Place, name: EntityName, seen: Columns) -> bool:
     """Return False if the numbers contradict names that may stand for other things."""
-    columns = [seen.values.get((name, feature)) for feature in place.axes.values()]
-    if columns[0] is None or (place.family < 2 and place.rank < 2):
+    features = [(name, feature) for feature in place.axes.values()]
+    columns = [seen.values[own] for own in features if own in seen.values]
+    if not columns or (place.family < 2 and place.rank < 2):
         return True
     if all(((own == 0) | (own == 1)).all() for own in columns):
         return False

@@ -186,7 +186,8 @@ def find_place(entity: Entity, hints: EntityHints) -> tuple[Values | None, Value
     places = [own for own in named_places("", entity.names) if own.is_plain]
     if not places:
         return None, None
-    return tuple(partial(_column, place=at[places[0].axes[axis]]) for axis in (0, 1))
+    x, y = (partial(_column, place=at[places[0].axes[axis]]) for axis in (0, 1))
+    return x, y
 
 
 def value_color(colors: Sequence[str], value: int) -> Color:
