@@ -8,13 +8,15 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from entity_env.errors import SettingError, shorten
+from entity_env.spaces import Grid, SelectEntityActionSpace
 from ppo_trainer.algorithms.advantage import estimate
 from ppo_trainer.algorithms.algorithm import Scale
 from ppo_trainer.config import PPOConfig
 from ppo_trainer.experience.rollout import Rollout, Trajectories
-from ragged_net import NetOutput, RaggedNet, RaggedTensor
+from ragged_net import EntityBatch, NetOutput, RaggedNet, RaggedTensor
 
-__all__ = ["SearchTeaching"]
+__all__ = ["SearchTeaching", "mirror_places", "with_mirrored"]
 
 _LEAST_PROBABILITY = 1e-12
 
@@ -28,6 +30,7 @@ class SearchTeaching:
 
     Args:
         config: Settings of PPO, of which those of returns and gradient steps apply.
+        mirror: ``search.mirror``.
 
     Source:
         Danihelka, Guez, Schrittwieser and Silver, "Policy improvement by planning with Gumbel",
@@ -35,6 +38,7 @@ class SearchTeaching:
     """
 
     config: PPOConfig
+    mirror: Mapping[str, Mapping[str, float]] | None = None
 
     def estimate(self, trajectories: Trajectories, net: RaggedNet) -> Rollout:
         """Return the decisions with their returns; advantages are 1 where a search was made."""
@@ -42,7 +46,8 @@ class SearchTeaching:
         searched = torch.zeros_like(rollout.advantages)
         for target in _targets(rollout).values():
             searched[target.frame_ids()[target.values > 0]] = 1.0
-        return replace(rollout, advantages=searched)
+        rollout = replace(rollout, advantages=searched)
+        return rollout if self.mirror is None else with_mirrored(rollout, net, self.mirror)
 
     def coefficients(self, progress: float) -> dict[str, float]:
         """Return the coefficient of each term, 0 for terms that are only logged."""
@@ -90,6 +95,65 @@ class SearchTeaching:
     def stops(self, numbers: Mapping[str, Tensor]) -> bool:
         """Return False: an update always uses all frames."""
         return False
+
+
+def mirror_places(
+    net: RaggedNet, mirror: Mapping[str, Mapping[str, float]]
+) -> dict[str, dict[int, float]]:
+    """Return the places of the mirror by entity type and number of the feature.
+
+    Raises:
+        SettingError: There is no such coordinate, or an action does not select entities.
+    """
+    for name, action in net.action_space.items():
+        if not isinstance(action, SelectEntityActionSpace):
+            raise SettingError(
+                f"search.mirror cannot mirror action {name!r}",
+                expected="selections of entities, which stay the same",
+                received=type(action).__name__,
+            )
+    names = {
+        kind: entity.names
+        for kind, entity in net.obs_space.entities.items()
+        if not isinstance(entity, Grid)
+    }
+    for kind, coordinates in mirror.items():
+        if kind not in names or not set(coordinates) <= set(names[kind]):
+            raise SettingError(
+                "search.mirror names a coordinate that no entity has",
+                expected="such as " + shorten({kind: list(own) for kind, own in names.items()}),
+                received=f"{kind}: {shorten(list(coordinates))}",
+            )
+    return {
+        kind: {names[kind].index(name): place for name, place in coordinates.items()}
+        for kind, coordinates in mirror.items()
+    }
+
+
+def with_mirrored(
+    rollout: Rollout, net: RaggedNet, mirror: Mapping[str, Mapping[str, float]]
+) -> Rollout:
+    """Return the frames of a rollout and, behind them, the same frames mirrored."""
+    batch = rollout.batch
+    entities = dict(batch.entities)
+    for kind, columns in mirror_places(net, mirror).items():
+        values = entities[kind].values.clone()
+        for column, place in columns.items():
+            values[:, column] = 2 * place - values[:, column]
+        entities[kind] = entities[kind].with_values(values)
+
+    def twice(parts: Mapping[str, RaggedTensor]) -> dict[str, RaggedTensor]:
+        return {name: RaggedTensor.cat([part, part]) for name, part in parts.items()}
+
+    return Rollout(
+        batch=EntityBatch.cat([batch, replace(batch, entities=entities)]),
+        chosen=twice(rollout.chosen),
+        log_probs=twice(rollout.log_probs),
+        values=rollout.values.repeat(2),
+        advantages=rollout.advantages.repeat(2),
+        returns=rollout.returns.repeat(2),
+        targets=twice(_targets(rollout)),
+    )
 
 
 def _targets(part: Rollout) -> Mapping[str, RaggedTensor]:

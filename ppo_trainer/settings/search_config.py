@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from entity_env.arguments import ABOVE_0, FRACTION, at_least, checked
+from entity_env.arguments import ABOVE_0, FRACTION, at_least, check_number, checked, or_none
+from entity_env.errors import SettingError, shorten
 from ppo_trainer.settings.build import names_its_settings, path_field
 
 __all__ = ["SearchConfig"]
+
+
+def _mirror(where: str, value: object) -> Mapping[str, Mapping[str, float]]:
+    """Return the places of a mirror by entity type and feature."""
+    if not isinstance(value, Mapping) or not all(isinstance(v, Mapping) for v in value.values()):
+        raise SettingError(
+            f"{where} names no coordinates of entity types",
+            expected="such as {Column: {x: 0}}",
+            received=shorten(value),
+        )
+    return {
+        kind: {
+            name: check_number(f"{where} of {kind}.{name}", place) for name, place in own.items()
+        }
+        for kind, own in value.items()
+    }
 
 
 @names_its_settings
@@ -37,6 +55,10 @@ class SearchConfig:
         unit: Difference of returns that is large. The search trusts smaller differences less than
             the network's probabilities. A smaller unit changes the policy faster, also because of
             errors of the values.
+        mirror: Coordinates of entity types and the place of the mirror, such as ``{Column: {x:
+            0}}``, in a game that stays the same if all places are mirrored. ``algorithm=search``
+            then learns from each decision twice, as it was and mirrored. Choices must be
+            selections of entities, because one such as "left" would change its meaning.
     """
 
     visits: int = checked(at_least(1), 16)
@@ -46,3 +68,4 @@ class SearchConfig:
     play_on: str | None = path_field(None)
     teacher: str | None = path_field(None)
     unit: float = checked(ABOVE_0, 1.0)
+    mirror: Mapping[str, Mapping[str, float]] | None = checked(or_none(_mirror), None)

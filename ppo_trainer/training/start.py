@@ -14,6 +14,7 @@ from entity_env import VecEnv, VecObs
 from entity_env.errors import CheckpointError, SettingError, counted
 from ppo_trainer.algorithms.clone import Clone
 from ppo_trainer.algorithms.group_baseline import GroupReturns
+from ppo_trainer.algorithms.search import mirror_places
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import Game
 from ppo_trainer.experience.acting import RowMemory
@@ -88,6 +89,8 @@ def open_session(
             state.clone = Clone(clone := frozen_copy(net), RowMemory(clone, len(vec_env)))
         recent = RecentEpisodes(config.rollout.num_envs)
         best = None if config.checkpoint.best is None else BestNetwork(run, config.checkpoint)
+        if config.search.mirror is not None:
+            mirror_places(net, config.search.mirror)  # a wrong one is an error before the training
         session = Session(
             config, game, vec_env, device, learners, run, recent, best, players, ranks
         )

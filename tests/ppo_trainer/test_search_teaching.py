@@ -10,22 +10,32 @@ from safetensors.torch import load_file
 from support.trainer_runs import small_config
 
 from entity_env import (
+    Entity,
     Environment,
     GlobalCategoricalActionMask,
     GlobalCategoricalActionSpace,
     Observation,
     ObsSpace,
+    SelectEntityActionSpace,
     batch_obs,
 )
 from entity_env.errors import SettingError, SpaceError
 from ppo_trainer import OptimConfig, PPOConfig, RolloutConfig, SearchConfig, resume, train
 from ppo_trainer.algorithms.algorithm import Scale
-from ppo_trainer.algorithms.search import SearchTeaching
+from ppo_trainer.algorithms.search import SearchTeaching, mirror_places, with_mirrored
 from ppo_trainer.experience.rollout import Rollout
 from ppo_trainer.imitate import main
 from ppo_trainer.runs.checkpoint import latest_checkpoint
 from ppo_trainer.runs.folder import RunFolder
-from ragged_net import ActionOutput, EntityBatch, NetOutput, RaggedTensor
+from ragged_net import (
+    ActionOutput,
+    EntityBatch,
+    NetConfig,
+    NetOutput,
+    RaggedNet,
+    RaggedTensor,
+    SelectActors,
+)
 
 
 class Line(Environment):
@@ -170,3 +180,59 @@ def test_a_run_resumes_bit_for_bit(tmp_path, env):
 def test_settings_that_do_not_fit(changes, message):
     with pytest.raises(SettingError, match=message):
         searching(**changes)
+
+
+def test_mirrored_decisions_are_learned_beside_those_that_were_made():
+    space = ObsSpace(entities={"Stone": Entity(["weight", "x"])})
+    net = RaggedNet(space, {"Lift": SelectEntityActionSpace()}, NetConfig(dim=4, layers=1, heads=1))
+    stones = RaggedTensor.from_lengths(torch.tensor([[5.0, 0.0], [6.0, 3.0], [7.0, 1.0]]), [2, 1])
+    lift = SelectActors(
+        actors=RaggedTensor.from_lengths(torch.tensor([0, 0]), [1, 1]),
+        actees=RaggedTensor.from_lengths(torch.tensor([0, 1, 0]), [2, 1]),
+    )
+    rollout = Rollout(
+        batch=EntityBatch({"Stone": stones}, torch.zeros(2, 0), actions={"Lift": lift}),
+        chosen={"Lift": RaggedTensor.from_lengths(torch.tensor([1, 0]), [1, 1])},
+        log_probs={"Lift": RaggedTensor.from_lengths(torch.tensor([-0.5, 0.0]), [1, 1])},
+        values=torch.tensor([0.1, 0.2]),
+        advantages=torch.tensor([1.0, 0.0]),
+        returns=torch.tensor([0.3, 0.4]),
+        targets={"Lift": RaggedTensor.from_lengths(torch.tensor([0.25, 0.75, 0.0]), [2, 1])},
+    )
+    both = with_mirrored(rollout, net, {"Stone": {"x": 1.5}})
+    # 2 * 1.5 - x; everything else is repeated.
+    assert both.batch.entities["Stone"].values[:, 1].tolist() == [0, 3, 1, 3, 0, 2]
+    assert both.batch.entities["Stone"].values[:, 0].tolist() == [5, 6, 7] * 2
+    assert both.batch.actions["Lift"].actees.values.tolist() == [0, 1, 0] * 2
+    assert both.chosen["Lift"].values.tolist() == [1, 0] * 2
+    assert both.targets["Lift"].values.tolist() == [0.25, 0.75, 0.0] * 2
+    assert both.returns.tolist() == pytest.approx([0.3, 0.4] * 2)
+    assert stones.values[:, 1].tolist() == [0, 3, 1]  # the rollout stays as it is
+
+
+@pytest.mark.parametrize(
+    ("mirror", "words"),
+    [
+        ({"Columm": {"x": 0}}, r"no entity has[^$]*received: Columm"),
+        ({"Column": {"left": 0}}, "no entity has[^$]*received: Column: "),
+        ({"Column": ["x"]}, "such as {Column: {x: 0}}"),
+        ({"Column": {"x": "middle"}}, "Column.x"),
+    ],
+)
+def test_a_mirror_that_no_entity_has_is_refused_before_the_training(tmp_path, mirror, words):
+    with pytest.raises(SettingError, match=words):
+        train(
+            small_config(
+                run_dir=str(tmp_path),
+                env={"_target_": "connect_four"},
+                algorithm="search",
+                search=SearchConfig(visits=2, mirror=mirror),
+            )
+        )
+    assert not list(tmp_path.rglob("metrics.jsonl"))
+
+
+def test_choices_with_a_meaning_of_their_own_cannot_be_mirrored():
+    net = RaggedNet(Line().obs_space(), Line().action_space(), NetConfig(dim=4, layers=1, heads=1))
+    with pytest.raises(SettingError, match=r"cannot mirror action 'Go'"):
+        mirror_places(net, {})
