@@ -3,7 +3,8 @@
 python -m benchmarks.search speed                     # CPU time of a visit
 python -m benchmarks.search connect_four RUN          # against minimax of depth 4
 python -m benchmarks.search connect_four RUN --visits 0 16 64 --games 1000 300 200
-python -m benchmarks.search shop --visits 8 --games 16 --jobs 50   # dynamic shops, with a rule
+python -m benchmarks.search shop --visits 5 --games 12   # dynamic shops, with a rule
+python -m benchmarks.search shop --visits 5 --games 12 --set breakdowns=0.1
 
 Games of connect four begin after two random moves, because two players without random choices
 would play almost the same game again and again. Half of them are played from each seat. 0 visits
@@ -16,7 +17,7 @@ from __future__ import annotations
 import argparse
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from ragged_envs.connect_four import ConnectFourRows
 from ragged_envs.connect_four_script import Minimax
 from ragged_envs.industry.job_shop_scripts import apparent_tardiness_cost
 
-from benchmarks.work.dynamic import streams_of
+from benchmarks.work.dynamic import add_settings, settings_of, streams_of
 from benchmarks.work.play import first_episodes
 from entity_env import VecObs
 from entity_env.agent import random_policy
@@ -111,9 +112,9 @@ def connect_four(run: str, visits: Sequence[int], games: Sequence[int]) -> None:
         )
 
 
-def shop(visits: int, streams: int, jobs: int) -> None:
+def shop(visits: int, streams: int, jobs: int, more: Mapping[str, Any]) -> None:
     """Print the weighted tardiness of the rule ATC, and that of a search which plays on by it."""
-    settings = {"jobs": jobs, "machines": 10, "waiting": False}
+    settings = {"jobs": jobs, "machines": 10, "waiting": False, **more}
     rows = streams_of(streams, settings)
     by_rule = first_episodes(apparent_tardiness_cost.act_rows, rows, "tardiness")
     rows = streams_of(streams, settings)
@@ -139,12 +140,13 @@ def main() -> None:
     parser.add_argument("--visits", type=int, nargs="+", default=[0, 16, 64])
     parser.add_argument("--games", type=int, nargs="+", default=[1000, 300, 200])
     parser.add_argument("--jobs", type=int, default=100)
+    add_settings(parser)
     given = parser.parse_args()
     torch.set_num_threads(1)
     if given.what == "speed":
         speed([1, 16, 128])
     elif given.what == "shop":
-        shop(given.visits[0] or 16, given.games[0], given.jobs)
+        shop(given.visits[0] or 16, given.games[0], given.jobs, settings_of(given))
     else:
         connect_four(given.run, given.visits, given.games)
 

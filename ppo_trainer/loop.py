@@ -244,7 +244,7 @@ def train_once(
     for learner in session.learners:
         if learner.state.average is not None:
             follow(learner.state.average, learner.state.net, state.update)
-    frames, episodes, truncated = of_all(ranks, rollouts, collected[0])
+    frames, episodes, truncated = of_all(ranks, collected)
     state.steps += frames
     metrics = with_episodes(of_policies(measured), episodes, truncated)
     metrics |= collected[0].numbers

@@ -73,6 +73,12 @@ class _Found:
     policy: F64
     values: F64
 
+    def explored(self, epsilon: float, rng: np.random.Generator) -> _Found:
+        """Return the results with the best candidate replaced by a random one in some frames."""
+        chances = rng.random(self.policy.shape) * (self.candidates.log_prior > -np.inf)
+        explores = rng.random(len(self.best)) < epsilon
+        return replace(self, best=np.where(explores, chances.argmax(axis=1), self.best))
+
     def of_actors(self, table: ActorTable) -> tuple[Ints, Ints, Ints]:
         """Return the numbers of the actors in the frames, and their choices and places. (N,)."""
         number = np.full(table.num_frames, -1)
@@ -173,7 +179,7 @@ class Search:
         log_probs = table.joined(
             {n: own.log_prob.detach().cpu().numpy() for n, own in before.items()}
         )
-        actors, choices, places = found.of_actors(table)
+        actors, choices, places = found.explored(self._config.epsilon, rng).of_actors(table)
         probs = table.padded({name: _flat(own.probs) for name, own in before.items()})
         chosen[actors] = choices
         log_probs[actors] = np.log(np.maximum(probs[actors, places], 1e-30))

@@ -26,6 +26,13 @@ CONSIDERED = 16
 _VISIT_SCALE, _VALUE_SCALE = 50, 0.1
 """The constants of the weight of values against log-probabilities (Danihelka et al. 2022)."""
 
+_PRIOR_SCALE = 0.5
+"""The weight of the network's log-probabilities, 1 in the paper.
+
+A network that learns from improvements of itself becomes certain of one of several equal choices,
+so that all games become the same game, and a search of few visits cannot correct it any more.
+"""
+
 
 class SearchTrees:
     """The positions of G games that a search has visited, and the statistics of their choices.
@@ -87,7 +94,7 @@ class SearchTrees:
         where = game, position, slot
         width, actors = found.choices.shape[1:]
         self.seat[where] = seat
-        self._log_prior[(*where, slice(width))] = found.log_prior
+        self._log_prior[(*where, slice(width))] = _log_softmax(_PRIOR_SCALE * found.log_prior)
         self.choices[(*where, slice(width), slice(actors))] = found.choices
 
     def add_noise(self, keys: Keys | None) -> None:
@@ -283,6 +290,13 @@ def _softmax(logits: F64) -> F64:
     most = logits.max(axis=-1, keepdims=True)
     weights = np.exp(logits - np.where(np.isfinite(most), most, 0.0))
     found: F64 = weights / np.maximum(weights.sum(axis=-1, keepdims=True), 1e-300)
+    return found
+
+
+def _log_softmax(logits: F64) -> F64:
+    """Return log-probabilities along the last axis, -inf where a logit is -inf."""
+    with np.errstate(divide="ignore"):
+        found: F64 = np.log(_softmax(logits))
     return found
 
 

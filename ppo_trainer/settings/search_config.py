@@ -55,6 +55,9 @@ class SearchConfig:
         unit: Difference of returns that is large. The search trusts smaller differences less than
             the network's probabilities. A smaller unit changes the policy faster, also because of
             errors of the values.
+        epsilon: Fraction of the searched decisions of ``algorithm=search`` in which a random
+            candidate is played instead of the best one; the search teaches as usual. Without it,
+            all games of two good players become the same game.
         mirror: Coordinates of entity types and the place of the mirror, such as ``{Column: {x:
             0}}``, in a game that stays the same if all places are mirrored. ``algorithm=search``
             then learns from each decision twice, as it was and mirrored. Choices must be
@@ -68,4 +71,5 @@ class SearchConfig:
     play_on: str | None = path_field(None)
     teacher: str | None = path_field(None)
     unit: float = checked(ABOVE_0, 1.0)
+    epsilon: float = checked(FRACTION, 0.0)
     mirror: Mapping[str, Mapping[str, float]] | None = checked(or_none(_mirror), None)

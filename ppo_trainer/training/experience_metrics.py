@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
@@ -59,16 +59,19 @@ def importance(ranks: Ranks, rollout: Rollout, rho_clip: float) -> dict[str, flo
     }
 
 
-def of_all(
-    ranks: Ranks, rollouts: list[Rollout], collected: Collected
-) -> tuple[int, dict[str, Metric], int]:
-    """Return the numbers of frames, ended episodes and truncated episodes of all processes."""
-    frames, ended = sum(map(len, rollouts)), collected.metrics
+def of_all(ranks: Ranks, collected: Sequence[Collected]) -> tuple[int, dict[str, Metric], int]:
+    """Return the numbers of frames, ended episodes and truncated episodes of all processes.
+
+    Args:
+        ranks: The processes.
+        collected: What each network of this process has collected; the first one has the episodes.
+    """
+    frames, ended = sum(len(own.trajectories) for own in collected), collected[0].metrics
     if ranks.is_alone:
-        return frames, dict(ended), collected.num_truncated
+        return frames, dict(ended), collected[0].num_truncated
     mine = {name: dataclasses.astuple(metric) for name, metric in ended.items()}
     episodes: dict[str, Metric] = {}
-    every = ranks.gathered_json([frames, mine, collected.num_truncated])
+    every = ranks.gathered_json([frames, mine, collected[0].num_truncated])
     for _, theirs, _ in every:
         for name, values in theirs.items():
             episodes[name] = episodes.get(name, Metric()).merge(Metric(*values))

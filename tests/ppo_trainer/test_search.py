@@ -40,7 +40,7 @@ from ppo_trainer.players.search_choices import ActorTable, Candidates, uniforms
 from ppo_trainer.players.search_tree import SearchTrees, _halving
 from ppo_trainer.record import record_run
 from ppo_trainer.runs.load_run import load_policy
-from ragged_net import RaggedNet
+from ragged_net import EntityBatch, RaggedNet
 
 # A line of seven tiles: three steps from the middle. The first one to the left pays 0.1, the last
 # tile on the right 1.
@@ -164,8 +164,8 @@ def test_a_tree_by_hand():
     trees.link(2, *second[:2], np.array([[1.0, -1.0]]), yes, ~yes, yes)
     trees.back_up(np.array([2]))
     best, policy, value = trees.results()
-    # Values 0.5 and 1.0: log(1/4) + 5.1 against log(3/4) + 2.55, odds of exp(2.55) / 3.
-    odds = np.exp(2.55) / 3
+    # Values 0.5 and 1.0: log(1/4) / 2 + 5.1 against log(3/4) / 2 + 2.55.
+    odds = np.exp(2.55) / np.sqrt(3)
     assert best.tolist() == [[1]]
     assert policy.ravel().tolist() == pytest.approx([1 / (1 + odds), odds / (1 + odds)])
     assert value[0, 0] == pytest.approx((0.5 + odds) / (1 + odds))
@@ -247,8 +247,8 @@ def test_a_player_that_plays_on_replaces_values():
     found = search._search(rows.reset(), np.zeros(2, np.uint64), noisy=False)
     assert found.best.tolist() == [1, 1]
     # Left and then right pays 0.1; right and then right pays 1. The player's choice, the right, has
-    # the probability 3/4.
-    odds = 3 * np.exp(5.1 * 0.9)
+    # the probability 3/4, of which the square root counts.
+    odds = np.sqrt(3) * np.exp(5.1 * 0.9)
     assert found.values[0] == pytest.approx((0.1 + odds) / (1 + odds))
 
 
@@ -687,8 +687,6 @@ def test_a_search_improves_what_a_network_has_drawn():
     net = RaggedNet(rows.obs_space(), rows.action_space(), SMALL_NET)
     search = Search(rows, net, SearchConfig(visits=4, share=0.5))
     obs = rows.reset()
-    from ragged_net import EntityBatch
-
     output = net(EntityBatch.from_obs(obs), greedy=True)
     better, targets = search.improve(obs, output, torch.Generator().manual_seed(3))
     policy = targets["Drop"].values.reshape(4, 7)
@@ -733,3 +731,23 @@ def test_a_search_plays_against_opponents(tmp_path):
         lambda rows: Evenly(rows, visits=80), loaded.game, loaded.config, 10, chance, seed=3
     )
     assert played["win"].mean() >= 0.85
+
+
+def test_random_candidates_are_played_and_the_search_teaches_as_usual():
+    rows = ConnectFourRows(400)
+    rows.interpret(resets=True)
+    net, obs = RaggedNet(rows.obs_space(), rows.action_space(), SMALL_NET), rows.reset()
+    output = net(EntityBatch.from_obs(obs), greedy=True)
+    improved = [
+        Search(rows, net, SearchConfig(visits=2, epsilon=epsilon)).improve(
+            obs, output, torch.Generator().manual_seed(2)
+        )
+        for epsilon in (0.0, 0.5, 1.0)
+    ]
+    best, half, every = (output.actions["Drop"].chosen.values.numpy() for output, _ in improved)
+    # A random one of seven columns differs with a probability of 6/7.
+    assert 0.3 < (best != half).mean() < 0.55 < 0.75 < (best != every).mean()
+    assert set(every.tolist()) == set(range(1, 8))
+    policies = [targets["Drop"].values for _, targets in improved]
+    assert torch.equal(policies[0], policies[1])
+    assert torch.equal(policies[0], policies[2])

@@ -149,7 +149,7 @@ def test_the_teacher_of_the_command_line(tmp_path, monkeypatch):
 def test_a_run_resumes_bit_for_bit(tmp_path, env):
     where = {"env": {"_target_": env}} if isinstance(env, str) else {}
     given = {} if isinstance(env, str) else {"env": env}
-    rollout = RolloutConfig(num_envs=4, steps=6, stagger=False)
+    rollout = RolloutConfig(num_envs=6, steps=4, stagger=False)
     config = searching(
         rollout=rollout, search=SearchConfig(visits=3, share=0.5), total_timesteps=24 * 4,
         run_dir=str(tmp_path), run_name="whole", ppo=PPOConfig(epochs=2, minibatch_size=12),
