@@ -18,7 +18,7 @@ __all__ = ["ALGORITHMS", "make_algorithm"]
 ALGORITHMS: dict[str, Callable[[TrainConfig, GroupReturns | None], Algorithm]] = {
     "ppo": lambda config, groups: PPO(config.ppo, groups),
     "vtrace": lambda config, groups: VTrace(config.ppo, groups, vtrace=config.vtrace),
-    "search": lambda config, groups: SearchTeaching(config.ppo, config.search),
+    "search": lambda config, groups: SearchTeaching(config.ppo, config.search.mirror),
 }
 """A new algorithm needs an entry here, an option of ``TrainConfig.algorithm`` and its settings."""
 

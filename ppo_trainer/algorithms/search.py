@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -14,8 +12,8 @@ from entity_env.errors import SettingError, shorten
 from entity_env.spaces import Grid, SelectEntityActionSpace
 from ppo_trainer.algorithms.advantage import estimate
 from ppo_trainer.algorithms.algorithm import Scale
-from ppo_trainer.config import PPOConfig, SearchConfig
-from ppo_trainer.experience.rollout import Decisions, Rollout, Trajectories
+from ppo_trainer.config import PPOConfig
+from ppo_trainer.experience.rollout import Rollout, Trajectories
 from ragged_net import EntityBatch, NetOutput, RaggedNet, RaggedTensor
 
 __all__ = ["SearchTeaching", "mirror_places", "with_mirrored"]
@@ -27,13 +25,12 @@ _LEAST_PROBABILITY = 1e-12
 class SearchTeaching:
     """The ``Algorithm`` that follows the improved policies and values of a search.
 
-    Returns are those by lambda of the searched values. What follows a random candidate counts only
-    as far as the improved policy would have played it, too, by the weights of V-trace. Decisions
-    without a search teach the value function only.
+    Returns are those by lambda of the searched values. Decisions without a search teach the value
+    function only.
 
     Args:
         config: Settings of PPO, of which those of returns and gradient steps apply.
-        search: Settings of the search.
+        mirror: ``search.mirror``.
 
     Source:
         Danihelka, Guez, Schrittwieser and Silver, "Policy improvement by planning with Gumbel",
@@ -41,18 +38,16 @@ class SearchTeaching:
     """
 
     config: PPOConfig
-    search: SearchConfig = field(default_factory=SearchConfig)
+    mirror: Mapping[str, Mapping[str, float]] | None = None
 
     def estimate(self, trajectories: Trajectories, net: RaggedNet) -> Rollout:
         """Return the decisions with their returns; advantages are 1 where a search was made."""
-        weights = _weights(trajectories.decisions, self.search.epsilon)
-        rollout = estimate(trajectories, self.config, weights=(weights, weights))
+        rollout = estimate(trajectories, self.config)
         searched = torch.zeros_like(rollout.advantages)
         for target in _targets(rollout).values():
             searched[target.frame_ids()[target.values > 0]] = 1.0
         rollout = replace(rollout, advantages=searched)
-        mirror = self.search.mirror
-        return rollout if mirror is None else with_mirrored(rollout, net, mirror)
+        return rollout if self.mirror is None else with_mirrored(rollout, net, self.mirror)
 
     def coefficients(self, progress: float) -> dict[str, float]:
         """Return the coefficient of each term, 0 for terms that are only logged."""
@@ -100,26 +95,6 @@ class SearchTeaching:
     def stops(self, numbers: Mapping[str, Tensor]) -> bool:
         """Return False: an update always uses all frames."""
         return False
-
-
-def _weights(decisions: Decisions, epsilon: float) -> npt.NDArray[np.float32]:
-    """Return the clipped ratio of the improved probability to that of the choice. Shape: (K,).
-
-    The improved policy chooses, but for ``epsilon`` of the decisions, in which all choices are
-    equally likely. Of several actors, the least ratio counts.
-    """
-    weights = decisions.values.new_ones(len(decisions))
-    assert decisions.targets is not None
-    for name, target in decisions.targets.items():
-        log_probs = decisions.log_probs[name]
-        frame, improved = log_probs.frame_ids(), log_probs.values.exp()
-        searched = torch.zeros_like(weights)
-        searched.index_add_(0, target.frame_ids(), target.values)
-        choices = (target.lengths / log_probs.lengths.clamp_min(1))[frame].to(weights)
-        ratio = improved / ((1 - epsilon) * improved + epsilon / choices)
-        ratio = torch.where(searched[frame] > 0, ratio.clamp_max(1.0), 1.0)
-        weights = weights.scatter_reduce(0, frame, ratio, "amin")
-    return weights.cpu().numpy()
 
 
 def mirror_places(

@@ -45,7 +45,6 @@ Keys = npt.NDArray[np.uint64]
 Policy = Callable[[VecObs], Mapping[ActionName, ActionBuffer]]
 
 _NEXT_VISIT = 0x632BE59BD9B4E019
-_LEAST_PROBABILITY = 1e-30
 _MOST_STEPS = 10_000
 """Maximum number of steps that are played on after a visit; later rewards count as 0."""
 
@@ -162,9 +161,8 @@ class Search:
             generator: Random number generator on the network's device.
 
         Returns:
-            The output, with log-probabilities of searched choices by the improved policy, and for
-            each action the improved probabilities of the choices of all actors of each frame, actor
-            by actor: all 0 in frames without a search.
+            The output, and for each action the improved probabilities of the choices of all actors
+            of each frame, actor by actor: all 0 in frames without a search.
         """
         drawn = torch.randint(2**62, (1,), generator=generator, device=generator.device)
         rng = np.random.default_rng(int(drawn))
@@ -181,11 +179,10 @@ class Search:
         log_probs = table.joined(
             {n: own.log_prob.detach().cpu().numpy() for n, own in before.items()}
         )
-        policies = table.spread(found.candidates, found.frames, found.policy)
         actors, choices, places = found.explored(self._config.epsilon, rng).of_actors(table)
+        probs = table.padded({name: _flat(own.probs) for name, own in before.items()})
         chosen[actors] = choices
-        improved = table.padded(policies)[actors, places]
-        log_probs[actors] = np.log(np.maximum(improved, _LEAST_PROBABILITY))
+        log_probs[actors] = np.log(np.maximum(probs[actors, places], 1e-30))
         now, known = table.split(chosen), table.split(log_probs)
         actions = {
             name: replace(
@@ -195,7 +192,10 @@ class Search:
             )
             for name, own in before.items()
         }
-        lengths = table.lengths()
+        policies, lengths = (
+            table.spread(found.candidates, found.frames, found.policy),
+            table.lengths(),
+        )
         targets = {
             name: RaggedTensor.from_lengths(torch.from_numpy(own), torch.from_numpy(lengths[name]))
             for name, own in policies.items()

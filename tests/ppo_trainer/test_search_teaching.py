@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -24,7 +23,7 @@ from entity_env.errors import SettingError, SpaceError
 from ppo_trainer import OptimConfig, PPOConfig, RolloutConfig, SearchConfig, resume, train
 from ppo_trainer.algorithms.algorithm import Scale
 from ppo_trainer.algorithms.search import SearchTeaching, mirror_places, with_mirrored
-from ppo_trainer.experience.rollout import Decisions, Rollout, Trajectories
+from ppo_trainer.experience.rollout import Rollout
 from ppo_trainer.imitate import main
 from ppo_trainer.runs.checkpoint import latest_checkpoint
 from ppo_trainer.runs.folder import RunFolder
@@ -237,29 +236,3 @@ def test_choices_with_a_meaning_of_their_own_cannot_be_mirrored():
     net = RaggedNet(Line().obs_space(), Line().action_space(), NetConfig(dim=4, layers=1, heads=1))
     with pytest.raises(SettingError, match=r"cannot mirror action 'Go'"):
         mirror_places(net, {})
-
-
-def test_what_follows_a_random_candidate_counts_as_far_as_the_improved_policy_would_play_it():
-    # Two decisions of one row, then the end with a reward of 1; four choices each. The first
-    # choice has an improved probability of 0, the second one of 0.5.
-    policies = torch.tensor([0.0, 0.5, 0.5, 0.0, 0.5, 0.5, 0.0, 0.0])
-    decisions = Decisions(
-        batch=EntityBatch({}, torch.zeros(2, 0)),
-        chosen={"Go": RaggedTensor.from_lengths(torch.tensor([0, 1]), [1, 1])},
-        log_probs={"Go": RaggedTensor.from_lengths(torch.tensor([-69.0, -0.6931]), [1, 1])},
-        values=torch.tensor([0.2, 0.6]),
-        rows=np.zeros(2, np.int64),
-        rewards=np.array([0.0, 1.0], np.float32),
-        targets={"Go": RaggedTensor.from_lengths(policies, [4, 4])},
-    )
-    whole = Trajectories(
-        decisions, np.array([False, True]), np.zeros(2, np.float32), np.zeros(1, np.float32)
-    )
-    config = PPOConfig(gamma=1.0, gae_lambda=1.0)
-    plain = SearchTeaching(config).estimate(whole, None)
-    assert plain.returns.tolist() == pytest.approx([1.0, 1.0])
-    explored = SearchTeaching(config, SearchConfig(epsilon=0.2)).estimate(whole, None)
-    # The first return is the searched value. The second choice was made with a probability of
-    # 0.8 * 0.5 + 0.2 / 4 = 0.45, less than 0.5, so that its weight is 1.
-    assert explored.returns.tolist() == pytest.approx([0.2, 1.0], abs=1e-4)
-    assert explored.advantages.tolist() == [1.0, 1.0]
