@@ -160,6 +160,8 @@ def test_these_names_are_coordinates(names):
         "relposx relposy",
         "dpos_x dpos_y",
         "quat_x quat_y quat_z",
+        "qx qy qz qw",
+        "num_x num_y",
         "force[0] force[1]",
         "fx fy",
         "ax ay",
