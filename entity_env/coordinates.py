@@ -52,9 +52,9 @@ _WEAK, _NUMBERED = range(8, 14), {14, 15}
 """Families of single letters, which stand for other things as well, and of numbers."""
 
 _VECTORS = _word_set(
-    "v a f q vel velo velocity velocities speed d delta diff difference dir direction heading facing "
-    "acc accel acceleration jerk force thrust torque momentum impulse gravity wind flow drift "
-    "shift offset off rel relative grad gradient slope normal sin cos angle ang angular rot "
+    "v a f q vel velo velocity velocities speed d delta diff difference dir direction heading "
+    "facing acc accel acceleration jerk force thrust torque momentum impulse gravity wind flow "
+    "drift shift offset off rel relative grad gradient slope normal sin cos angle ang angular rot "
     "rotation omega roll pitch yaw move moved action steer push pull ray lidar n count counts "
     "total per sum mean avg std var max limit step stride range radius span extent size width "
     "height length scale dim dims factor weight error err noise flip is has can num amount blocked "

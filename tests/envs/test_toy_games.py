@@ -148,7 +148,6 @@ def test_only_a_cheat_sees_the_opponent():
         *((functools.partial(count, beans), 10, beans) for beans in (0, 1, 8, 9)),
         (functools.partial(repeating, 2, 3), 4, 2),
     ],
-    ids=str,
 )
 def test_the_right_answer_pays(create, options, right):
     for index in range(options):
