@@ -168,8 +168,11 @@ def check_number(
     what: str, value: Any, least: float = -sys.float_info.max, most: float = sys.float_info.max
 ) -> float:
     """Return ``value`` as a float if it is a finite number in this range, else SettingError."""
-    is_bounded = most < sys.float_info.max
-    expected = f"a number from {least:g} to {most:g}" if is_bounded else "a finite number"
+    expected = "a finite number"
+    if most < sys.float_info.max:
+        expected = f"a number from {least:g} to {most:g}"
+    elif least > -sys.float_info.max:
+        expected = f"a finite number >= {least:g}"
     Range(least, most, expected)(what, value)
     return _real(value)
 

@@ -24,8 +24,8 @@ class ScriptedAgent(ObservationAgent):
     """An agent that plays by a function from an observation to actions.
 
     Args:
-        policy: The function, or an object that can be called or has ``act``. It may have a memory;
-            ``reset`` calls its ``reset()`` if there is one.
+        policy: The function, or an object that can be called or has ``act``. It may have a memory
+            and random numbers: its ``reset()`` and ``seed(seed)`` are called if there are any.
         obs_space: The observation space.
         action_space: The action space.
 
@@ -81,6 +81,11 @@ class ScriptedAgent(ObservationAgent):
         if callable(own := getattr(self.policy, "act_rows", None)):
             return own(obs)  # type: ignore[no-any-return]
         return super().act_rows(obs)
+
+    def seed(self, seed: int) -> None:
+        """Call ``seed(seed)`` of the function, if there is one."""
+        if callable(restart := getattr(self.policy, "seed", None)):
+            restart(seed)
 
     def reset(self) -> None:
         """Call ``reset()`` of the function, if there is one."""

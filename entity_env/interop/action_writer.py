@@ -73,11 +73,13 @@ class ActionWriter:
         """Return the action of the space, with the first value where the last mask allowed none.
 
         Raises:
-            ActionError: An action is missing.
+            ActionError: An action is missing, or of another class.
         """
         chosen: dict[ActionName, Any] = dict.fromkeys(self._without_choice, 0)
-        for name in self.action_space.keys() - (self._without_choice - actions.keys()):
-            kind = kind_of(self.action_space[name])
+        for name, space in self.action_space.items():
+            if name in self._without_choice and name not in actions:
+                continue
+            kind = kind_of(space)
             kind.check_class(name, actions.get(name))
             chosen[name] = kind.given(actions[name])[0]
         return _nested(self._space, iter([part.write(chosen) for part in self._parts]))

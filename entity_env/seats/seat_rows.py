@@ -69,7 +69,7 @@ class SeatRows(RowsOfEnvironments):
         check_count("number of environments", num_envs)
         self._create_env = create_env
         self._tables: list[Table] = []
-        self._envs = RowEnvironments(0, on_row, MultiPlayerEnvironment, self._set_tables)
+        self._envs = self._games_of(0, on_row, MultiPlayerEnvironment, self._set_tables)
         LIVE.add(self)
         try:
             self._sit_down(create_env, num_envs, first_row)
@@ -80,6 +80,7 @@ class SeatRows(RowsOfEnvironments):
             raise
 
     _reads_frames = False  # True to read observations one by one, as ``TableRows`` needs them
+    _games_of: type[RowEnvironments] = RowEnvironments
 
     def _sit_down(
         self, create_env: Callable[[], MultiPlayerEnvironment], num_envs: int, first_row: int
@@ -311,5 +312,5 @@ class SeatRows(RowsOfEnvironments):
                     "the games differ in their seats",
                     expected=list(seats),
                     received=list(table.seats),
-                ).located(f"game {game}")
+                ).located(self._envs.where(game))
         self._seats, self._tables = seats, tables

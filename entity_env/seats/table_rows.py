@@ -16,12 +16,21 @@ from entity_env.batching.vec_obs import VecObs
 from entity_env.environment import Environment, begin_episode, seed_environment
 from entity_env.errors import ResetNeededError, StateError
 from entity_env.multi_player import MultiPlayerEnvironment, Seat, SeatActions, SeatObservations
+from entity_env.rows.row_environments import RowEnvironments
 from entity_env.seats.seat_agents import decide
 from entity_env.seats.seat_rows import SeatObservation, SeatRows
 from entity_env.seats.table import Told, seats_of
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
 
 __all__ = ["TableRows"]
+
+
+class _OneGame(RowEnvironments):
+    """One environment or game, which needs no number in errors."""
+
+    def where(self, row: int) -> str:
+        """Return the step, for errors."""
+        return f"step {self.step}"
 
 
 class TableRows(SeatRows):
@@ -41,6 +50,7 @@ class TableRows(SeatRows):
     """
 
     _reads_frames = True
+    _games_of = _OneGame
 
     def __init__(self, game: Environment | MultiPlayerEnvironment, seed: int) -> None:
         self.game = game

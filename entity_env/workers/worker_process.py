@@ -28,9 +28,9 @@ class WorkerProcess:
 
     The first byte of a message is its kind. The parent sends actions (``a``), requests as pickles
     (``p``) and resets of ``AsyncEnv`` (``s``); a worker sends the place of an observation (``o``),
-    answers as pickles (``p``) and errors (``e``). Workers of an
-    ``AsyncEnv`` write the places of observations into a pipe, as records of one size, so that one
-    system call reads all that have arrived.
+    answers as pickles (``p``) and errors (``e``). Workers of an ``AsyncEnv`` write the places of
+    observations into a pipe, as records of one size, so that one system call reads all that have
+    arrived.
 
     Args:
         first_row: Its first row; corrected for games when their number of seats is known.

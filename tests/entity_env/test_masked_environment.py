@@ -261,6 +261,31 @@ def test_a_seat_that_leaves_and_comes_back_is_another_agent():
     assert [heard["c"] for heard in game.heard if "c" in heard] == ["left", "right", "left"]
 
 
+class Dice(Alternating):
+    """Goes left or right at random."""
+
+    def seed(self, seed):
+        self.rng = np.random.default_rng(seed)
+
+    def act(self, observation):
+        self.count = int(self.rng.integers(2))
+        return super().act(observation)
+
+
+def test_random_numbers_of_an_agent_depend_on_the_seed_of_the_environment():
+    def game_of(seed):
+        game = everybody_acts()
+        env = MaskedEnvironment(game, Dice(), shuffle_seats=False)
+        for _ in range(8):
+            env.seed(seed)
+            env.reset()
+            env.act(GO)
+            seed += 1
+        return game.heard
+
+    assert game_of(1) == game_of(1) != game_of(20)
+
+
 class TwoPolicies(RandomAgent):
     """Goes left at even seats, and right at odd ones."""
 

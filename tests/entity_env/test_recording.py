@@ -501,7 +501,7 @@ BROKEN_RECORDERS = [
         "not a recording",
     ),
     (lambda env, path: RecordEpisodes(env, path / "b", part_frames=0), SettingError, "part_frames"),
-    (lambda env, path: RecordEpisodes(env, path / "b", part_seconds=-1), SettingError, "part_sec"),
+    (lambda env, path: RecordEpisodes(env, path / "b", part_seconds=-1), SettingError, ">= 0\n"),
     (lambda env, path: RecordEpisodes(env, path / "a"), RecordingError, "exists"),
 ]
 
