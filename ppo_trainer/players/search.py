@@ -44,7 +44,10 @@ Bools = npt.NDArray[np.bool_]
 Keys = npt.NDArray[np.uint64]
 Policy = Callable[[VecObs], Mapping[ActionName, ActionBuffer]]
 
-_NEXT_VISIT = 0x632BE59BD9B4E019
+_NEXT_VISIT, _NEXT_ROUND = 0x632BE59BD9B4E019, np.uint64(0xD6E8FEB86659FD93)
+_NEXT_SEARCH, _NEXT_GAME = 0xA0761D6478BD642F, np.uint64(0xE7037ED1A0B428DB)
+"""The differences of keys of random numbers."""
+
 _MOST_STEPS = 10_000
 """Maximum number of steps that are played on after a visit; later rewards count as 0."""
 
@@ -140,13 +143,17 @@ class Search:
         self._hides = self._config.chance == "drawn" and hides_something(self._rows)
         copies_of(self._rows, 1, 1)  # raises the error of rows that cannot be copied
         self._copies: dict[int, Copies] = {}
+        self._searches = 0
 
     def __call__(self, obs: VecObs) -> Mapping[ActionName, ActionBuffer]:
         """Return the best choices of the rows that must act."""
         if not obs.num_frames:
             return {}
-        table = ActorTable(obs)
-        found = self._search(obs, np.zeros(len(obs) // self._seats, np.uint64), noisy=False)
+        table, games = ActorTable(obs), len(obs) // self._seats
+        self._searches += 1
+        keys = np.arange(games, dtype=np.uint64) * _NEXT_GAME
+        keys += np.uint64(self._searches * _NEXT_SEARCH % 2**64)
+        found = self._search(obs, keys, noisy=False)
         _, chosen, _ = found.of_actors(table)
         return obs.ragged_actions(table.split(chosen))
 
@@ -228,7 +235,7 @@ class Search:
         first = self._add(copies, trees, 0, shown, np.ones(len(games), np.bool_), keys)
         trees.add_noise(keys if noisy else None)
         for number in range(1, visits + 1):
-            self._visit(copies, trees, number, keys + np.uint64(number * _NEXT_VISIT % 2**64))
+            self._visit(copies, trees, number, keys)
         best, policy, values = trees.results()
         rows = games[shown.rows // self._seats] * self._seats + shown.rows % self._seats
         place = np.searchsorted(obs.rows, rows).clip(max=len(obs.rows) - 1)
@@ -239,12 +246,18 @@ class Search:
         return _Found(place[mine], first, best[game, slot], policy, values[game, slot])
 
     def _visit(self, copies: Copies, trees: SearchTrees, number: int, keys: Keys) -> None:
-        """Make one visit of all trees, which adds at most one position to each."""
+        """Make one visit of all trees, which adds at most one position to each.
+
+        Visits that compare choices draw the same numbers, so that luck is the same for all of them.
+        """
+        rounds = trees.rounds(number - 1).astype(np.uint64) + np.uint64(1)
+        luck = keys + rounds * _NEXT_ROUND
+        keys = keys + np.uint64(number * _NEXT_VISIT % 2**64)
         position, picked, after = trees.descend(number - 1, keys)
         new = after < 0
         draws = self._config.chance == "drawn"
         dealt = (position == 0) if self._hides else None
-        shown = copies.put(position, keys if draws else None, dealt)
+        shown = copies.put(position, luck if draws else None, dealt)
         table = ActorTable(shown)
         seat, choices = trees.joint(position, picked)
         game, slot = np.nonzero(seat >= 0)  # in the order of the frames

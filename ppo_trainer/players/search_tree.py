@@ -208,6 +208,17 @@ class SearchTrees:
         weight = (_VISIT_SCALE + counts.max(axis=2, keepdims=True)) * _VALUE_SCALE
         return weight * completed / half, completed
 
+    def rounds(self, visit: int) -> Ints:
+        """Return the number of visits so far of the choices to compare, of the first seat. (G,)."""
+        found: Ints = self._planned(visit)[:, 0, 0]
+        return found
+
+    def _planned(self, visit: int) -> Ints:
+        """Return the plan of a visit (G, K, 2): see ``_halving``."""
+        many = np.isfinite(self._log_prior[:, 0]).sum(axis=2)
+        found: Ints = self._plan[np.minimum(many, CONSIDERED), visit]
+        return found
+
     def _pick_first(self, visit: int, keys: Keys) -> Ints:
         """Return the candidates to visit in position 0. Shape: (G, K).
 
@@ -217,8 +228,7 @@ class SearchTrees:
         counts, log_prior = self._counts[:, 0], self._log_prior[:, 0]
         scores, _ = self._scores(np.zeros(len(self._every), np.int64))
         possible = np.isfinite(log_prior)
-        many = np.minimum(possible.sum(axis=2), CONSIDERED)
-        level, left = self._plan[many, visit, 0], self._plan[many, visit, 1]
+        level, left = np.moveaxis(self._planned(visit), 2, 0)
         eligible = possible & (counts == level[:, :, None])
         ranked = np.where(eligible, self._noise + log_prior + scores, -np.inf)
         order = np.argsort(-ranked, axis=2, kind="stable")
@@ -250,7 +260,8 @@ class SearchTrees:
         """Return the position that follows, -1 if it is unknown. Shape: (G,).
 
         After random numbers several positions follow; the square root of the number of visits is
-        the number of those that are kept and visited in turns.
+        the number of those that are kept and visited in turns. Ends of the game are drawn anew,
+        because nothing can be found behind them.
         """
         used = slice(self._used)
         same = self._parent[:, used] == position[:, None]
@@ -260,7 +271,8 @@ class SearchTrees:
         drawn = (same & self._is_drawn[:, used]).any(axis=1)
         if drawn.any():
             total = np.where(same, visits, 0).sum(axis=1)
-            after = np.where(drawn & (same.sum(axis=1) ** 2 <= total), -1, after)
+            few = same.sum(axis=1) ** 2 <= total
+            after = np.where(drawn & (few | self.over[self._every, after]), -1, after)
         return after
 
     def _make_room(self, slots: int, width: int, actors: int) -> None:
