@@ -91,7 +91,7 @@ class Coordinates:
 
     Args:
         names: Names of the coordinates of each entity type that has some, all equally many.
-        how: How they were found; an empty string if there are none.
+        how: The source, such as "by their names"; an empty string if there are none.
         candidates: Features of entity types that may be coordinates.
     """
 

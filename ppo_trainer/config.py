@@ -524,7 +524,7 @@ def _check_search(config: TrainConfig) -> None:
     if config.selfplay.policies > 1:
         raise SettingError(
             "algorithm=search trains one network",
-            expected="one policy, as with selfplay.mode=mirror",
+            expected="one policy, as with selfplay.mode=mirror; or algorithm=ppo",
         )
 
 

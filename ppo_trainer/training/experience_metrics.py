@@ -64,7 +64,7 @@ def of_all(ranks: Ranks, collected: Sequence[Collected]) -> tuple[int, dict[str,
 
     Args:
         ranks: The processes.
-        collected: What each network of this process has collected; the first one has the episodes.
+        collected: Experience of each network of this process; the first one has the episodes.
     """
     frames, ended = sum(len(own.trajectories) for own in collected), collected[0].metrics
     if ranks.is_alone:

@@ -248,7 +248,7 @@ def test_the_command_line_knows_the_modes():
     assert recipe("tic_tac_toe").selfplay == SelfPlayConfig()
     for mode in get_args(get_type_hints(SelfPlayConfig)["mode"]):
         # Also where the recipe has a kind of self-play of its own, with opponents.
-        for game in ("tic_tac_toe", "connect_four", "photosynthesis"):
+        for game in ("tic_tac_toe", "photosynthesis"):
             own = recipe(game, f"selfplay={mode}").selfplay
             assert own.mode == mode
             assert own.opponents == (("random",) if mode in ("stages", "fixed") else ())

@@ -68,7 +68,7 @@ def test_a_start_that_fails_at_any_moment_leaves_no_folder(tmp_path, monkeypatch
         raise KeyboardInterrupt
 
     # After the folder has been made, and before its rows begin.
-    monkeypatch.setattr("ppo_trainer.training.start.make_optimizers", stop)
+    monkeypatch.setattr("ppo_trainer.training.population.make_optimizers", stop)
     with pytest.raises(KeyboardInterrupt):
         train(small_config(run_dir=str(tmp_path)))
     assert list(tmp_path.iterdir()) == []

@@ -50,7 +50,7 @@ def test_the_package_that_is_no_command_has_a_version_too(monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("name", "parts"),
     [
-        ("ppo", ["ppo.epochs=3\n    Number of passes over a rollout, or", "ppo.gamma=0.95"]),
+        ("ppo", ["ppo.epochs=3\n    Number of passes over a rollout. More", "ppo.gamma=0.95"]),
         ("rollout.num_envs", ["rollout.num_envs=128\n    Number of rows R that act together"]),
     ],
 )
