@@ -201,18 +201,18 @@ class _Cloner(Callback):
             weight += float(scale.policy)
             for part in rollout.parts(MOST_FRAMES):
                 with autocast(rollout.values.device, self._config):
-                    output, sampled = evaluated(net, part), evaluated(net, part, greedy=True)
+                    output, greedy = evaluated(net, part), evaluated(net, part, greedy=True)
                 losses = self._cloning.losses(output, part, scale, None)
                 surprise += float(losses["loss/cloning"]) * float(scale.policy)
                 values.append(output.value)
                 returns.append(part.returns)
-                for name, same in right_choices(sampled, part).items():
+                for name, same in right_choices(greedy, part).items():
                     right.setdefault(name, []).append(same)
-        accuracies = {name: torch.cat(shares) for name, shares in right.items()}
+        accuracies = {name: torch.cat(parts) for name, parts in right.items()}
         metrics = {
-            f"policy/accuracy/{name}": float(share.float().mean())
-            for name, share in accuracies.items()
-            if len(share)
+            f"policy/accuracy/{name}": float(same.float().mean())
+            for name, same in accuracies.items()
+            if len(same)
         }
         if metrics:
             metrics["policy/accuracy"] = float(torch.cat([*accuracies.values()]).float().mean())

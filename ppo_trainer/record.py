@@ -207,8 +207,8 @@ def record_agent(
 
         def decide(obs: VecObs) -> _Decided:
             every = [
-                answers_in_frame(player.act(seat.last), reader.read(seat.last), spaces[1])
-                for seat in shown
+                answers_in_frame(player.act(row.last), reader.read(row.last), spaces[1])
+                for row in shown
             ]
             lengths = {name: mask.actors.size1() for name, mask in obs.action_masks.items()}
             return {

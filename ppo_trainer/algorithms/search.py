@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from entity_env.errors import SettingError, shorten
-from entity_env.spaces import Grid, SelectEntityActionSpace
+from entity_env.errors import SettingError
+from entity_env.spaces import SelectEntityActionSpace
 from ppo_trainer.algorithms.advantage import estimate
 from ppo_trainer.algorithms.algorithm import Scale
 from ppo_trainer.config import PPOConfig
 from ppo_trainer.experience.rollout import Rollout, Trajectories
 from ragged_net import EntityBatch, NetOutput, RaggedNet, RaggedTensor
+from ragged_net.position_config import check_feature
 
 __all__ = ["SearchTeaching", "mirror_places", "with_mirrored"]
 
@@ -103,7 +104,7 @@ def mirror_places(
     """Return the places of the mirror by entity type and number of the feature.
 
     Raises:
-        SettingError: There is no such coordinate, or an action does not select entities.
+        SettingError: There is no such number, or an action does not select entities.
     """
     for name, action in net.action_space.items():
         if not isinstance(action, SelectEntityActionSpace):
@@ -112,20 +113,12 @@ def mirror_places(
                 expected="selections of entities, which stay the same",
                 received=type(action).__name__,
             )
-    names = {
-        kind: entity.names
-        for kind, entity in net.obs_space.entities.items()
-        if not isinstance(entity, Grid)
-    }
+    entities = net.obs_space.entities
     for kind, coordinates in mirror.items():
-        if kind not in names or not set(coordinates) <= set(names[kind]):
-            raise SettingError(
-                "search.mirror names a coordinate that no entity has",
-                expected="such as " + shorten({kind: list(own) for kind, own in names.items()}),
-                received=f"{kind}: {shorten(list(coordinates))}",
-            )
+        for feature in coordinates:
+            check_feature(net.obs_space, "search.mirror", kind, feature)
     return {
-        kind: {names[kind].index(name): place for name, place in coordinates.items()}
+        kind: {entities[kind].names.index(name): place for name, place in coordinates.items()}
         for kind, coordinates in mirror.items()
     }
 

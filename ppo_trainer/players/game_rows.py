@@ -43,7 +43,7 @@ class GameRows(VecWrapper):
         raise NotImplementedError
 
     def around(self, state: Sequence[Any], added: Any) -> list[Any]:
-        """Return the state of these rows, from that of the wrapped rows and their ``own``."""
+        """Return the state of these rows, from that of the wrapped rows and the ``added`` one."""
         return [
             {"row": row, **({} if number else {self.saved_as: added})}
             for number, row in enumerate(state)

@@ -79,14 +79,14 @@ class PopulationRows(GameRows):
 
     def _measured(self, obs: VecObs) -> VecObs:
         """Add the metrics of each policy."""
-        seats = {}
+        measured = {}
         for name in _MEASURED:
             if name in obs.metrics:
                 for policy in np.unique(self._owner[obs.done]).tolist():
                     column = np.where(self._owner == policy, obs.metrics[name], np.nan)
                     if not np.isnan(column).all():
-                        seats[f"policy_{policy}/{name}"] = column
-        return replace(obs, metrics={**obs.metrics, **seats})
+                        measured[f"policy_{policy}/{name}"] = column
+        return replace(obs, metrics={**obs.metrics, **measured})
 
     def _draw(self, games: Ints) -> None:
         """Draw the policy of each side of the games that begin."""

@@ -277,10 +277,8 @@ class SelfPlay:
         return is_beaten or 0 < settings.until_steps <= steps - self._stage_begun
 
     def _add_version(self, run: RunFolder, update: int, steps: int) -> None:
-        name, versions = (
-            f"step_{steps:012d}",
-            [self._quality[version] for version in self._versions],
-        )
+        name = f"step_{steps:012d}"
+        versions = [self._quality[version] for version in self._versions]
         self._keep(run, name, update, steps)
         self._quality[name] = max(versions, default=0.0)
         while len(self._versions) > self._settings.keep:

@@ -113,7 +113,7 @@ def _are_measured(players: Mapping[str, Evaluation]) -> bool:
 
 
 def _agents(players: Mapping[str, Evaluation]) -> list[Evaluation]:
-    return [own for name, own in players.items() if name.startswith("agent")]
+    return [agent for name, agent in players.items() if name.startswith("agent")]
 
 
 def _way(players: Mapping[str, Evaluation]) -> str | None:
@@ -147,7 +147,7 @@ def _no_better(
     if any(_better(agent, random, name) for agent in agents for name in better):
         return None
     name = "win" if random.count("win") else "episodic_reward"
-    best = max((agent for agent in agents if agent.count(name)), key=lambda own: own.mean(name))
+    best = max((agent for agent in agents if agent.count(name)), key=lambda agent: agent.mean(name))
     label = "wins" if name == "win" else "a reward of"
     numbers = f"{label} {best.mean(name):.3g}, and random play {random.mean(name):.3g}"
     if _better(random, best, name):

@@ -128,7 +128,7 @@ class Fleet:
                 else:
                     taken.append(played)
         # In a fixed order, so that without staleness the same seed gives the same numbers.
-        return [self._joined(sorted(taken, key=lambda played_by: played_by.rank), obs)]
+        return [self._joined(sorted(taken, key=lambda played: played.rank), obs)]
 
     def close(self) -> None:
         """End all processes."""
@@ -156,7 +156,7 @@ class Fleet:
             "scale/dropped": self._dropped,
             "scale/dropped_frames": self._dropped_frames,
             "scale/frame_bytes": size / sum(map(len, parts)),
-            "scale/idle": sum(rollout.idle for rollout in taken) / len(taken),
+            "scale/idle": sum(played.idle for played in taken) / len(taken),
         }
         return Collected(
             Trajectories.cat(parts),
@@ -179,10 +179,8 @@ class Fleet:
 
     def _hear(self) -> None:
         """Wait for a rollout, or for the loss of a process."""
-        timeout, cell = (
-            self._config.scale.timeout,
-            min(self._cells, key=lambda process: process.since),
-        )
+        timeout = self._config.scale.timeout
+        cell = min(self._cells, key=lambda cell: cell.since)
         left = cell.since + timeout - time.monotonic()
         # Cells that go on playing must not hide one that does not.
         calls = self._busy() if left > 0 else list(cell.busy)
@@ -192,7 +190,7 @@ class Fleet:
             self._replace(cell, len(cell.busy), why)
             return
         (ref,) = done
-        cell = next(process for process in self._cells if ref in process.busy)
+        cell = next(cell for cell in self._cells if ref in cell.busy)
         network, _ = cell.busy.pop(ref)
         try:
             self._waiting.append(self._ray.get(ref))

@@ -96,8 +96,8 @@ class World:
             return
         places = [_places(obs, *share) for share in self._shares]
         answers = [
-            read_actions(self._answers[number] or b"", self._forms, len(row))
-            for number, row in enumerate(places)
+            read_actions(self._answers[number] or b"", self._forms, len(frames))
+            for number, frames in enumerate(places)
         ]
         self._obs = self._rows.act(answers_in_order(answers, places))
 
@@ -298,7 +298,7 @@ def served_rows(
         wait: Function that returns the results of several calls.
     """
     places = [
-        ServedShare(lambda name, *words, world=world: getattr(world, name).remote(*words), share)
+        ServedShare(lambda name, *given, world=world: getattr(world, name).remote(*given), share)
         for world, share in parts
     ]
     return ServedRows(places, wait)

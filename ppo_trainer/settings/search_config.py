@@ -23,9 +23,9 @@ def _mirror(where: str, value: object) -> Mapping[str, Mapping[str, float]]:
         )
     return {
         kind: {
-            name: check_number(f"{where} of {kind}.{name}", place) for name, place in own.items()
+            name: check_number(f"{where} of {kind}.{name}", place) for name, place in places.items()
         }
-        for kind, own in value.items()
+        for kind, places in value.items()
     }
 
 

@@ -28,14 +28,19 @@ _START = "from ppo_trainer.training import background; background.{}()"
 def open_background(session: Session) -> Iterator[None]:
     """Start the processes that the settings ask for; their errors are printed, not raised."""
     config = session.config
-    wanted = {"serve_viewer": config.viewer, "rate_versions": config.selfplay.ratings}
+    wanted = {
+        "serve_viewer": ("the viewer", config.viewer),
+        "rate_versions": ("the ratings", config.selfplay.ratings),
+    }
     with contextlib.ExitStack() as stack:
-        for name in (name for name, is_wanted in wanted.items() if is_wanted):
+        for name, (what, is_wanted) in wanted.items():
+            if not is_wanted:
+                continue
             try:
                 task = pickled("the game", (str(session.run.path.absolute()), session.game))
                 process = start_helper(_START.format(name), task, errors=None, output=None)
             except Exception as error:  # the game cannot be sent, or the process cannot be started
-                warn(f"{name} cannot be started: {error}")
+                warn(f"{what} cannot be started: {error}")
                 continue
             stack.callback(process.communicate)
             stack.callback(process.kill)

@@ -66,7 +66,7 @@ def of_all(ranks: Ranks, collected: Sequence[Collected]) -> tuple[int, dict[str,
         ranks: The processes.
         collected: Experience of each network of this process; the first one has the episodes.
     """
-    frames, ended = sum(len(own.trajectories) for own in collected), collected[0].metrics
+    frames, ended = sum(len(part.trajectories) for part in collected), collected[0].metrics
     if ranks.is_alone:
         return frames, dict(ended), collected[0].num_truncated
     mine = {name: dataclasses.astuple(metric) for name, metric in ended.items()}

@@ -84,7 +84,7 @@ def _sizes(space: ObsSpace, game: Sequence[VecObs], found: Coordinates) -> tuple
     values = np.concatenate(
         [
             obs.features[name].as_array()[
-                :, [space.entities[name].names.index(own) for own in axes]
+                :, [space.entities[name].names.index(axis) for axis in axes]
             ]
             for obs in game
             for name, axes in found.names.items()

@@ -233,7 +233,7 @@ BACKENDS: dict[str, AttentionBackend] = {
 }
 
 
-HIDDEN = 32
+_HIDDEN = 32
 _MOST_PAIRS = 1 << 18
 """Maximum number of pairs in one pass of the small network."""
 
@@ -251,7 +251,7 @@ class PositionBias(nn.Module):
         setting = config.relative_position or RelativePosition()
         self.unit, self.extent = setting.unit, setting.extent
         self.mlp = nn.Sequential(
-            nn.Linear(axes + 1, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, config.heads)
+            nn.Linear(axes + 1, _HIDDEN), nn.ReLU(), nn.Linear(_HIDDEN, config.heads)
         )
 
     def forward(self, offsets: Tensor) -> Tensor:
@@ -278,13 +278,13 @@ class PositionBias(nn.Module):
         outputs = []
         sizes = [length * count for length, count in groups.sizes]
         pieces = zip(torch.split(qkv, sizes), torch.split(rows, sizes), groups.sizes, strict=True)
-        for i, (part, bias, (length, count)) in enumerate(pieces):
+        for i, (part, placed, (length, count)) in enumerate(pieces):
             mask = None if groups.masks is None else groups.masks[i]
             step = count if kernels.sizes_are_open() else max(1, _MOST_PAIRS // length**2)
             for first in range(0, count, step):
                 here = slice(first * length, (first + step) * length)
                 hidden = None if mask is None else mask[first : first + step]
-                outputs.append(self._attend(part[here], bias[here], length, hidden))
+                outputs.append(self._attend(part[here], placed[here], length, hidden))
         output = torch.cat(outputs)
         if groups.order is not None and groups.inverse is not None:
             output = permute(output, groups.inverse, groups.order)

@@ -10,6 +10,7 @@ from safetensors.torch import load_file
 from support.trainer_runs import small_config
 
 from entity_env import (
+    Discrete,
     Entity,
     Environment,
     GlobalCategoricalActionMask,
@@ -213,8 +214,8 @@ def test_mirrored_decisions_are_learned_beside_those_that_were_made():
 @pytest.mark.parametrize(
     ("mirror", "words"),
     [
-        ({"Columm": {"x": 0}}, r"no entity has[^$]*received: Columm"),
-        ({"Column": {"left": 0}}, "no entity has[^$]*received: Column: "),
+        ({"Columm": {"x": 0}}, r"search.mirror has an unknown entity type 'Columm'"),
+        ({"Column": {"left": 0}}, "search.mirror: entity type 'Column' has no feature 'left'"),
         ({"Column": ["x"]}, "such as {Column: {x: 0}}"),
         ({"Column": {"x": "middle"}}, "Column.x"),
     ],
@@ -230,6 +231,15 @@ def test_a_mirror_that_no_entity_has_is_refused_before_the_training(tmp_path, mi
             )
         )
     assert not list(tmp_path.rglob("metrics.jsonl"))
+
+
+def test_values_with_a_number_each_cannot_be_mirrored():
+    """Their mirrored numbers would be rows outside of the table of their vectors."""
+    space = ObsSpace(entities={"Stone": Entity([Discrete("color", 3), "x"])})
+    net = RaggedNet(space, {"Lift": SelectEntityActionSpace()}, NetConfig(dim=4, layers=1, heads=1))
+    assert mirror_places(net, {"Stone": {"x": 1.5}}) == {"Stone": {1: 1.5}}
+    with pytest.raises(SettingError, match=r"search.mirror: 'color' of 'Stone' is a discrete"):
+        mirror_places(net, {"Stone": {"color": 0.0}})
 
 
 def test_choices_with_a_meaning_of_their_own_cannot_be_mirrored():
