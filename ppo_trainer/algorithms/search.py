@@ -48,7 +48,7 @@ class SearchTeaching:
         for target in _targets(rollout).values():
             searched[target.frame_ids()[target.values > 0]] = 1.0
         rollout = replace(rollout, advantages=searched)
-        return rollout if self.mirror is None else with_mirrored(rollout, net, self.mirror)
+        return with_mirrored(rollout, net, self.mirror) if self.mirror else rollout
 
     def coefficients(self, progress: float) -> dict[str, float]:
         """Return the coefficient of each term, 0 for terms that are only logged."""
