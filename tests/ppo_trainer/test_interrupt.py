@@ -258,7 +258,10 @@ class Acting(Foraging):
         print("acting", flush=True)
         return super().act(actions)
 """
-COMPILING = ["env._target_=acting.Acting", "eval.episodes=0", "device=cpu", "run_name=run"]
+COMPILING = [
+    "env._target_=acting.Acting", "eval.episodes=0", "device=cpu", "run_name=run",
+    "find_positions=false",  # it plays before there is a run
+]  # fmt: skip
 
 
 @pytest.mark.slow
