@@ -33,9 +33,11 @@ from entity_env import VecObs
 from entity_env.agent import random_policy
 from entity_env.scripted_agent import ScriptedAgent
 from ppo_trainer.config import SearchConfig
+from ppo_trainer.evaluation.searched import search_of
 from ppo_trainer.experience.acting import answers_in_order, take_frames
 from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.players.search import Search
+from ppo_trainer.runs.load_run import load_policy
 from ragged_net import NetConfig, RaggedNet
 
 Policy = Callable[[VecObs], Any]
@@ -94,13 +96,13 @@ def score(policy: Callable[[ConnectFourRows], Policy], games: int, seed: int = 1
 
 def connect_four(run: str, visits: Sequence[int], games: Sequence[int]) -> None:
     """Print the mean result of a run's network with and without searches."""
-    net = RaggedNet.from_run(run)
+    loaded = load_policy(run)
     for count, many in zip(visits, games, strict=True):
 
         def policy(rows: ConnectFourRows, count: int = count) -> Policy:
             if not count:
-                return NetworkAgent(net, greedy=True).act_rows
-            return Search(rows, net, SearchConfig(visits=count), gamma=0.99)
+                return NetworkAgent(loaded.net, greedy=True).act_rows
+            return search_of(loaded, rows, count)
 
         begun = time.process_time()
         results: npt.NDArray[np.float64] = score(policy, many)
