@@ -79,6 +79,10 @@ class RolloutConfig:
     stagger: bool = True
 
 
+GROUP = 8
+"""The number of consecutive rows that draw the same random numbers with ``ppo.baseline=group``."""
+
+
 @names_its_settings
 @dataclass(frozen=True)
 class PPOConfig:
@@ -99,11 +103,9 @@ class PPOConfig:
             arXiv:1506.02438). A higher value trusts the rewards that followed (more noise), a lower
             one the value function (more bias).
         baseline: Baseline that is subtracted from returns. ``value``: the value function (GAE).
-            ``group``: the mean return of the other rows of a group; the ``env.copies`` rows of a
-            group play the same instance (Kwon et al. 2020, arXiv:2010.16011). ``group_normalized``:
-            the mean return of the whole group, and the difference is divided by the standard
-            deviation of the group (Shao et al. 2024, arXiv:2402.03300). A group needs no good value
-            function, but all of its episodes are of one instance.
+            ``group``: also the advantages of seven other rows with the same random numbers (Mao et
+            al. 2018, arXiv:1807.02264). It cancels what happens whatever is chosen, such as
+            arrivals, but the value function learns from an eighth as many different streams.
         clip_coef: Clipping range of probability ratios: 1 - clip_coef to 1 + clip_coef. A wider
             range lets the policy change faster, and less stably.
         ratio: ``per_actor`` clips the ratio of each actor, ``per_frame`` the product of the ratios
@@ -144,7 +146,7 @@ class PPOConfig:
     microbatch_size: int = checked(at_least(0), 0)
     gamma: float = checked(FRACTION, 0.95)
     gae_lambda: float = checked(FRACTION, 0.9)
-    baseline: Literal["value", "group", "group_normalized"] = "value"
+    baseline: Literal["value", "group"] = "value"
     clip_coef: float = checked(_LIMIT, 0.2)
     ratio: Literal["per_actor", "per_frame"] = "per_actor"
     normalize_advantages: bool = True
@@ -488,21 +490,19 @@ def _check_evaluated(config: TrainConfig) -> None:
 
 
 def _check_baseline(config: TrainConfig) -> None:
-    """Check that a group baseline has rows that play the same instances."""
+    """Check the settings that do not go with rows that share random numbers."""
     if config.ppo.baseline == "value":
         return
-    if config.algorithm == "vtrace":
-        raise SettingError(
-            f"ppo.baseline={config.ppo.baseline} is not supported with algorithm=vtrace",
-            expected="ppo.baseline=value, or algorithm=ppo",
-        )
-    copies = config.env.get("copies", 1)
-    if isinstance(copies, bool) or not isinstance(copies, int) or copies < 2:
-        raise SettingError(
-            f"ppo.baseline={config.ppo.baseline} needs groups of rows that play the same instances",
-            expected="env.copies=2 or more, for an environment that has this setting",
-            received=f"env.copies={shorten(copies)}",
-        )
+    for name, is_wrong, expected in (
+        ("algorithm=vtrace", config.algorithm == "vtrace", "algorithm=ppo"),
+        ("rollout.asynchronous=true", config.rollout.asynchronous, "rollout.asynchronous=false"),
+        ("rollout.replays", config.rollout.replays is not None, "no replays"),
+    ):
+        if is_wrong:
+            raise SettingError(
+                f"ppo.baseline={config.ppo.baseline} is not supported with {name}",
+                expected=f"ppo.baseline=value, or {expected}",
+            )
 
 
 def _check_search(config: TrainConfig) -> None:

@@ -39,7 +39,7 @@ from entity_env.registry import (
 from entity_env.seats.table import seats_of
 from entity_env.wrappers import FeatureFilter, VecFeatureFilter
 from entity_env.wrappers.staggered_start import staggered
-from ppo_trainer.config import TrainConfig
+from ppo_trainer.config import GROUP, RolloutConfig, TrainConfig
 from ppo_trainer.machine.ranks import Share
 from ppo_trainer.machine.screen import log, warn
 from ppo_trainer.machine.seeding import derived_seed
@@ -310,14 +310,14 @@ def make_factory(config: TrainConfig, env: Factory | None = None) -> Game:
 def with_whole_games(config: TrainConfig, game: Game) -> TrainConfig:
     """Return the config with rows for whole games, copies and workers; print if rows are added."""
     rollout, seats = config.rollout, game.whole(1)
-    copies = config.env.get("copies", 1) if config.ppo.baseline != "value" else 1
+    copies = GROUP if config.ppo.baseline == "group" else 1
     together = seats * copies
     rows = max(rollout.num_envs, rollout.processes * seats)
     rows = -(-rows // together) * together
     if rows == rollout.num_envs:
         return config
     what = f"games of {counted(seats, 'seat')}" + (
-        f", {copies} copies of each" if copies > 1 else ""
+        f", {copies} with the same random numbers" if copies > 1 else ""
     )
     log(f"rollout.num_envs={rollout.num_envs} is rounded up to {rows}: {what}")
     return replace(config, rollout=replace(rollout, num_envs=rows))
@@ -349,9 +349,16 @@ def make_vec_env(config: TrainConfig, game: Game, seed: int, share: Share = ALL_
         game = replace(game, replays=Path(rollout.replays).expanduser())
         if rollout.processes and not game.is_native:
             log("rollout.replays has no effect: replays cannot be written by worker processes")
-    # Replays and group baselines need whole episodes.
-    are_whole = rollout.replays is not None or config.ppo.baseline != "value"
-    game = replace(game, staggered=rollout.stagger and not are_whole)
+    # Replays need whole episodes.
+    game = replace(game, staggered=rollout.stagger and rollout.replays is None)
+    rows = _rows(config, game, rollout, seed)
+    if config.ppo.baseline == "group":
+        rows.share_draws(GROUP)
+    return rows
+
+
+def _rows(config: TrainConfig, game: Game, rollout: RolloutConfig, seed: int) -> VecEnv:
+    """Return rows in this process or in workers."""
     if not rollout.processes or game.is_native:
         return game.rows(rollout.num_envs, seed)
     rows: VecEnv

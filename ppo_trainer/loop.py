@@ -221,7 +221,7 @@ def train_once(
     progress = state.steps / config.total_timesteps
     if not clone_weight(config.ppo, progress):
         state.clone = None  # its memory of the rows ends; a longer run begins it again
-    algorithm = make_algorithm(config, state.groups, state.clone)
+    algorithm = make_algorithm(config, state.clone)
     if players is not None:
         players.before_update(progress)
     collected = gather(session, obs, clock)

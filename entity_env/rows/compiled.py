@@ -122,6 +122,7 @@ class CompiledRows(VecEnv):
         games = rows // self._seats
         threads = min(check_count("number of threads", threads, error=SettingError), games)
         self._copies = check_count("number of copies", copies, error=SettingError)
+        self._seed, self._sharing = seed, 1  # games in a group with the same random numbers
         self._most_steps = game.max_steps or _MOST_STEPS
         self._step_mode = STEP
         self._fields = {
@@ -312,14 +313,26 @@ class CompiledRows(VecEnv):
 
     def _reset(self, seed: int | None) -> VecObs:
         if seed is not None:
+            self._seed = seed
             self._fields["random"][:] = self._streams(seed, len(self) // self._seats)
         self._step = 0
         self._begun = True
+        self._draw_alike()
         return self._first(RESET)
 
     def _streams(self, seed: int, games: int) -> npt.NDArray[np.uint64]:
         different = seeded_streams(seed, -(-games // self._copies))
         return different.repeat(self._copies)[:games]
+
+    def _share_draws(self, copies: int) -> None:
+        self._sharing = copies
+
+    def _draw_alike(self) -> None:
+        """Set the random numbers of each group by the step, if groups share random numbers."""
+        if self._sharing > 1:
+            step = np.random.SeedSequence(self._seed, spawn_key=(self._step,))
+            words = step.generate_state(len(self) // self._sharing, np.uint64)
+            self._fields["random"][:] = words.repeat(self._sharing)
 
     def _checked_actions(
         self, actions: Mapping[ActionName, ActionBuffer], obs: VecObs
@@ -331,6 +344,7 @@ class CompiledRows(VecEnv):
 
     def _act(self, chosen: Mapping[ActionName, ActionBuffer]) -> VecObs:
         self._step += 1
+        self._draw_alike()
         if self._legal is not None and chosen is self._legal[0]:
             return self._play(self._step_mode, self._legal[1])
         choices: list[Any] = [chosen[name].as_array() for name in self._plan.actors]

@@ -62,6 +62,9 @@ class RowsOfEnvironments(VecEnv):
         inner = self._create_env
         self._create_env = lambda: wrapper(inner())
 
+    def _share_draws(self, copies: int) -> None:
+        self._envs.share_draws(copies)
+
     def _running(self) -> list[tuple[Hashable, str]]:
         number = self._envs.running
         return [] if number is None else [((self._envs.step, number), self._envs.where(number))]
@@ -98,7 +101,7 @@ class RowEnvironments:
         self.name = "environment" if kind is Environment else "game"
         self._on_row, self._kind, self._check = on_row, kind, check
         self._envs: list[Any] = []
-        self._seed = 0
+        self._seed, self._copies = 0, 1
 
     def __len__(self) -> int:
         """Return the number of environments."""
@@ -145,14 +148,21 @@ class RowEnvironments:
         """Seed each environment i with the i-th random stream spawned from ``seed``."""
         self._seed = seed = check_seed(seed)
         for i, env in enumerate(self._envs):
-            self.call(i, "seed", seed_environment, env, spawned_seed(seed, self.first + i))
+            group = (self.first + i) // self._copies
+            self.call(i, "seed", seed_environment, env, spawned_seed(seed, group))
+
+    def share_draws(self, copies: int) -> None:
+        """Let groups of ``copies`` environments draw the same random numbers in each step."""
+        self._copies = copies
+        self.seed(self._seed)
 
     def reset(self, observations: list[Observation], rows: Sequence[int]) -> None:
         """Reset ``rows``, and write their observations into ``observations``.
 
         Rows whose episode is over before its first step are reset again.
         """
-        for _ in range(MOST_RESETS):
+        for attempt in range(MOST_RESETS):
+            self._draw_alike(rows, 1 + attempt)
             for row in rows:
                 observations[row : row + 1] = [self.call(row, "reset", self._envs[row].reset)]
             rows = [row for row in rows if is_over(observations[row])]
@@ -163,6 +173,7 @@ class RowEnvironments:
     def act(self, actions: Sequence[dict[ActionName, Action]]) -> list[Observation]:
         """Step each environment; like ``call``, without an additional call for each row."""
         observations = []
+        self._draw_alike(range(len(self)), 0)
         row, note = 0, self._on_row
         try:
             for row, (env, own) in enumerate(zip(self._envs, actions, strict=True)):
@@ -215,6 +226,18 @@ class RowEnvironments:
 
         return place
 
+    def _draw_alike(self, rows: Sequence[int], attempt: int) -> None:
+        """Seed ``rows`` by their groups and the step, if groups share random numbers."""
+        if self._copies == 1:
+            return
+        seeds = dict[int, int]()
+        for row in rows:
+            group = (self.first + row) // self._copies
+            if group not in seeds:
+                seeds[group] = spawned_seed(self._seed, group, self.step, attempt)
+            # Wrappers keep their state; their random numbers are those of the environment.
+            self.call(row, "seed", seed_environment, self.innermost(row), seeds[group])
+
     def _blame(self, row: int, what: str, error: BaseException) -> NoReturn:
         if isinstance(error, EntityEnvError):
             raise error.located(f"{self.where(row)}, {what}") from error.__cause__
@@ -256,12 +279,12 @@ class RowEnvironments:
         ]
 
 
-def spawned_seed(seed: int, number: int) -> int:
+def spawned_seed(seed: int, *number: int) -> int:
     """Return the seed of one of the environments of rows that are made with ``seed``.
 
     It has 32 bits, because all seeding functions, such as ``numpy.random.seed``, accept these.
     """
-    return int(np.random.SeedSequence(seed, spawn_key=(number,)).generate_state(1)[0])
+    return int(np.random.SeedSequence(seed, spawn_key=number).generate_state(1)[0])
 
 
 _WRAP_IT = "entity_env.interop.GymnasiumEnv wraps an environment of Gymnasium"

@@ -149,6 +149,25 @@ class VecEnv(ABC):
         self._last = None
         self._wrap_each(wrapper)
 
+    def share_draws(self, copies: int) -> None:
+        """Let rows in groups of ``copies`` draw the same random numbers; call ``reset`` next.
+
+        The generators of a group are set to the same state before each step and each reset. So what
+        happens anyway, such as arrivals, happens in all rows of a group, whatever they choose.
+
+        Raises:
+            SettingError: The rows are not whole groups, or do not step together.
+        """
+        self._check_open()
+        check_count("number of copies", copies)
+        if len(self) % copies or self.num_seats > 1:
+            raise SettingError(
+                f"{counted(len(self), 'row')} cannot share random numbers in groups of {copies}",
+                expected=f"a multiple of {copies}, of a game for one player",
+            )
+        self._last = None
+        self._share_draws(copies)
+
     def render(self, **kwargs: Any) -> list[npt.NDArray[np.uint8]]:
         """Return a picture of each row. Shape of each: (H, W, 3)."""
         self._check_open()
@@ -205,6 +224,13 @@ class VecEnv(ABC):
     def _wrap_each(self, wrapper: Callable[[Environment], Environment]) -> None:
         """Wrap each environment, after ``_check_wrappable``."""
         raise NotImplementedError
+
+    def _share_draws(self, copies: int) -> None:
+        """Share random numbers, after the checks of ``share_draws``."""
+        raise SettingError(
+            f"rows of {type(self).__name__} cannot share random numbers",
+            expected="a ListEnv, a ParallelEnv or a compiled game",
+        )
 
     @abstractmethod
     def _render(self, **kwargs: Any) -> list[npt.NDArray[np.uint8]]: ...

@@ -96,6 +96,9 @@ class ParallelEnv(WorkerRows):
         answers = self._ask("wrap_each", [argument] * len(self._workers))
         self._spaces["has_state"] = all(answers)
 
+    def _share_draws(self, copies: int) -> None:
+        self._ask("share_draws", [copies] * len(self._workers))
+
     def _render(self, **kwargs: Any) -> list[npt.NDArray[np.uint8]]:
         return list(chain.from_iterable(self._ask("render", [kwargs] * len(self._workers))))
 

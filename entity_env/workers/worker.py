@@ -191,6 +191,8 @@ def _answer(env: ListEnv | SeatRows, request: str, argument: Any) -> Any:
         return env.has_state()
     if request == "render":
         return env.render(**argument)
+    if request == "share_draws":
+        return env._share_draws(argument)  # groups may lie in several workers
     assert request == "wrap_each", request
     env.wrap_each(loaded("the wrapper", argument))
     return env.has_state()

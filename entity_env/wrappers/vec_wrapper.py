@@ -97,6 +97,9 @@ class VecWrapper(VecEnv):
     def _wrap_each(self, wrapper: Callable[[Environment], Environment]) -> None:
         self.env.wrap_each(wrapper)
 
+    def _share_draws(self, copies: int) -> None:
+        self.env.share_draws(copies)
+
     def _render(self, **kwargs: Any) -> list[npt.NDArray[np.uint8]]:
         return self.env.render(**kwargs)
 

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from ppo_trainer.algorithms.group_baseline import GroupReturns
+from ppo_trainer.algorithms.group_baseline import less_shared_luck
 from ppo_trainer.config import PPOConfig
 from ppo_trainer.experience.rollout import Rollout, Sequences, Trajectories
 
@@ -17,16 +17,13 @@ Floats = npt.NDArray[np.float32] | npt.NDArray[np.float64]
 
 
 def estimate(
-    trajectories: Trajectories,
-    config: PPOConfig,
-    groups: GroupReturns | None = None,
-    weights: tuple[Floats, Floats] | None = None,
+    trajectories: Trajectories, config: PPOConfig, weights: tuple[Floats, Floats] | None = None
 ) -> Rollout:
     """Return the decisions of an update with their advantages and returns.
 
     Where a limit cut an episode off, the discounted value of its final observation is added to the
-    reward. With ``groups`` the advantages are those against the other rows of a group; the targets
-    of the value function stay the same. ``weights`` are those of ``vtrace``.
+    reward. A group baseline changes the advantages, not the targets of the value function.
+    ``weights`` are those of ``vtrace``.
     """
     decisions = trajectories.decisions
     device = decisions.values.device
@@ -42,10 +39,8 @@ def estimate(
         weights,
     )
     returns = errors.astype(np.float32) + values
-    if groups is not None:
-        advantages = groups.advantages(
-            trajectories, advantages, config.gamma, normalized=config.baseline == "group_normalized"
-        )
+    if config.baseline == "group":
+        advantages = less_shared_luck(advantages, decisions.rows)
     return Rollout(
         batch=decisions.batch,
         chosen=decisions.chosen,

@@ -10,7 +10,6 @@ from torch import Tensor
 from ppo_trainer.algorithms.advantage import estimate
 from ppo_trainer.algorithms.algorithm import Scale, scheduled
 from ppo_trainer.algorithms.clone import Clone, clone_divergence, clone_weight, with_clone
-from ppo_trainer.algorithms.group_baseline import GroupReturns
 from ppo_trainer.algorithms.losses import minibatch_scale, normalized, ppo_coefficients, ppo_losses
 from ppo_trainer.config import PPOConfig
 from ppo_trainer.experience.rollout import Rollout, Trajectories
@@ -25,17 +24,15 @@ class PPO:
 
     Args:
         config: Settings of PPO.
-        groups: Returns of rows that are each other's baseline; None for the value function.
         clone: Network that the policy should stay close to; None without such a penalty.
     """
 
     config: PPOConfig
-    groups: GroupReturns | None = None
     clone: Clone | None = None
 
     def estimate(self, trajectories: Trajectories, net: RaggedNet) -> Rollout:
         """Return the decisions with advantages and returns by the values of the time of acting."""
-        rollout = estimate(trajectories, self.config, self.groups)
+        rollout = estimate(trajectories, self.config)
         return rollout if self.clone is None else with_clone(rollout, trajectories, self.clone)
 
     def coefficients(self, progress: float) -> dict[str, float]:

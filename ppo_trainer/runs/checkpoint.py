@@ -28,7 +28,6 @@ from entity_env import ActionSpace, ObsSpace, VecEnv
 from entity_env.errors import CheckpointError, EntityEnvError, NonFiniteError, shorten
 from entity_env.storage.files import is_leftover, remove
 from ppo_trainer.algorithms.clone import Clone
-from ppo_trainer.algorithms.group_baseline import GroupReturns
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.experience.acting import RowMemory
 from ppo_trainer.experience.acting_graph import ActingGraphs
@@ -90,7 +89,6 @@ class TrainState:
         pending: Decisions whose outcome is still open; None without any.
         memory: Memory states of the rows.
         players: State of self-play as JSON values, as it is saved; None without self-play.
-        groups: Returns of rows that are each other's baseline; None for the value function.
         average: Average of the networks so far, if it is the run's agent.
         clone: Network that the run began with, while a penalty keeps the policy close to it.
         acting_graphs: CUDA graphs in which the network acts; not saved.
@@ -110,7 +108,6 @@ class TrainState:
     pending: Decisions | None = None
     memory: RowMemory | None = None
     players: Any = None
-    groups: GroupReturns | None = None
     average: RaggedNet | None = None
     clone: Clone | None = None
     acting_graphs: ActingGraphs | None = None
@@ -151,14 +148,12 @@ class Content:
         of_rows: Files that belong to rows which continue, likewise.
         pending: Decisions whose outcome is still open; they belong to such rows, too.
         facts: Everything else, as JSON values.
-        baseline: Returns of groups of rows which continue, as JSON values.
     """
 
     files: Mapping[str, Mapping[str, Tensor]]
     of_rows: Mapping[str, Mapping[str, Tensor]]
     pending: Decisions | None
     facts: Mapping[str, Any]
-    baseline: Any
 
     @classmethod
     def of(cls, state: TrainState) -> Content:
@@ -191,7 +186,6 @@ class Content:
                 "optimizer_values": values,
                 "players": state.players,
             },
-            None if state.groups is None else state.groups.get_state(),
         )
 
     def copied(self) -> Content:
@@ -200,8 +194,7 @@ class Content:
         Decisions and memory states are never changed in place.
         """
         files = {name: _copied(tensors) for name, tensors in self.files.items()}
-        facts, baseline = json.loads(json.dumps([self.facts, self.baseline]))
-        return replace(self, files=files, facts=facts, baseline=baseline)
+        return replace(self, files=files, facts=json.loads(json.dumps(self.facts)))
 
     @property
     def steps(self) -> int:
@@ -237,10 +230,9 @@ def save_state(
     if folder.exists():
         return folder  # this state was saved already
     _check_finite(content)
-    files, facts = dict(content.files), {**content.facts, "envs": envs, "baseline": None}
+    files, facts = dict(content.files), {**content.facts, "envs": envs}
     if envs is not None:
         files |= content.of_rows
-        facts["baseline"] = content.baseline
         if content.pending is not None:
             files[_PENDING] = pending_to_tensors(content.pending)
     write_files(folder, files, facts)
@@ -526,7 +518,7 @@ def load_rows(
 ) -> None:
     """Load the parts that belong to the rows into ``state``, for rows that continue.
 
-    These are decisions with an open outcome, memory states, and returns of groups.
+    These are decisions with an open outcome, and memory states.
 
     Args:
         folder: The checkpoint.
@@ -554,9 +546,6 @@ def load_rows(
             _check_forms(folder / name, saved.forms(name), expected)
             states = saved.tensors(name)["states"]
             memory.states = states[first : first + count].to(memory.states.device)
-        baseline = saved.facts.get("baseline")
-        if state.groups is not None and baseline is not None:
-            state.groups.set_state(baseline)
 
 
 def _restore(

@@ -13,7 +13,6 @@ import torch
 from entity_env import VecEnv, VecObs
 from entity_env.errors import CheckpointError, SettingError, counted
 from ppo_trainer.algorithms.clone import Clone
-from ppo_trainer.algorithms.group_baseline import GroupReturns
 from ppo_trainer.algorithms.search import mirror_places
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import Game
@@ -84,7 +83,6 @@ def open_session(
             vec_env = players.around(vec_env)
         learners = make_learners(net, config, vec_env, device, ranks.rank)
         state = learners[0].state
-        state.groups = _groups(config, vec_env, players)
         if config.ppo.clone_kl:
             state.clone = Clone(clone := frozen_copy(net), RowMemory(clone, len(vec_env)))
         recent = RecentEpisodes(config.rollout.num_envs)
@@ -119,15 +117,6 @@ def _check_alone(config: TrainConfig, ranks: Ranks) -> None:
                 f"{name}={value} trains in one process only",
                 expected=f"{name}={expected}, or no torchrun",
             )
-
-
-def _groups(config: TrainConfig, vec_env: VecEnv, players: SelfPlay | None) -> GroupReturns | None:
-    if config.ppo.baseline != "value" and players is not None:
-        raise SettingError(
-            f"ppo.baseline={config.ppo.baseline} is not supported in self-play",
-            expected="ppo.baseline=value, because the seats of a game have different returns",
-        )
-    return GroupReturns.of(config.ppo, len(vec_env), config.env.get("copies", 1))
 
 
 def _begin(session: Session) -> tuple[Session, VecObs]:

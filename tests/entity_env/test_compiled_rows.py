@@ -256,6 +256,23 @@ def test_one_seed_is_one_run():
     assert obs_differ(other.reset(), first[0]), "without a seed the random numbers go on"
 
 
+def test_groups_draw_alike_though_their_games_ended_at_other_times():
+    rows, policy = CompiledRows(dice_game(), 8, seed=3), random_policy(1)
+    rows.share_draws(2)
+    obs, apart, together = rows.reset(), 0, 0
+    for _ in range(60):
+        obs = rows.act(policy(obs))
+        weights = obs.features["Hand"].as_array()[:, 1].reshape(4, 2)
+        ends = obs.done.reshape(4, 2)
+        apart += int((ends[:, 0] != ends[:, 1]).sum())
+        both = ends.all(1)
+        together += int(both.sum())
+        assert (weights[both, 0] == weights[both, 1]).all()
+    assert min(apart, together) > 10
+    with pytest.raises(errors.SettingError, match="groups of 3"):
+        rows.share_draws(3)
+
+
 def test_numbers_are_drawn_as_published():
     # The first output of SplitMix64 for 1234567, of which 32 and 53 bits are used.
     streams = np.array([1234567, 1234567], np.uint64)

@@ -48,8 +48,8 @@ def test_an_algorithm_by_name_asks_the_network_that_will_be_improved(tmp_path, m
     """No decision is carried, so that each was made by the very network that is asked."""
     made = []
 
-    def corrected(config, groups):
-        made.append(Corrected(config.ppo, groups))
+    def corrected(config):
+        made.append(Corrected(config.ppo))
         return made[-1]
 
     config = small_config(run_dir=str(tmp_path), total_timesteps=72)

@@ -18,7 +18,6 @@ from support.trainer_runs import (
 from support.turn_rows import TurnRows
 
 from entity_env import ListEnv
-from entity_env.errors import SettingError
 from ppo_trainer import PPOConfig, RolloutConfig, VTraceConfig, train
 from ppo_trainer.algorithms.advantage import vtrace
 from ppo_trainer.algorithms.ppo import PPO
@@ -248,10 +247,3 @@ def test_staleness_is_counted_logged_and_saved(tmp_path):
     broken = train(replace(config, run_name="broken"), TurnRows, stop=lambda updates: updates == 3)
     train(resuming(config, broken.run), TurnRows)
     assert metrics(broken.run) == metrics(whole.run)
-
-
-def test_a_group_baseline_is_refused():
-    with pytest.raises(SettingError, match="algorithm=vtrace"):
-        small_config(
-            algorithm="vtrace", env={"_target_": "x", "copies": 4}, ppo=PPOConfig(baseline="group")
-        )

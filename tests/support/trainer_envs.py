@@ -84,14 +84,6 @@ class SavedForaging(Foraging):
         return self._observe(0.0)
 
 
-class CopiedForaging(SavedForaging):
-    """Foraging with the setting of games that several rows play alike; here each has its own."""
-
-    def __init__(self, copies: int = 1) -> None:
-        super().__init__()
-        self.copies = copies
-
-
 class Truncated(Environment):
     """One robot whose only feature is the step; after ``limit`` steps a limit ends the episode.
 
