@@ -398,7 +398,7 @@ class JobShop(CompiledEnvironment):
     wait for one of them. Such choices lead to all active schedules, which include an optimal one
     (Giffler and Thompson 1960). If jobs arrive or machines break down, only operations that can
     start now determine the machine; it can wait for a job whose previous operation has started.
-    Without ``waiting`` the choices are the jobs that can start now, on any machine.
+    Without ``waiting`` the choices are the jobs that can start on the machine now.
 
     The time is the earliest at which some operation can start. A single choice is taken
     automatically, except for the first one of an episode.

@@ -306,14 +306,12 @@ def _ask(g: Any, game: int) -> None:
     The machine is that on which an operation can end first, and the choices are its operations that
     could start before that end, also later than now (Giffler and Thompson, "Algorithms for solving
     production scheduling problems", Operations Research 8, 1960): one of them leads to an optimal
-    schedule. If jobs arrive or machines break down, only operations that can start now determine
-    the machine. Without ``waiting`` the choices are all operations that can start now.
+    schedule. If jobs arrive or machines break down, or without ``waiting``, only operations that
+    can start now determine the machine. Without ``waiting`` they alone are the choices.
     """
     now = g.now[game]
     g.asked[game], g.until[game] = -1, now + 1
-    if not g.waiting:
-        return
-    is_known = not g.arrivals and g.breakdowns <= 0
+    is_known = g.waiting and not g.arrivals and g.breakdowns <= 0
     first = NEVER
     for i in range(g.num_here[game]):
         job = g.here[game, i]
@@ -322,7 +320,8 @@ def _ask(g: Any, game: int) -> None:
         end = start + setup_of(g, game, job, machine) + time_of(g, game, job, machine)
         if end < first and (is_known or start == now):
             # One that takes no time is among them, too.
-            g.asked[game], g.until[game], first = machine, max(end, start + 1), end
+            g.asked[game], first = machine, end
+            g.until[game] = max(end, start + 1) if g.waiting else now + 1
 
 
 @compiled

@@ -331,13 +331,18 @@ class Search:
     def _play(self, copies: Copies, shown: VecObs, games: Bools) -> F64:
         """Play on to the end of some games, and return the returns of all seats. Shape: (G, S)."""
         assert self._play_on is not None
-        returns, plays = np.zeros((len(games), self._seats)), games.copy()
-        discount = np.ones_like(returns)
+        returns, discount = np.zeros((len(games), self._seats)), np.ones((len(games), self._seats))
+        rows, number, plays = copies.rows, np.arange(len(games)), games
         for _ in range(_MOST_STEPS):
-            acting, shown = shown.rows, copies.rows.act(self._play_on(shown))
-            returns += self._of_games(shown.reward) * discount * plays[:, None]
-            discount.reshape(-1)[acting] *= self._gamma
-            plays &= ~self._over(shown)
+            if len(number) >= 2 * max(plays.sum(), 1):  # those that have ended cost as much time
+                left = np.sort(np.argsort(~plays, kind="stable")[: len(number) // 2])
+                rows, shown = copies.only(rows, left)
+                number, plays = number[left], plays[left]
+            game, seat = np.divmod(shown.rows, self._seats)
+            shown = rows.act(self._play_on(shown))
+            returns[number] += self._of_games(shown.reward) * discount[number] * plays[:, None]
+            discount[number[game], seat] *= self._gamma
+            plays = plays & ~self._over(shown)
             if not plays.any():
                 break
         return returns

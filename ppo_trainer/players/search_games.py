@@ -46,6 +46,18 @@ class Copies(Protocol):
     def have_drawn(self) -> npt.NDArray[np.bool_]:
         """Return True for copies that have drawn random numbers since ``put``. Shape: (G,)."""
 
+    def only(self, rows: VecEnv, games: Ints) -> tuple[VecEnv, VecObs]:
+        """Continue with some games alone.
+
+        Args:
+            rows: ``rows`` of the copies, or those that this method has returned.
+            games: Numbers of the games in ``rows``. Shape: (F,).
+
+        Returns:
+            Rows of F games in the same states, valid until the next call with as many games, and
+            their observation.
+        """
+
 
 def hides_something(rows: VecEnv) -> bool:
     """Return True if what the players cannot see must be drawn anew.
@@ -98,6 +110,7 @@ class _CompiledCopies:
             }
         )
         self._random = np.zeros(games, np.uint64)
+        self._fewer: dict[int, CompiledRows] = {}
 
     def begin(self, games: Ints) -> None:
         self._store(0, self._every, self._real.copy_games(games))
@@ -122,6 +135,14 @@ class _CompiledCopies:
         )
         return changed
 
+    def only(self, rows: Any, games: Ints) -> tuple[VecEnv, VecObs]:
+        count = len(games)
+        if count not in self._fewer:
+            self._fewer[count] = self._real.alike(count * self._real.num_seats)
+            self._fewer[count].reset()
+        fewer = self._fewer[count]
+        return fewer, fewer.put_games(np.arange(count), rows.copy_games(games))
+
     def _store(self, position: int, games: Ints, saved: SavedGames) -> None:
         for name, own in saved.fields.items():
             self._kept.fields[name][games, position] = own
@@ -145,6 +166,7 @@ class _PythonCopies:
         self.rows = rows.alike(games * self._seats)
         self._kept: list[list[Any]] = [[None] * positions for _ in range(games)]
         self._random: list[Any] = []
+        self._fewer: dict[int, Any] = {}
 
     def begin(self, games: Ints) -> None:
         every = self._real.get_state()
@@ -173,6 +195,14 @@ class _PythonCopies:
         every = self.rows.get_state()[:: self._seats]
         pairs = zip(every, self._random, strict=True)
         return np.array([_random_of(own) != before for own, before in pairs])
+
+    def only(self, rows: Any, games: Ints) -> tuple[VecEnv, VecObs]:
+        count = len(games) * self._seats
+        if count not in self._fewer:
+            self._fewer[count] = self._real.alike(count)
+        chosen = (games[:, None] * self._seats + np.arange(self._seats)).ravel().tolist()
+        every = rows.get_state()
+        return self._fewer[count], self._fewer[count].set_state([every[row] for row in chosen])
 
 
 def _random_of(saved: Any) -> Any:

@@ -107,14 +107,15 @@ def test_the_first_taillard_instance_is_the_published_one():
 def test_a_schedule_by_hand():
     """Jobs 0: M0 3, M1 2. 1: M0 2, M1 4. 2: M1 4, M0 1.
 
-    The bound is max(jobs 5, 6, 5; M0 3 + 2 + 1 = 6, M1 2 + 4 + 4 = 10) = 10. At 0 all can start.
-    Job 1 starts on M0 (0 to 2); then 0 cannot (M0 is busy), and 2 starts by itself on M1 (0 to 4).
-    At 2 job 0 starts by itself on M0 (2 to 5); M1 is free at 4, where only job 1 waits (4 to 8); at
-    5 job 2 on M0 (5 to 6); at 8 job 0 on M1 (8 to 10). Nothing was asked but the first.
+    The bound is max(jobs 5, 6, 5; M0 3 + 2 + 1 = 6, M1 2 + 4 + 4 = 10) = 10. At 0 all can start,
+    and job 1 would end first, on M0. It starts there (0 to 2); then 0 cannot (M0 is busy), and 2
+    starts by itself on M1 (0 to 4). At 2 job 0 starts by itself on M0 (2 to 5); M1 is free at 4,
+    where only job 1 waits (4 to 8); at 5 job 2 on M0 (5 to 6); at 8 job 0 on M1 (8 to 10). Nothing
+    was asked but the first.
     """
     env = JobShop(instance=TINY, waiting=False)
     seen = env.reset()
-    assert feature(seen, "ready") == [1, 1, 1]
+    assert feature(seen, "ready") == [1, 1, 0]
     assert (env.fields()["first"], env.fields()["now"]) == (10, 0)
     seen = dispatch(env, 1)
     assert seen.done
@@ -146,9 +147,8 @@ def test_it_pays_to_wait():
     seen = dispatch(env, 0)
     assert (seen.done, seen.reward, seen.metrics["makespan"]) == (True, -7.5, 210)
     env = JobShop(instance=LATECOMER, waiting=False)
-    for first in (0, 1):
-        env.reset()
-        assert dispatch(env, first).metrics["makespan"] == 210
+    assert feature(env.reset(), "ready") == [0, 1]
+    assert dispatch(env, 1).metrics["makespan"] == 210
 
 
 def schedules(env, seen, path=()):
@@ -269,15 +269,14 @@ def test_schedules_keep_the_order_of_operations_and_work_on_one_job_at_a_time(na
 
 
 def test_whose_turn_it_is_by_hand():
-    """All can start; 0 and 1 want M0, 2 is alone at M1.
+    """All can start; 0 and 1 want M0, 2 is alone at M1. M0 is asked, where job 1 would end first.
 
     Of job 0 3 of 5 are done with its operation, of job 1 2 of 6, of job 2 4 of 5: the best rule
-    takes job 1, then 0, then 2. Where machines wait, M0 is asked, until 2, which job 2 does not
-    need. After job 1 it is M1: until 4, when job 2 would end; job 1 can start there at 2, so that
-    it would be the second.
+    takes job 1, then 0. Where machines wait, M0 is asked, too, until 2. After job 1 it is M1: until
+    4, when job 2 would end; job 1 can start there at 2, so that it would be the second.
     """
     env = JobShop(instance=TINY, waiting=False)
-    assert_allclose(feature(env.reset(), "turn"), [1 / 2, 1, 1 / 3])
+    assert_allclose(feature(env.reset(), "turn"), [1 / 2, 1, 0])
     env = JobShop(instance=TINY)
     assert feature(env.reset(), "turn") == [1 / 2, 1, 0]
     seen = dispatch(env, 1)
@@ -677,7 +676,7 @@ def test_flexible_files_are_read_and_played(tmp_path):
     """Job 0: M0 5 or M1 9, M2 2, then M0 1 or M2 1. Job 1: M0 4, M1 4 or M2 2, then M1 7. Job 2: M0
     3 or M2 4.
 
-    Job 0 on M0, 0 to 5. Job 1 ends first on M2, at 2. Job 2 then waits for M2, where it ends at 6:
+    Job 1 ends first, on M2, at 2. Job 0 on M0, 0 to 5. Job 2 then waits for M2, where it ends at 6:
     on M0 it would at 8. At 2 job 1 on M1, until 9, and job 2 by itself. At 5 job 0 waits for M2,
     6 to 8, and at 8 M0 is the first of two on which it ends at 9.
     """
@@ -688,8 +687,8 @@ def test_flexible_files_are_read_and_played(tmp_path):
     assert one.machines.tolist() == [[0, 2, 0], [2, 1, -1], [0, -1, -1]]
     env = JobShop(instance=one, waiting=False)
     seen = env.reset()
-    assert feature(seen, "ready") == [1, 1, 1]
-    for job in (0, 1, 1):
+    assert feature(seen, "ready") == [0, 1, 0]
+    for job in (1, 0):
         seen = dispatch(env, job)
     assert (seen.done, seen.metrics["makespan"]) == (True, 9)
     assert bars(env) == [

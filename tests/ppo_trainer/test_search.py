@@ -260,6 +260,18 @@ def test_the_choice_of_the_player_that_plays_on_comes_first():
     assert one(obs)["Dispatch"].as_array().tolist() == rule(obs)["Dispatch"].as_array().tolist()
 
 
+def test_games_that_are_played_on_do_not_depend_on_those_that_have_ended():
+    """Shops of 1 to 9 jobs: those that have ended are left out, and late jobs cost at the end."""
+    rows = JobShopRows(6, jobs=(1, 9), machines=2, arrivals=True, tightness=1.0, load=9.0, seed=1)
+    rows.interpret(resets=True)
+    search = Search(rows, None, SearchConfig(visits=2), play_on=most_work_remaining.act_rows)
+    obs, keys = rows.reset(), np.arange(6, dtype=np.uint64)
+    together = search._search(obs, keys, noisy=False).values
+    for game in range(6):
+        alone = search._search(obs, keys, noisy=False, games=np.array([game])).values
+        assert alone == pytest.approx(together[game])
+
+
 class Coin(Environment):
     """The safe choice pays 0.4; the other one 1 or -1, as a coin falls that is thrown then."""
 
