@@ -33,7 +33,7 @@ _AXES = tuple(
         "longitude lon lng long, latitude lat, altitude alt",
         "east easting, north northing",
         "horizontal horiz hor, vertical vert ver",
-        "across, along",
+        "across cross, along",
         "file, rank",
         "abscissa, ordinate",
         "c, r",
@@ -44,12 +44,15 @@ _AXES = tuple(
         "h, v",
         "0, 1, 2",
         "1, 2, 3",
+        "a, b, c",
     )
 )
 """Words of the axes of each family, the horizontal axis first."""
+_LETTERS = {"a", "b", "c", "d"}
+_LONGITUDES = _AXES[2][0]
 _COMPASS, _OPPOSITE = {3, 12}, {"west", "south", "w", "s"}
-_WEAK, _NUMBERED = range(8, 14), {14, 15}
-"""Families of single letters, which stand for other things as well, and of numbers."""
+_WEAK, _NUMBERED = {8, 9, 10, 11, 12, 13, 16}, {14, 15, 16}
+"""Families of letters that stand for other things as well, and of numbers and a, b, c."""
 
 _VECTORS = _word_set(
     "v a f q vel velo velocity velocities speed d delta diff difference dir direction heading "
@@ -65,7 +68,7 @@ _PLACES = _word_set(
     "pos position p loc location coord coords coordinate coordinates place point pt xy xyz "
     "latlon where"
 )
-"""Words after which numbers stand for axes, as in ``pos[0]`` and ``pos[1]``."""
+"""Words after which numbers and a, b, c stand for axes, as in ``pos[0]`` and ``pos[1]``."""
 _OWN = _PLACES | _word_set(
     "cell tile grid map world board abs absolute current cur now centre center here at my own self "
     "ego head body gps site spot index idx number no m km px pixel pixels deg degrees meter "
@@ -93,16 +96,19 @@ class Coordinates:
         names: Names of the coordinates of each entity type that has some, all equally many.
         how: The source, such as "by their names"; an empty string if there are none.
         candidates: Features of entity types that may be coordinates.
+        wraps: True if longitudes on both sides of 180 degrees are far apart, though places are not.
     """
 
     names: Names = field(default_factory=dict)
     how: str = ""
     candidates: Names = field(default_factory=dict)
+    wraps: bool = False
 
     def __str__(self) -> str:
         """Return a line for the screen."""
         if self.names:
-            return f"positions: {_listed(self.names)}, {self.how}"
+            wraps = "; longitudes wrap at 180 degrees, positions do not" if self.wraps else ""
+            return f"positions: {_listed(self.names)}, {self.how}{wraps}"
         if not self.candidates:
             return (
                 "positions: none found; if entities have places, declare them: "
@@ -156,7 +162,7 @@ def find_coordinates(obs_space: ObsSpace, game: Sequence[VecObs]) -> Coordinates
         return Coordinates(declared, "as declared")
     seen = Columns(obs_space, game)
     if found := _by_names(obs_space, seen):
-        return Coordinates(found, "by their names")
+        return Coordinates(found, "by their names", wraps=_wraps(found, seen))
     found, candidates = _by_numbers(obs_space, seen)
     if found:
         return Coordinates(found, "by their numbers")
@@ -175,12 +181,15 @@ def named_places(name: EntityName, features: Sequence[str]) -> list[Place]:
                 for axis, options in enumerate(all_axes):
                     if word in options:
                         readings.setdefault((family, rest), {}).setdefault(axis, feature)
+                        if (fewer := _without_axis(rest, axis)) != rest:  # row_i and col_j
+                            marks.setdefault(fewer, set()).add(word)
+                            readings.setdefault((family, fewer), {}).setdefault(axis, feature)
     found = []
     for (family, rest), axes in readings.items():
         words = [word for word in rest if not word.isdigit() and word != "*"]
         if len(axes) < 2 or any(map(_is_vector, words)):
             continue
-        numbers = {word for word in marks[rest] if word.isdigit()}
+        numbers = {word for word in marks[rest] if word.isdigit() or word in _LETTERS}
         if family in _NUMBERED and not (
             set(words) & _PLACES and numbers == set().union(*_AXES[family][: len(axes)])
         ):
@@ -264,6 +273,18 @@ def _by_names(space: ObsSpace, seen: Columns) -> Names:
     return {name: chosen[name] for name in space.entities if name in chosen}
 
 
+def _wraps(names: Names, seen: Columns) -> bool:
+    """Return True if longitudes in degrees lie near both ends of their range."""
+    own = [
+        seen.values[name, feature]
+        for name, features in names.items()
+        for feature in features
+        if _LONGITUDES.intersection(_words(feature)) and (name, feature) in seen.values
+    ]
+    lowest, highest = min((v.min() for v in own), default=0), max((v.max() for v in own), default=0)
+    return bool(300 < highest - lowest <= 360)
+
+
 def _is_likely(place: Place, name: EntityName, seen: Columns) -> bool:
     """Return False if the numbers contradict names that may stand for other things."""
     features = [(name, feature) for feature in place.axes.values()]
@@ -305,16 +326,20 @@ def _by_numbers(space: ObsSpace, seen: Columns) -> tuple[Names, Names]:
 
 
 def _walks(column: Column, seen: Columns) -> bool:
-    """Return True if a feature changes to and fro in steps that are small beside its range."""
+    """Return True if a feature changes to and fro in steps that are small beside its range.
+
+    Whole numbers whose steps differ are counts, such as riders, rather than places on a grid.
+    """
     if column not in seen.values:
         return False
-    steps = seen.moves[column]
+    values, steps = seen.values[column], seen.moves[column]
     steps = steps[steps != 0]
-    return bool(
-        len(steps) >= _FEWEST_MOVES
-        and 0.2 < (steps > 0).mean() < 0.8
-        and np.median(np.abs(steps)) <= 0.25 * np.ptp(seen.values[column])
-    )
+    if len(steps) < _FEWEST_MOVES or not 0.2 < (steps > 0).mean() < 0.8:
+        return False
+    usual = np.median(np.abs(steps))
+    is_whole = bool((values == np.round(values)).all())
+    is_count = is_whole and (np.abs(steps) == usual).mean() < 0.85
+    return bool(usual <= 0.25 * np.ptp(values)) and not is_count
 
 
 def _equal_columns(
@@ -370,7 +395,7 @@ def _words(name: str) -> tuple[str, ...]:
     return tuple(word for word in re.split(r"[\W_]+", _PARTS.sub(" ", name).casefold()) if word)
 
 
-_ALL_AXES = sorted(_OPPOSITE.union(*(axis for family in _AXES for axis in family)))
+_ALL_AXES = sorted((_OPPOSITE | _LETTERS).union(*(axis for family in _AXES for axis in family)))
 _KNOWN = _OWN | _OTHER | _VECTORS
 
 
@@ -386,6 +411,15 @@ def _readings(words: Sequence[str], kind: Sequence[str]) -> Iterator[tuple[str, 
                 yield axis, (*before, rest, "*", *after)
             elif word.startswith(axis) and (rest := word.removeprefix(axis)) in _KNOWN:
                 yield axis, (*before, "*", rest, *after)
+
+
+def _without_axis(words: tuple[str, ...], axis: int) -> tuple[str, ...]:
+    """Return words without other words for the same axis."""
+    return tuple(
+        word
+        for word in words
+        if word.isdigit() or not any(word in own[axis] for own in _AXES if axis < len(own))
+    )
 
 
 def _may_join(rest: str, axis: str, kind: Sequence[str]) -> bool:

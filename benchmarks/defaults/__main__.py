@@ -37,6 +37,10 @@ GAMES: dict[str, tuple[str, dict[str, Any]]] = {
     "lifts, 5 floors": ("lifts.Lifts", {"floors": 5, "lifts": 2, "rate": 0.2}),
     "lifts": ("lifts.Lifts", {}),
     "lifts, 16 floors": ("lifts.Lifts", {"floors": 16, "lifts": 5, "rate": 0.5}),
+    "lifts, 16 floors, paid": (
+        "lifts.Lifts",
+        {"floors": 16, "lifts": 5, "rate": 0.5, "paid": True},
+    ),
     "bins": ("bins.Bins", {}),
     "boats": ("boats.Boats", {}),
     "cards": ("cards.Cards", {}),

@@ -123,6 +123,23 @@ class Ranks:
         """Return the JSON value of the first process."""
         return self.gathered_json(value if self.is_first else None)[0]
 
+    def made_by_first(self, make: Callable[[], Any]) -> Any:
+        """Return the JSON value that ``make`` returns in the first process.
+
+        Raises:
+            LearnerLostError: In the other processes, if ``make`` raised an error in the first.
+        """
+        error, value = None, None
+        if self.is_first:
+            try:
+                value = make()
+            except Exception as raised:
+                error = raised
+                self._store_cause(raised)
+        if self.any(error is not None):
+            raise self._lost() if error is None else error
+        return self.of_first(value)
+
     def of_first_tensor(self, tensor: Tensor) -> Tensor:
         """Return the tensor of the first process, which must have the same shape."""
         return tensor if self.is_alone else self.stacked(tensor)[0]
@@ -150,10 +167,7 @@ class Ranks:
         except LearnerLostError:
             raise
         except BaseException as error:
-            if self._store is not None:
-                with contextlib.suppress(Exception):
-                    text = f"{type(error).__name__}: {error}"[:_MOST_CAUSE]
-                    self._store.set(f"{_CAUSE}/{_restarts()}", f"process {self.rank}: {text}")
+            self._store_cause(error)
             raise
 
     def _wait(self, begin: Callable[[], Any]) -> None:
@@ -165,11 +179,21 @@ class Ranks:
         try:
             begin().wait()
         except RuntimeError as error:
-            raise LearnerLostError(
-                "another process of this training has ended",
-                received=self._cause() or _UNKNOWN,
-                hint="torchrun --max-restarts=3 restarts all of them and resumes the run",
-            ) from error
+            raise self._lost() from error
+
+    def _lost(self) -> LearnerLostError:
+        return LearnerLostError(
+            "another process of this training has ended",
+            received=self._cause() or _UNKNOWN,
+            hint="torchrun --max-restarts=3 restarts all of them and resumes the run",
+        )
+
+    def _store_cause(self, error: BaseException) -> None:
+        """Store the error that ends this process."""
+        if self._store is not None:
+            with contextlib.suppress(Exception):
+                text = f"{type(error).__name__}: {error}"[:_MOST_CAUSE]
+                self._store.set(f"{_CAUSE}/{_restarts()}", f"process {self.rank}: {text}")
 
     def _cause(self) -> str | None:
         """Return the error that another process has stored, which may take a moment to arrive."""

@@ -87,7 +87,7 @@ _HABITS = {
 """The names that settings have in other libraries."""
 _NOT_HERE = {
     "activation activation_fn nonlinearity": "networks have ReLU activations",
-    "adam_eps adam_epsilon optimizer_eps eps": "Adam's epsilon is 1e-5",
+    "adam_eps adam_epsilon optimizer_eps eps epsilon": "Adam's epsilon is 1e-5",
     "wandb_entity entity": "W&B reads the variable WANDB_ENTITY",
     "dropout p_dropout attn_dropout": "there is no dropout",
     "weight_decay wd l2 l2_reg": "there is no weight decay",
@@ -113,13 +113,13 @@ def meant_setting(key: object, names: Iterable[str], group: Collection[str] = ()
     names, word = list(names), str(key).lower().replace("-", "_")
     other = [name for name, words in _HABITS.items() if word in words.split()]
     same = [name for name in names if name.rpartition(".")[2] == word]
+    longer = [own for own in group if own.startswith(word)]  # such as epsilon for search.eps
+    same += [name for name in names if name.rpartition(".")[2] in longer]
     meant = [*(name for name in other if name in names), *same]
+    hints = [hint for words, hint in _NOT_HERE.items() if word in words.split() and not longer]
     if meant:
-        return f"did you mean {' or '.join(map(repr, dict.fromkeys(meant)))}?"
-    for words, hint in _NOT_HERE.items():
-        if word in words.split():
-            return hint
-    return nearest(key, group)
+        hints.append(f"did you mean {' or '.join(map(repr, dict.fromkeys(meant)))}?")
+    return "; ".join(hints) or nearest(key, group)
 
 
 def build(kind: type[ConfigT], values: Any) -> ConfigT:

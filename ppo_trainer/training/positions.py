@@ -45,7 +45,7 @@ def with_positions(config: TrainConfig, game: Game, ranks: Ranks) -> TrainConfig
         return _with(config, saved.net.relative_position if saved.find_positions else None)
     if not config.find_positions or config.init is not None or not _is_open(config.net):
         return config
-    found = ranks.of_first(_found(config, game) if ranks.is_first else None)
+    found = ranks.made_by_first(lambda: _found(config, game))
     return config if found is None else _with(config, RelativePosition(**found))
 
 

@@ -120,6 +120,11 @@ def found(entities, ranges=()):
         "horizontal vertical",
         "hpos vpos",
         "across along",
+        "cross_track along_track",
+        "col_j row_i",
+        "x_east y_north",
+        "pos_a pos_b",
+        "posA posB posC",
         "file rank",
         "p[0] p[1]",
         "pos_0 pos_1",
@@ -181,6 +186,10 @@ def test_these_names_are_coordinates(names):
         "item_1 item_2",
         "kind_0 kind_1 kind_2",
         "pos_0 pos_1 pos_2 pos_3",
+        "pos_a pos_b pos_c pos_d",
+        "team_a team_b",
+        "col_i row_j_x",
+        "y_v x_v",
         "suit rank",
         "north east south west",
         "wall_n wall_e wall_s wall_w",
@@ -366,3 +375,28 @@ def test_a_check_names_them():
 def test_a_pair_differs_in_its_axis_only():
     assert named_places("A", ["pos_x", "at_y"]) == []
     assert [own.axes for own in named_places("A", ["b_x", "c_y", "c_x"])] == [{0: "c_x", 1: "c_y"}]
+
+
+class Riders(Walk):
+    """The second column of the walkers is a count: several board or leave at a time."""
+
+    stone = ("this", "that", "weight")
+
+    def act(self, actions):
+        at = self.at[:, 1].copy()
+        seen = super().act(actions)
+        several = self.rng.integers(-4, 5, 3)
+        self.at[:, 1] = np.clip(at + several, 0, 9)
+        return self.observe() if seen.done is False else seen
+
+
+def test_counts_are_no_coordinates():
+    assert line(Riders).startswith("positions: none found; if entities")
+
+
+@pytest.mark.parametrize(("least", "wraps"), [(-179.0, True), (100.0, False)])
+def test_longitudes_of_the_whole_earth_wrap(least, wraps):
+    ranges = [(("Ship", "lon"), (least, 179.0)), (("Ship", "lat"), (-60.0, 60.0))]
+    own = find_coordinates(*seen({"Ship": ["lon", "lat"]}, ranges))
+    assert own.names == {"Ship": ("lon", "lat")}
+    assert ("wrap at 180" in str(own)) == wraps

@@ -109,6 +109,9 @@ BAD = [
     (["optim.lr.start=1"], SettingError, ["optim.lr", "wrong type"]),
     # settings of another group
     (["lr=1"], SettingError, ["unknown setting 'lr'", "did you mean 'optim.lr'?"]),
+    (["search.eps=0.1"], SettingError, ["did you mean 'search.epsilon'?"]),
+    (["optim.eps=1e-8"], SettingError, ["Adam's epsilon is 1e-5"]),
+    (["optim.epsilon=1e-8"], SettingError, ["Adam's epsilon is 1e-5"]),
     (["n_steps=5"], SettingError, ["did you mean 'rollout.steps'?"]),
     (["ent_coef=0"], SettingError, ["did you mean 'ppo.entropy_coef'?"]),
     (["rollout.seed=2"], SettingError, ["'rollout.seed'", "did you mean 'seed'?"]),

@@ -225,7 +225,9 @@ def test_three_lines_are_enough_and_too_few_numbers_say_nothing():
 
 def test_a_run_counts_what_a_limit_cut_off_and_its_end_says_what_is_wrong(tmp_path, capsys):
     # Whatever it does, the reward is 1 + 2 + 3, and a limit ends each episode after 3 steps.
-    config = small_config(total_timesteps=240, run_dir=str(tmp_path), eval=EvalConfig(episodes=40))
+    config = small_config(
+        total_timesteps=240, run_dir=str(tmp_path), eval=EvalConfig(episodes=40, seconds=0)
+    )
     result = train(config, env=Truncated)
     assert [(r["episodes"], r["episodes_truncated"]) for r in metrics(result.run)] == [(8, 8)] * 10
     printed = capsys.readouterr().out

@@ -313,6 +313,20 @@ def test_a_process_that_ends_is_noticed_with_its_cause():
     assert "process 1: ValueError: the cat has pulled the plug" in str(waiting)
 
 
+def test_an_error_in_what_the_first_makes_ends_all():
+    """The first process goes on, as in a script that catches the error."""
+
+    def work(ranks):
+        assert ranks.made_by_first(lambda: [1, ranks.rank]) == [1, 0]
+        return ranks.made_by_first(lambda: 1 / 0)
+
+    first, other = together(2, work)
+    assert isinstance(first, ZeroDivisionError)
+    assert isinstance(other, LearnerLostError)
+    assert "process 0: ZeroDivisionError: division by zero" in str(other)
+    assert LONE.made_by_first(lambda: 3) == 3
+
+
 # ------------------------------------------------------------------------------ whole runs
 
 
