@@ -152,7 +152,7 @@ def _train(
                 state.update, state.steps = before
                 break
             obs, metrics = trained
-            write_output(metrics, before[1])
+            write_output(metrics)
             if state.update % config.checkpoint.every == 0:
                 _save(session, hooks)
         if ranks.is_alone or not broken:  # otherwise processes may be at different places

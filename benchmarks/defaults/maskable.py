@@ -8,8 +8,6 @@ from typing import Any
 import torch
 
 from entity_env import Environment, ListEnv
-from entity_env.batching.ragged import lengths
-from entity_env.play import random_policy
 
 __all__ = ["CONFIGS", "train_maskable"]
 
@@ -29,12 +27,13 @@ def train_maskable(
     from sb3_contrib import MaskablePPO
     from sb3_contrib.common.maskable.evaluation import evaluate_policy
 
+    from entity_env.interop.room import find_room
     from entity_env.interop.stable_baselines_vec_env import StableBaselinesVecEnv
 
-    room, (rows, settings) = _room(make), CONFIGS[config]
+    room, (rows, settings) = find_room(ListEnv(make, 16, seed=0)), CONFIGS[config]
 
     def padded(count: int, seed: int) -> StableBaselinesVecEnv:
-        return StableBaselinesVecEnv(ListEnv(make, count, seed=seed), room)
+        return StableBaselinesVecEnv(ListEnv(make, count, seed=seed), *room)
 
     torch.set_num_threads(1)
     model = MaskablePPO("MultiInputPolicy", padded(rows, seed), seed=seed, device="cpu", **settings)
@@ -44,14 +43,3 @@ def train_maskable(
         for greedy in (True, False)
     ]
     return float(means[0]), float(means[1])
-
-
-def _room(make: Callable[[], Environment]) -> dict[str, int]:
-    """Return room for half as many entities again of each type as random play has shown."""
-    rows, policy = ListEnv(make, 16, seed=0), random_policy(0)
-    obs = rows.reset()
-    most = dict.fromkeys(obs.features, 1)
-    for _ in range(1000):
-        obs = rows.act(policy(obs))
-        most = {name: max(count, *lengths(obs.features[name])) for name, count in most.items()}
-    return {name: int(count * 1.5) for name, count in most.items()}

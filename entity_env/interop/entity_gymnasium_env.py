@@ -26,6 +26,7 @@ from entity_env.environment import Environment, begin_episode, hints_of, seed_en
 from entity_env.errors import ResetNeededError, SettingError, shorten
 from entity_env.interop.padded_spaces import Room, check_no_options, check_render_mode
 from entity_env.interop.padding import FramePadding, PaddedObs
+from entity_env.interop.room import room_of_env
 from entity_env.metrics import EpisodeTracker
 
 __all__ = ["EntityGymnasiumEnv"]
@@ -46,9 +47,9 @@ class EntityGymnasiumEnv(gymnasium.Env[PaddedObs, npt.NDArray[np.int64]]):
 
     Args:
         env: The environment.
-        max_entities: Largest number of entities of each type, or one number for all types.
-        max_actors: Largest number of actors of each action, or one number for all. With None every
-            entity may act, which makes actions long if few of them do.
+        max_entities: Largest number of entities of each type, or one number for all. None plays
+            some episodes at random to find it, and warns of what it takes.
+        max_actors: Likewise the largest number of actors of each action.
         render_mode: ``rgb_array`` makes ``render`` return pictures.
 
     Raises:
@@ -60,7 +61,7 @@ class EntityGymnasiumEnv(gymnasium.Env[PaddedObs, npt.NDArray[np.int64]]):
     def __init__(
         self,
         env: Environment,
-        max_entities: Room,
+        max_entities: Room | None = None,
         max_actors: Room | None = None,
         *,
         render_mode: str | None = None,
@@ -73,7 +74,7 @@ class EntityGymnasiumEnv(gymnasium.Env[PaddedObs, npt.NDArray[np.int64]]):
             )
         self.env = env
         self.render_mode = check_render_mode("render_mode", render_mode)
-        self._padding = FramePadding(env, max_entities, max_actors)
+        self._padding = FramePadding(env, *room_of_env(env, max_entities, max_actors))
         space: Any = self._padding.spaces.observation_space
         self.observation_space = space
         self.action_space = self._padding.spaces.action_space

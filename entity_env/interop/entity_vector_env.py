@@ -21,6 +21,7 @@ from entity_env.batching.vec_obs import VecObs, check_all_asked
 from entity_env.errors import ResetNeededError, SettingError, shorten
 from entity_env.interop.padded_spaces import PaddedSpaces, Room, check_no_options, check_render_mode
 from entity_env.interop.padding import PaddedFrames, PaddedObs, choose, pad
+from entity_env.interop.room import room_of_rows
 from entity_env.rows.vec_env import VecEnv
 
 __all__ = ["EntityVectorEnv"]
@@ -40,8 +41,9 @@ class EntityVectorEnv(VectorEnv[PaddedObs, npt.NDArray[np.int64], npt.NDArray[An
 
     Args:
         vec_env: The rows.
-        max_entities: Largest number of entities of each type, or one number for all types.
-        max_actors: Largest number of actors of each action, or one number for all.
+        max_entities: Largest number of entities of each type, or one number for all. None plays
+            some episodes at random to find it, and warns of what it takes.
+        max_actors: Likewise the largest number of actors of each action.
         render_mode: ``rgb_array`` makes ``render`` return a picture of each row.
 
     Attributes:
@@ -60,7 +62,7 @@ class EntityVectorEnv(VectorEnv[PaddedObs, npt.NDArray[np.int64], npt.NDArray[An
     def __init__(
         self,
         vec_env: VecEnv,
-        max_entities: Room,
+        max_entities: Room | None = None,
         max_actors: Room | None = None,
         *,
         render_mode: str | None = None,
@@ -75,7 +77,9 @@ class EntityVectorEnv(VectorEnv[PaddedObs, npt.NDArray[np.int64], npt.NDArray[An
         self.render_mode = check_render_mode("render_mode", render_mode)
         self.num_envs = len(vec_env)
         self.padded_spaces = PaddedSpaces(
-            vec_env.obs_space(), vec_env.action_space(), max_entities, max_actors
+            vec_env.obs_space(),
+            vec_env.action_space(),
+            *room_of_rows(vec_env, max_entities, max_actors),
         )
         self.single_observation_space = self.padded_spaces.observation_space
         self.single_action_space = self.padded_spaces.action_space

@@ -55,8 +55,9 @@ class StableBaselinesVecEnv(BaselinesVecEnv):
 
     Args:
         vec_env: The rows.
-        max_entities: Largest number of entities of each type, or one number for all types.
-        max_actors: Largest number of actors of each action, or one number for all.
+        max_entities: Largest number of entities of each type, or one number for all. None plays
+            some episodes at random to find it, and warns of what it takes.
+        max_actors: Likewise the largest number of actors of each action.
         render_mode: ``rgb_array`` makes ``render`` return the pictures of all rows, side by side.
 
     Raises:
@@ -66,7 +67,7 @@ class StableBaselinesVecEnv(BaselinesVecEnv):
     def __init__(
         self,
         vec_env: VecEnv,
-        max_entities: Room,
+        max_entities: Room | None = None,
         max_actors: Room | None = None,
         *,
         render_mode: str | None = None,

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ppo_trainer.reporting.evaluation import RANDOM, SCRIPTED, Evaluation
 
-__all__ = ["diagnose", "is_zero_sum", "warnings"]
+__all__ = ["diagnose"]
 
 Records = Sequence[Mapping[str, Any]]
-F64 = npt.NDArray[np.float64]
+Players = Mapping[str, Evaluation]
 
 _PARTS = 5
 """Number of equal parts into which the updates of a run are divided."""
-_FEWEST_RECORDS = 2 * _PARTS
 _FEWEST_EPISODES = 30
 """Minimum number of episodes with which an evaluation is compared with random play."""
 _MOST_LINES = 3
@@ -33,6 +31,7 @@ def diagnose(
     *,
     meets_equals: bool = False,
     lacks_positions: bool = False,
+    out_of_sight: Callable[[], Sequence[str]] = list,
 ) -> list[str]:
     """Return up to three lines about a run; none if it has learned.
 
@@ -44,6 +43,8 @@ def diagnose(
         meets_equals: True if the network plays against itself or versions of itself, and one seat
             wins what others lose. Then it wins half of the games, however well it plays.
         lacks_positions: True if actors choose directions, and no entity has a position.
+        out_of_sight: Returns the types of entities that vanish and come back; none if the network
+            has a memory.
 
     Returns:
         The part of the way to the scripted player, or that nothing was learned; then possible
@@ -53,10 +54,7 @@ def diagnose(
     if not records:
         return []
     if not any(record.get("episodes") for record in records):
-        return [
-            "no episode has ended: train longer, or end episodes with a limit such as "
-            "entity_env.wrappers.TimeLimit"
-        ]
+        return ["no episode has ended: train longer, or end episodes with a TimeLimit"]
     players = {evaluation.player: evaluation for evaluation in evaluations}
     if meets_equals and not _are_measured(players):
         return [
@@ -64,67 +62,42 @@ def diagnose(
             "to measure it: python -m ppo_trainer.evaluate <run> --against random"
         ]
     seen = [] if meets_equals else records
-    verdict = _way(players) or _no_better(seen, records, players, rows)
-    improving = [*_rising(seen, rows), *_greedy(players)]
+    verdict = _way(players) or _no_better(records, players)
+    rising, greedy = _rising(seen, rows), _greedy(players)
+    hidden = out_of_sight() if verdict or greedy else ()
+    memory = [_SIGHT.format(" and ".join(hidden))] if hidden else []
     if verdict is None:
-        return improving
+        return [*rising, *greedy, *memory]
     causes = _same_rewards(seen, players) or [
-        *improving,
-        *(_POSITIONS if lacks_positions else _entropy(records)),
-        *_explained(records),
+        *([_POSITIONS] if lacks_positions else []),
+        *rising,
+        *memory,
+        *greedy,
+        *_explored(records),
+        *_happens_anyway(records),
     ]
     return [verdict, *causes][:_MOST_LINES]
 
 
-def warnings(records: Records, rows: int) -> list[str]:
-    """Return lines about problems of a run in progress; none if it learns.
-
-    Args:
-        records: Numbers of each update so far, as in ``metrics.jsonl``.
-        rows: Number of environments that play side by side.
-    """
-    in_step = _in_step(records, rows)
-    if _no_better_than_at_first(records, rows) is None:
-        return in_step
-    negative = _last_mean(records, "value/explained_variance") < 0
-    lines = [*_gone(records), *(_explained(records) if negative else []), *in_step]
-    return [f"the reward does not rise; {lines[0]}", *lines[1:]] if lines else []
+# ------------------------------------------------------------------------- is something missing?
 
 
-def is_zero_sum(records: Records) -> bool:
-    """Return True if the mean return of all seats is 0, except for chance and rounding.
-
-    Args:
-        records: Records of a run that plays all seats itself. The seats of one game may end in two
-            updates, so that the mean of a single update need not be 0.
-    """
-    ended = [r for r in records if r.get("episodes") and "episodic_reward" in r]
-    if not ended:
-        return True
-    rewards = np.array([record["episodic_reward"] for record in ended])
-    mean = np.average(rewards, weights=[record["episodes"] for record in ended])
-    return bool(abs(mean) <= 3 * rewards.std() / math.sqrt(len(rewards)) + 1e-6)
-
-
-def _are_measured(players: Mapping[str, Evaluation]) -> bool:
+def _are_measured(players: Players) -> bool:
     """Return True if the agent and random play have played enough to be compared."""
     chance = players.get(RANDOM)
     return bool(_agents(players) and chance and chance.episodes >= _FEWEST_EPISODES)
 
 
-def _agents(players: Mapping[str, Evaluation]) -> list[Evaluation]:
+def _agents(players: Players) -> list[Evaluation]:
     return [agent for name, agent in players.items() if name.startswith("agent")]
 
 
-def _way(players: Mapping[str, Evaluation]) -> str | None:
+def _way(players: Players) -> str | None:
     """Return a line if the agent plays between random play and a better scripted player."""
-    script = players.get(SCRIPTED)
-    if script is None or not _are_measured(players):
+    script, name = players.get(SCRIPTED), "episodic_reward"
+    if script is None or not _are_measured(players) or not _better(script, players[RANDOM], name):
         return None
-    random, name = players[RANDOM], "episodic_reward"
-    if not _better(script, random, name):
-        return None
-    least, most = random.mean(name), script.mean(name)
+    least, most = players[RANDOM].mean(name), script.mean(name)
     best = max(agent.mean(name) for agent in _agents(players))
     if not least <= best < least + _GOOD_WAY * (most - least):
         return None
@@ -134,12 +107,10 @@ def _way(players: Mapping[str, Evaluation]) -> str | None:
     )
 
 
-def _no_better(
-    seen: Records, records: Records, players: Mapping[str, Evaluation], rows: int
-) -> str | None:
-    """Return a line if the run plays no better than at random, or at first; else None."""
+def _no_better(records: Records, players: Players) -> str | None:
+    """Return a line if the run plays no better than at random; None if that is not measured."""
     if not _are_measured(players):
-        return _no_better_than_at_first(seen, rows)
+        return None
     random, agents = players[RANDOM], _agents(players)
     better = ["win", "episodic_reward"]
     if _same_reward(records) < 0:  # longer lives are better if each costs the same
@@ -149,27 +120,10 @@ def _no_better(
     name = "win" if random.count("win") else "episodic_reward"
     best = max((agent for agent in agents if agent.count(name)), key=lambda agent: agent.mean(name))
     label = "wins" if name == "win" else "a reward of"
-    numbers = f"{label} {best.mean(name):.3g}, and random play {random.mean(name):.3g}"
-    if _better(random, best, name):
-        return f"it plays worse than at random: {numbers}"
-    return f"it has not learned: {numbers}"
-
-
-def _no_better_than_at_first(records: Records, rows: int) -> str | None:
-    means, errors, first, spread = _fifths(records, rows)
-    if not len(means) or _has_risen(means, errors, first, spread):
-        return None
-    if _same_reward(records) < 0 and _has_risen(*_fifths(records, rows, "episodic_length")):
-        return None
-    return f"it has not learned: the reward was {means[0]:.3g} at first, and is {means[-1]:.3g}"
-
-
-def _has_risen(means: F64, errors: F64, first: float, spread: float) -> bool:
-    if not len(means):
-        return False
-    by_parts = means[-1] - means[0] > 2 * math.hypot(errors[0], errors[-1])
-    # A run may have learned most of what it can within the first fifth.
-    return bool(by_parts or means[-1] - first > 3 * spread + 1e-9 * abs(means[-1]))
+    verdict = (
+        "it plays worse than at random" if _better(random, best, name) else "it has not learned"
+    )
+    return f"{verdict}: {label} {best.mean(name):.3g}, and random play {random.mean(name):.3g}"
 
 
 def _better(one: Evaluation, other: Evaluation, name: str) -> bool:
@@ -183,12 +137,34 @@ def _better(one: Evaluation, other: Evaluation, name: str) -> bool:
     return one.mean(name) - other.mean(name) > 2 * math.sqrt(spread)
 
 
+# ------------------------------------------------------------------------------------- causes
+
+_POSITIONS = (
+    "its actors choose directions, and no entity has a position: if some have, declare them with "
+    "Position among their features"
+)
+_SIGHT = "entities of {} vanish from sight and come back: try net.memory=lstm"
+
+
 def _rising(records: Records, rows: int) -> list[str]:
-    """Return a line if the last fifth is significantly better than the one before."""
-    means, errors, _, _ = _fifths(records, rows)
-    if not len(means) or means[-1] - means[-2] <= max(
-        2 * math.hypot(errors[-2], errors[-1]), 0.1 * np.ptp(means)
-    ):
+    """Return a line if the last fifth of the updates is significantly better than the one before.
+
+    Nothing is said of runs in which a fifth has too few updates or episodes.
+    """
+    ended = [r for r in records if r.get("episodes") and "episodic_reward" in r]
+    if len(ended) < 2 * _PARTS:
+        return []
+    means, errors = [], []
+    for part in np.array_split(np.arange(len(ended)), _PARTS):
+        values = np.array([ended[index]["episodic_reward"] for index in part])
+        episodes = np.array([ended[index]["episodes"] for index in part])
+        if episodes.sum() < max(100, 2 * rows):
+            return []
+        means.append(np.average(values, weights=episodes))
+        spread = math.sqrt(np.average((values - means[-1]) ** 2, weights=episodes))
+        errors.append(spread / math.sqrt(len(part) - 1))
+    rise = means[-1] - means[-2]
+    if rise <= max(2 * math.hypot(*errors[-2:]), 0.1 * np.ptp(means)):
         return []
     return [
         f"the reward still rises, from {means[-2]:.3g} to {means[-1]:.3g} in the last fifth: "
@@ -196,7 +172,7 @@ def _rising(records: Records, rows: int) -> list[str]:
     ]
 
 
-def _greedy(players: Mapping[str, Evaluation]) -> list[str]:
+def _greedy(players: Players) -> list[str]:
     """Return a line if greedy play is significantly worse than sampled play.
 
     Actors with equal observations make equal choices when they are greedy, and block each other;
@@ -208,30 +184,24 @@ def _greedy(players: Mapping[str, Evaluation]) -> list[str]:
     if not any(_better(sampled, greedy, name) for name in ("win", "episodic_reward")):
         return []
     return [
-        "it plays better with sampled choices, the default of load_agent, than with greedy ones: "
-        "evaluate --temperature 0.5 measures play between the two; if it must remember what it no "
-        "longer sees, net.memory helps"
+        "it plays better with sampled choices, the default of load_agent, than with greedy ones; "
+        "evaluate --temperature 0.5 measures play between the two"
     ]
 
 
-_POSITIONS = (
-    "its actors choose directions, and no entity has a position: if some have, declare them with "
-    "Position among their features, without which directions are hardly learned",
-)
-
-
-def _same_rewards(records: Records, players: Mapping[str, Evaluation]) -> list[str]:
+def _same_rewards(records: Records, players: Players) -> list[str]:
     """Return a line if nearly all episodes have the same reward, so that no action is better."""
-    reward, share = _same_reward(records), "all episodes of the training"
+    reward, share = _same_reward(records), 1.0
     if math.isnan(reward) and (sampled := players.get("agent, sampled")) is not None:
         values, counts = np.unique(sampled.metrics["episodic_reward"], return_counts=True)
-        if sampled.episodes >= _FEWEST_EPISODES and counts.max() >= 0.98 * sampled.episodes:
-            reward, share = float(values[counts.argmax()]), "nearly all episodes"
+        reward, share = float(values[counts.argmax()]), counts.max() / max(sampled.episodes, 1)
+        if sampled.episodes < _FEWEST_EPISODES or share < 0.98:
+            return []
     if math.isnan(reward):
         return []
     return [
-        f"{share} had the same reward, {reward:.3g}, so that no action is better than others; "
-        "make the first rewards easier to find, or give rewards on the way"
+        f"{share:.0%} of the episodes had the same reward, {reward:.3g}, so that no action is "
+        "better: make the first rewards easier to find, or give rewards on the way"
     ]
 
 
@@ -241,18 +211,10 @@ def _same_reward(records: Records) -> float:
     return rewards.pop() if len(rewards) == 1 else math.nan
 
 
-def _entropy(records: Records) -> list[str]:
-    first, now = _entropies(records)
-    if now > 0.95 * first > 0:
-        return [
-            f"it acts as randomly as at first (entropy {now:.3g}, at first {first:.3g}): try a "
-            "smaller ppo.entropy_coef, or a larger optim.lr"
-        ]
-    return _gone(records)
-
-
-def _gone(records: Records) -> list[str]:
-    first, now = _entropies(records)
+def _explored(records: Records) -> list[str]:
+    """Return a line if the entropy has nearly gone."""
+    first = next((r["policy/entropy"] for r in records if "policy/entropy" in r), math.nan)
+    now = _last_mean(records, "policy/entropy")
     if not now < 0.05 * first:
         return []
     return [
@@ -261,39 +223,14 @@ def _gone(records: Records) -> list[str]:
     ]
 
 
-def _entropies(records: Records) -> tuple[float, float]:
-    """Return the entropy at the start and that of the last fifth; NaN if there is none."""
-    first = next((r["policy/entropy"] for r in records if "policy/entropy" in r), math.nan)
-    return first, _last_mean(records, "policy/entropy")
-
-
-def _explained(records: Records) -> list[str]:
-    """Return a line if the value function predicts returns hardly, or almost completely."""
+def _happens_anyway(records: Records) -> list[str]:
+    """Return a line if the value function predicts returns almost completely."""
     explained = _last_mean(records, "value/explained_variance")
-    if explained < 0.1:
-        return [
-            f"the value function does not predict returns (explained variance {explained:.2f}): "
-            "try rewards scaled to about 1, larger rollouts, or a separate value_net"
-        ]
-    if explained > 0.8:
-        return [
-            f"the value function predicts returns (explained variance {explained:.2f}), as where "
-            "most of them happens anyway: reward what actions change (docs/rewards.md)"
-        ]
-    return []
-
-
-def _in_step(records: Records, rows: int) -> list[str]:
-    """Return a line if nearly all rows end their episodes in the same few updates."""
-    ended = [record.get("episodes", 0.0) for record in records]
-    together = [count for count in ended if count > 0.9 * rows]
-    if len(together) < 2 or 4 * sum(map(bool, ended)) > len(ended):
-        return []
-    if sum(together) < 0.9 * sum(ended):
+    if not explained > 0.8:
         return []
     return [
-        "all rows end their episodes in the same updates, so that an update sees only one part of "
-        "an episode: set rollout.stagger=true, or a setting of the game that starts at random"
+        f"the value function predicts returns (explained variance {explained:.2f}), as where most "
+        "of them happens anyway: reward what actions change (docs/rewards.md)"
     ]
 
 
@@ -302,28 +239,3 @@ def _last_mean(records: Records, name: str) -> float:
     last = records[-max(1, len(records) // _PARTS) :]
     values = [record[name] for record in last if name in record]
     return float(np.mean(values)) if values else math.nan
-
-
-def _fifths(
-    records: Records, rows: int, name: str = "episodic_reward"
-) -> tuple[F64, F64, float, float]:
-    """Return the means of five parts of the run; none if a part has too few updates or episodes.
-
-    Returns:
-        The mean of each part and its standard error; the mean of the first update; and the
-        standard deviation of the updates of the last part.
-    """
-    ended = [r for r in records if r.get("episodes") and name in r]
-    nothing = np.zeros(0), np.zeros(0), math.nan, math.nan
-    if len(ended) < _FEWEST_RECORDS:
-        return nothing
-    means, errors, spread = [], [], math.nan
-    for part in np.array_split(np.arange(len(ended)), _PARTS):
-        values = np.array([ended[index][name] for index in part])
-        episodes = np.array([ended[index]["episodes"] for index in part])
-        if episodes.sum() < max(100, 2 * rows):
-            return nothing
-        means.append(np.average(values, weights=episodes))
-        spread = math.sqrt(np.average((values - means[-1]) ** 2, weights=episodes))
-        errors.append(spread / math.sqrt(len(part) - 1))
-    return np.array(means), np.array(errors), float(ended[0][name]), spread

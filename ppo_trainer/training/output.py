@@ -14,13 +14,13 @@ from ppo_trainer.reporting.shown_metrics import own_metrics, unknown_metrics
 from ppo_trainer.runs.logger import RunLogger
 from ppo_trainer.training.background import open_background
 from ppo_trainer.training.callbacks import Callbacks
-from ppo_trainer.training.report import evaluate_now, warn_halfway
+from ppo_trainer.training.report import evaluate_now
 from ppo_trainer.training.session import Session
 
 __all__ = ["WriteOutput", "open_output"]
 
-WriteOutput: TypeAlias = Callable[[dict[str, float], int], None]
-"""A function of the numbers of an update, and of the number of steps before it."""
+WriteOutput: TypeAlias = Callable[[dict[str, float]], None]
+"""A function of the numbers of an update."""
 
 
 @contextmanager
@@ -45,7 +45,7 @@ def open_output(
     """
     config, state = session.config, session.state
     if not session.ranks.is_first:
-        yield lambda metrics, before: clock.take().clear()
+        yield lambda metrics: clock.take().clear()
         return
     with (
         RunLogger(session.run, config, session.state.update, session.recent) as log,
@@ -59,7 +59,7 @@ def open_output(
     ):
         was_full = session.recent.is_full
 
-        def write(metrics: dict[str, float], before: int) -> None:
+        def write(metrics: dict[str, float]) -> None:
             nonlocal was_full
             evaluates = config.eval.every and state.update % config.eval.every == 0
             if evaluates:
@@ -74,8 +74,6 @@ def open_output(
                 known = own_metrics(session.recent.means)
                 if missing := unknown_metrics(known, config.shown_metrics):
                     warn(f"shown_metrics: {missing}")
-            if plays:
-                warn_halfway(session, before)
             if evaluates:
                 hooks.call("on_evaluation", session)
             hooks.call("on_update", session)

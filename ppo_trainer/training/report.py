@@ -7,27 +7,25 @@ from pathlib import Path
 
 from entity_env.command_line import game_words
 from entity_env.errors import RunFolderError
-from entity_env.spaces import CategoricalActionSpace
 from ppo_trainer.environments import UNIMPORTABLE, evaluated, name_in_script
 from ppo_trainer.evaluation.comparison import evaluate, evaluate_all
 from ppo_trainer.machine.commands import python_command
 from ppo_trainer.machine.interrupt import Interrupt
 from ppo_trainer.machine.screen import log, warn
-from ppo_trainer.reporting.diagnosis import diagnose, is_zero_sum, warnings
+from ppo_trainer.reporting.diagnosis import diagnose
 from ppo_trainer.reporting.evaluation import Evaluation, left_out, table
 from ppo_trainer.runs.checkpoint import latest_checkpoint
 from ppo_trainer.runs.results import describe, read_metrics, write_evaluation
 from ppo_trainer.training.callbacks import Callbacks
 from ppo_trainer.training.curve import draw_curve
+from ppo_trainer.training.evidence import is_zero_sum, lacks_positions, out_of_sight
 from ppo_trainer.training.goals import read_best
 from ppo_trainer.training.session import Session
 
-__all__ = ["conclude", "evaluate_now", "finish", "warn_halfway"]
+__all__ = ["conclude", "evaluate_now", "finish"]
 
 _MOST_EPISODES = 100
 """Number of episodes of an evaluation during the training."""
-_OPPOSITE = ({"left", "right"}, {"up", "down"}, {"north", "south"}, {"east", "west"}, {"n", "s"})
-"""Labels of choices among directions."""
 _ENVIRONMENTS = Path(__file__).parents[1] / "conf" / "env"
 
 
@@ -46,19 +44,6 @@ def evaluate_now(session: Session) -> dict[str, float]:
     state.evaluations = [result]
     state.evaluated = {f"eval/{name}": result.mean(name) for name in result.metrics}
     return state.evaluated
-
-
-def warn_halfway(session: Session, before: int) -> None:
-    """Print possible problems when half of the steps are done.
-
-    Args:
-        session: The run after an update.
-        before: Number of steps before the update.
-    """
-    config = session.config
-    if before < config.total_timesteps / 2 <= session.steps and not session.game.has_seats:
-        for line in warnings(read_metrics(session.run), config.rollout.num_envs):
-            warn(f"half of the run is over, and {line}")
 
 
 def conclude(session: Session, hooks: Callbacks, interrupted: bool, *, played: bool) -> bool:
@@ -117,7 +102,8 @@ def finish(session: Session, interrupted: bool, played: bool = True) -> list[Eva
             results,
             config.rollout.num_envs,
             meets_equals=equals,
-            lacks_positions=_lacks_positions(session),
+            lacks_positions=lacks_positions(state.net),
+            out_of_sight=lambda: out_of_sight(session.game) if config.net.memory == "none" else [],
         )
         if lines:
             log("\n".join(["\nWhat the numbers suggest:", *(f"  {line}" for line in lines)]))
@@ -154,19 +140,6 @@ def _evaluate(session: Session, played: bool) -> list[Evaluation]:
         log(f"that was policy 0; the next: {python_command()} -m ppo_trainer.evaluate {run.path}:1")
     write_evaluation(run, describe(run.path, state.steps, config, episodes, results))
     return results
-
-
-def _lacks_positions(session: Session) -> bool:
-    """Return True if actors choose directions, and the network reads no position."""
-    net = session.state.net
-    labels = {
-        label.casefold()
-        for space in net.action_space.values()
-        if isinstance(space, CategoricalActionSpace)
-        for label in space.index_to_label
-    }
-    used = net.config.translation, net.config.relations, net.config.positions(net.obs_space)
-    return not any(used) and any(labels >= pair for pair in _OPPOSITE)
 
 
 def _tune_command(session: Session) -> str | None:

@@ -30,6 +30,7 @@ from entity_env.errors import ActionError, CapacityError, ResetNeededError, Sett
 from entity_env.interop import EntityGymnasiumEnv, EntityVectorEnv, GymnasiumEnv  # noqa: E402
 from entity_env.interop.padded_spaces import PaddedSpaces  # noqa: E402
 from entity_env.interop.padding import choose, pad  # noqa: E402
+from entity_env.interop.room import find_room  # noqa: E402
 
 SIZES = {"Mine": 3, "Robot": 2, "Orbital Cannon": 1}
 ACTORS = {"Move": 2, "Fire Orbital Cannon": 1}
@@ -192,9 +193,8 @@ def test_more_than_there_is_room_for(sizes, actors, words):
         (-1, None, ["-1"]),
         (2.5, None, ["2.5"]),
         (True, None, ["True"]),
-        (None, None, ["None"]),
         (4, "many", ["'many'"]),
-        (0, None, ["no slots for actors"]),
+        (0, 0, ["no slots for actors"]),
     ],
 )
 def test_sizes_that_are_none(sizes, actors, words):
@@ -221,10 +221,10 @@ def test_what_is_no_environment():
         env.action_masks()
 
 
-def test_one_number_serves_all_and_everybody_may_act():
-    env = EntityGymnasiumEnv(MineSweeper(), 2)
-    # Six slots of entities: six actors each.
-    assert env.action_space.nvec.tolist() == [5] * 6 + [6] * 6
+def test_one_number_serves_all():
+    env = EntityGymnasiumEnv(MineSweeper(), 2, 3)
+    # Six slots of entities, and three actors of each action.
+    assert env.action_space.nvec.tolist() == [5] * 3 + [6] * 3
 
 
 def test_what_has_no_numbers_is_left_out():
@@ -570,3 +570,49 @@ def test_an_action_without_entities_has_no_slots():
     )
     assert spaces.action_space.nvec.tolist() == [2, 2]
     assert spaces.nobody.tolist() == [True, False, True, False]
+
+
+# ----------------------------------------------------------------------- sizes that are not given
+
+
+def test_sizes_that_are_not_given_are_those_of_random_play():
+    """Five mines in each episode; one of two robots ends on a mine, or none: all begin with 2."""
+    rows = ListEnv(lambda: MineSweeper(4, 4, 5, 2, True, 2, max_steps=9), 3, seed=2)
+    with pytest.warns(UserWarning, match=r"max_entities=\{'Mine': 5, 'Robot': 2, 'Orbital"):
+        envs = EntityVectorEnv(rows)
+    assert envs.padded_spaces.limits == {"Mine": 5, "Robot": 2, "Orbital Cannon": 1}
+    assert [action.count for action in envs.padded_spaces.actions] == [2, 1]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        EntityVectorEnv(rows, SIZES, ACTORS)
+    with pytest.warns(UserWarning, match=r"needs: max_actors=\{'Move': 2"):
+        envs = EntityVectorEnv(rows, 9)
+    assert envs.padded_spaces.limits == dict.fromkeys(SIZES, 9)
+
+
+def test_sizes_in_which_episodes_differ_get_half_as_many_again():
+    class Growing(Chain):
+        episodes = 0
+
+        def reset(self):
+            self.episodes += 1
+            return super().reset()
+
+    entities, actors = find_room(ListEnv(Farm, 4, seed=0))
+    assert entities["Animal"] >= 4
+    assert actors["Walk"] <= entities["Animal"]
+    assert "Weather" not in actors
+    assert find_room(ListEnv(Growing, 2)) == ({"Walker": 1}, {"Go": 1})
+
+
+def test_the_random_numbers_of_an_environment_stay_as_they_are():
+    firsts = []
+    for sizes in ((), (FARM, FARM_ACTORS)):
+        env = Farm()
+        env.seed(3)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            padded = EntityGymnasiumEnv(env, *sizes)
+        padded.reset()
+        firsts.append(env.rng.random())
+    assert firsts[0] == firsts[1]

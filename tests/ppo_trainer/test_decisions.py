@@ -241,7 +241,7 @@ def test_wrappers_of_rows_pass_on_who_is_asked():
 
 
 def test_who_has_no_place_for_rows_that_wait_says_so():
-    padded = EntityVectorEnv(TurnRows(4, 5), max_entities={"Seat": 1})
+    padded = EntityVectorEnv(TurnRows(4, 5), {"Seat": 1}, 1)
     padded.reset()
     with pytest.raises(SettingError, match="rows that act together"):
         padded.step(padded.action_space.sample())
