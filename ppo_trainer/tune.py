@@ -10,11 +10,12 @@ three settings of the best trial so far. A trial continues after an eighth, a qu
 its steps only if it is in the better half of the trials so far (successive halving, Li et al. 2020,
 arXiv:1810.05934, by Optuna). A score is the mean of greedy or of sampled play, whichever is better.
 
-In the second half of the time the first trial and the two best others train again, all with the
-same other seeds. Another trial replaces the first one only if its mean difference to the first one
-over these seeds, two or more, exceeds the standard error of that mean. Its settings become
-``recipe.yaml``, which otherwise changes nothing. The same command with the same ``--folder``
-continues the search. Optuna draws pictures of it from ``trials.journal``.
+In the second half of the time the first trial and the best other one train again with the same
+other seeds, and the second best one, too, if there is time. Another trial replaces the first one
+only if its mean difference to the first one over these seeds, two or more, exceeds the standard
+error of that mean. Its settings become ``recipe.yaml``, which otherwise changes nothing. The same
+command with the same ``--folder`` continues the search. Optuna draws pictures of it from
+``trials.journal``.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ SPACE: dict[str, tuple[int | float | str, ...]] = {
 _OTHERS = 2
 """Number of trials that train again besides the first one."""
 _FEWEST_SEEDS = 2
-"""Number of other seeds that all of them have, even if the time is over."""
+"""Number of other seeds that the first and the best other one have, even if the time is over."""
 _CHANGED = 3
 """Number of settings that a trial changes at most; most settings are better left as they are."""
 _MOST_REFUSED = 50
@@ -246,7 +247,7 @@ def _open(
     if known is None:  # a new search, or one that ended before its first trial
         steps, is_better = steps_of_trials(begins, metric, seconds / _WHOLE_TRIALS)
         if not is_better:
-            log("half of a trial does not beat random play, so that luck decides: more --minutes?")
+            log("a trial does not beat random play, so that luck decides: more --minutes?")
         known = {**about, "steps": steps}
         study.set_user_attr("search", known)
     elif {name: known[name] for name in about} != about:
@@ -374,11 +375,14 @@ def _compare(search: _Search) -> None:
     if first is None or not others:
         return
     for index in itertools.count():
+        if index >= _FEWEST_SEEDS and time.monotonic() >= search.deadline:
+            return
         for trial in (first, *others):
             if len(search.finals(trial)) > index:
                 continue
-            if index >= _FEWEST_SEEDS and time.monotonic() >= search.deadline:
-                return
+            is_needed = index < _FEWEST_SEEDS and trial in (first, others[0])
+            if not is_needed and time.monotonic() >= search.deadline:
+                break
             seed = search.config.seed + 1 + index
             config = with_changes(search.config, {**trial.params, "seed": seed})
             try:

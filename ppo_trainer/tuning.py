@@ -181,10 +181,11 @@ def score(result: TrainResult, metric: str) -> float:
 
 
 def steps_of_trials(config: TrainConfig, metric: str, seconds: float) -> tuple[int, bool]:
-    """Return the steps of a trial, and True if half of them suffice to beat random play.
+    """Return the steps of a trial, and True if they suffice to beat random play.
 
     Half of a trial is trained in half of its time, or in all of it if that is no better than random
-    play: shorter trials would differ by luck only.
+    play: shorter trials would differ by luck only. If that does not suffice either, a trial has the
+    steps of twice its time.
 
     Args:
         config: Settings of the first trial.
@@ -192,12 +193,13 @@ def steps_of_trials(config: TrainConfig, metric: str, seconds: float) -> tuple[i
         seconds: Duration of the training of a trial.
     """
     steps, is_better = 0, False
-    for limit in (seconds / 2, seconds):
+    for limit in (seconds / 2, seconds, 2 * seconds):
         result = _train_for(config, limit)
         steps, is_better = result.steps, score(result, metric) > _random_play(result, metric)
         if is_better or steps >= config.total_timesteps:
             break
-    return min(config.total_timesteps, 2 * steps), is_better
+    whole = steps if limit > seconds else 2 * steps
+    return min(config.total_timesteps, whole), is_better
 
 
 def _train_for(config: TrainConfig, seconds: float) -> TrainResult:

@@ -91,7 +91,9 @@ def test_a_better_trial_becomes_a_recipe_that_trains(tmp_path: Path, trained: li
     assert {1, 2} <= seeds
 
 
-@pytest.mark.parametrize(("leaves", "steps", "part"), [(399, 800, 20), (400, 1200, 29)])
+@pytest.mark.parametrize(
+    ("leaves", "steps", "part"), [(399, 800, 20), (400, 1200, 29), (600, 1100, 27)]
+)
 def test_trials_are_as_long_as_it_takes_to_leave_random_play(
     tmp_path: Path,
     trained: list[Any],
