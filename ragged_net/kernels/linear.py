@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from entity_env.storage.inner import inner
+from ragged_net.kernels.machine import WIDE_LEFT, WIDE_RIGHT
 from ragged_net.kernels.tile import ADD, PANEL, RELU, SET, WHERE, add_product, set_product
 from ragged_net.kernels.transpose import COLUMNS, load_columns
 from ragged_net.kernels.vector import LANES, load, splat, store
@@ -21,16 +22,15 @@ __all__ = [
 ]
 
 CHUNK = 64
-"""Rows whose share in a gradient is summed up before it is added: one running sum over all rows
-would lose the small terms."""
+"""Rows whose share in a gradient is summed up before it is added, at least: one running sum over
+all rows would lose the small terms."""
+LARGEST = 2 * CHUNK
+"""No chunk is larger: a remainder is shared out, because a small chunk takes nearly as long."""
 SHOWN = 1 << 16
 """Numbers of x that a panel of weights is shown to before the next one: they stay in the second
 cache, which a panel from farther away is brought to less often."""
 DEPTH = 256
 """Rows of a panel that are gone through at once: more would not stay in the fastest cache."""
-WIDE_LEFT, WIDE_RIGHT = 1024, 256
-"""Columns from which on a chunk of rows shares too few sets of the cache, on the left and on the
-right of a product: on the right they are gone through again and again."""
 
 
 @inner
@@ -96,35 +96,39 @@ def add_weight_gradient(d_y, d_start, rows, columns, x, x_start, depth, gradient
     ``scratch`` is a ``gradient_scratch``: the rows of a wide d_y or x lie too far apart for the
     cache, and are brought together there.
     """
-    panel = columns * CHUNK
-    for first in range(0, rows, CHUNK):
-        count = min(CHUNK, rows - first)
-        d_at, x_at = d_start + first * columns, x_start + first * depth
+    panel, parts = columns * LARGEST, max(1, rows // CHUNK)
+    for part in range(parts):
+        first, end = part * rows // parts, (part + 1) * rows // parts
+        count, d_at, x_at = end - first, d_start + first * columns, x_start + first * depth
         a, a_at, a_row, a_step = d_y, d_at, columns, 1
         if columns >= WIDE_LEFT:
-            a, a_at, a_row, a_step = scratch, 0, LANES, CHUNK
-            for j in range(0, columns, LANES):
-                for i in range(count):
-                    store(scratch, j * CHUNK + i * LANES, load(d_y, d_at + i * columns + j))
+            a, a_at, a_row, a_step = scratch, 0, PANEL, LARGEST
+            for j in range(0, columns, PANEL):
+                _bring(d_y, d_at + j, columns, count, scratch, j * LARGEST)
         for p in range(0, depth, PANEL):
             b, b_at, b_row = x, x_at + p, depth
             if depth >= WIDE_RIGHT:
-                for i in range(count):
-                    for q in range(0, PANEL, LANES):
-                        number = load(x, x_at + i * depth + p + q)
-                        store(scratch, panel + i * PANEL + q, number)
                 b, b_at, b_row = scratch, panel, PANEL
-            for j in range(0, columns, LANES):
+                _bring(x, x_at + p, depth, count, scratch, panel)
+            for j in range(0, columns, PANEL):
                 add_product(
-                    32, LANES, count, a, a_at + j * a_step, 1, a_row, b, b_at, b_row,
+                    32, PANEL, count, a, a_at + j * a_step, 1, a_row, b, b_at, b_row,
                     gradient, j * depth + p, depth,
                 )  # fmt: skip
 
 
 @inner
+def _bring(rows, at, stride, count, scratch, to):
+    """Copy ``PANEL`` columns of ``count`` rows, from ``at`` on, side by side to the scratch."""
+    for i in range(count):
+        for d in range(0, PANEL, LANES):
+            store(scratch, to + i * PANEL + d, load(rows, at + i * stride + d))
+
+
+@inner
 def gradient_scratch(columns):
     """Room for ``add_weight_gradient`` with up to so many columns."""
-    return np.empty((columns + PANEL) * CHUNK, np.float32)
+    return np.empty((columns + PANEL) * LARGEST, np.float32)
 
 
 @inner

@@ -1,10 +1,10 @@
-"""The processor's vectors: their width and their number."""
+"""The processor's vectors, their width and their number, and its caches."""
 
 from __future__ import annotations
 
 from llvmlite import binding
 
-__all__ = ["LANES", "TILE_COLUMNS", "TILE_ROWS"]
+__all__ = ["LANES", "TILE_COLUMNS", "TILE_ROWS", "WIDE_LEFT", "WIDE_RIGHT"]
 
 _WIDE = bool(binding.get_host_cpu_features().get("avx512f"))
 
@@ -13,3 +13,8 @@ LANES = 16 if _WIDE else 8
 
 TILE_ROWS, TILE_COLUMNS = (8, 32) if _WIDE else (4, 16)
 """The block of a product that stays in registers: 16 of the 32 of AVX-512, 8 of the 16 of AVX2."""
+
+WIDE_LEFT, WIDE_RIGHT = (1024, 256) if _WIDE else (128, 128)
+"""Columns from which on a chunk of rows shares too few sets of the cache, on the left and on the
+right of a product: on the right they are gone through again and again. Then they are copied, which
+is a larger part of a product of AVX-512."""

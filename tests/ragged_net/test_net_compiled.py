@@ -185,7 +185,7 @@ def add_gradients(d_y, x, weight, bias):
 @pytest.mark.parametrize(("columns", "depth"), [(32, 64), (96, 256), (1024, 32), (1056, 288)])
 def test_gradients_of_a_layer_of_any_width(columns, depth):
     rng = np.random.default_rng(columns)
-    for rows in (1, 7, 8, 64, 65, 141):
+    for rows in (1, 7, 8, 64, 65, 127, 141):
         # Whole numbers: the sums are exact. Both gradients have something in them already.
         d_y, x = (rng.integers(-9, 9, (rows, k)).astype(np.float32) for k in (columns, depth))
         before = rng.integers(-9, 9, (columns, depth + 1)).astype(np.float32)
@@ -374,16 +374,17 @@ import sys
 import pytest
 import ragged_net.kernels.machine as machine
 machine.LANES, machine.TILE_ROWS, machine.TILE_COLUMNS = map(int, sys.argv[1:4])
-sys.exit(pytest.main(["-v", "-p", "no:cacheprovider", "-k", *sys.argv[4:]]))
+machine.WIDE_LEFT, machine.WIDE_RIGHT = map(int, sys.argv[4:6])
+sys.exit(pytest.main(["-v", "-p", "no:cacheprovider", "-k", *sys.argv[6:]]))
 """
 
 
 @pytest.mark.platforms
 def test_the_vectors_of_another_processor(tmp_path):
     """AVX-512's on machines with narrower ones (LLVM splits them), and the other way round."""
-    other = (8, 4, 16) if LANES == 16 else (16, 8, 32)
+    other = (8, 4, 16, 128, 128) if LANES == 16 else (16, 8, 32, 1024, 256)
     some = (
-        "by_hand or packed or every_kind_of_length or (compiled_block_is and 32-4-4)"
+        "by_hand or packed or any_width or every_kind_of_length or (compiled_block_is and 32-4-4)"
         " or (results_and_gradients and 0.5-16)"
     )
     files = __file__, str(Path(__file__).with_name("test_net_select.py"))
