@@ -100,7 +100,8 @@ def train(
             called with the session, the last observation and a stopwatch.
     """
     config = with_env(TrainConfig() if config is None else config, env)
-    ranks = open_ranks(config.scale.timeout)
+    # A learner that waits for its workers is not lost.
+    ranks = open_ranks(config.scale.timeout * (3 if config.scale.mode == "rapid" else 1))
     with ranks.sharing_errors(), nullcontext() if ranks.is_first else redirect_stdout(None):
         return _train(config, env, stop, callbacks, ranks, learn)
 
@@ -128,8 +129,8 @@ def _train(
         open_training_rows(config, game, ranks) as vec_env,
         compiling(config, vec_env, device),
         open_session(config, game, vec_env, device, ranks) as (session, obs),
-        saved_on_error(session),
         open_gather(session) as gather,
+        saved_on_error(session),  # before processes of Ray end, because Ray may end this one, too
         open_output(
             session, hooks, interrupt, clock := Stopwatch(), plays=learn is None
         ) as write_output,

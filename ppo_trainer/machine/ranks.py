@@ -21,7 +21,7 @@ from entity_env.workers.worker import cut_rows
 
 __all__ = ["LONE", "Ranks", "Share", "local_rank", "open_ranks"]
 
-_RUN, _CAUSE = "ragged_rl/run", "ragged_rl/cause"
+_RUN, _CAUSE, _LEFT = "ragged_rl/run", "ragged_rl/cause", "ragged_rl/left"
 _UNKNOWN = "cause unknown: killed, out of memory, disconnected, or silent for scale.timeout"
 _MOST_CAUSE = 2000  # characters
 
@@ -147,6 +147,19 @@ class Ranks:
     def any(self, is_so: bool) -> bool:
         """Return True if ``is_so`` is True in any process."""
         return is_so if self.is_alone else bool(self.stacked(torch.tensor([is_so])).any())
+
+    def leave(self, patience: float = 10.0) -> None:
+        """Let the first process wait until the others have called this, or for ``patience`` s.
+
+        This is no collective operation, because a signal may have interrupted one.
+        """
+        if self.is_alone:
+            return
+        key, end = f"{_LEFT}/{_restarts()}", time.monotonic() + patience
+        count = self._store.add(key, 1)
+        while self.is_first and count < self.size and time.monotonic() < end:
+            time.sleep(0.05)
+            count = self._store.add(key, 0)
 
     def remember_run(self, path: str) -> None:
         """Store the run folder for the processes that ``torchrun`` starts in place of these."""

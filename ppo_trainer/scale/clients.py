@@ -6,24 +6,24 @@ world's rows and compute its gradients, which are added up over all clients.
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Any
 
 from entity_env import VecEnv
-from entity_env.errors import EntityEnvError
+from entity_env.wrappers import VecWrapper
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import Game, open_vec_env
-from ppo_trainer.machine.ranks import Ranks
+from ppo_trainer.machine.ranks import Ranks, Share
 from ppo_trainer.machine.screen import log
-from ppo_trainer.scale.ray_cluster import open_ray, why_lost
+from ppo_trainer.scale.ray_cluster import open_ray, results
 from ppo_trainer.scale.worlds import (
     RowMaker,
     World,
     WorldShare,
     cells,
+    cells_of,
     check_scale,
     num_workers,
     served_rows,
@@ -31,43 +31,58 @@ from ppo_trainer.scale.worlds import (
 
 __all__ = ["open_rows"]
 
-_NAMESPACE, _AUTH_MODE = "ragged_rl", "RAY_AUTH_MODE"
+_NAMESPACE = "ragged_rl"
 
 
 @contextmanager
 def open_rows(config: TrainConfig, game: Game, ranks: Ranks) -> Iterator[VecEnv]:
     """Open the rows that this process plays: its own, or those that worlds of Ray serve.
 
+    If workers play, these are rows like those of its first world, which show the spaces and first
+    observations.
+
     Raises:
         SettingError: Ray is not installed, or settings contradict each other.
     """
-    workers: AbstractContextManager[Any] = nullcontext()
-    if config.scale.mode != "local" and ranks.is_alone:
-        check_scale(config)
-        # Joined before there is a run folder, which an error would leave behind.
-        workers = open_ray(config.scale, num_workers(config.scale))
-    if config.scale.mode != "ascend" or ranks.is_alone:
-        with workers, open_vec_env(config, game, config.seed, ranks.share) as rows:
+    scale = config.scale
+    if scale.mode == "local":
+        with open_vec_env(config, game, config.seed, ranks.share) as rows:
             yield rows
         return
+    is_served = scale.mode == "ascend" and not ranks.is_alone
+    if not is_served:
+        check_scale(config, ranks)
+    # Joined before there is a run folder, which an error would leave behind.
+    with open_ray(scale, scale.worlds if is_served else num_workers(scale), ranks) as ray:
+        if is_served:
+            yield _rows_of_worlds(config, game, ray, ranks)
+            return
+        first = next(iter(cells_of(scale, ranks).values()))[0][0].world
+        with open_vec_env(config, game, config.seed, Share(first, scale.worlds)) as rows:
+            yield _Unplayed(rows)
+
+
+class _Unplayed(VecWrapper):
+    """Rows whose state is not saved, because workers play others."""
+
+    def has_state(self) -> bool:
+        """Return False."""
+        return False
+
+
+def _rows_of_worlds(config: TrainConfig, game: Game, ray: Any, ranks: Ranks) -> VecEnv:
+    """Return this process's part of the rows, whose worlds the first process starts."""
     parts = [part for cell in cells(config.scale.worlds, ranks.size) for part in cell]
-    if not ranks.is_first:
-        run, address, mode = ranks.of_first(None)
-        if mode is not None:  # Ray chooses it for a new cluster, and joining needs the same
-            os.environ.setdefault(_AUTH_MODE, mode)
-        with open_ray(config.scale, 0, address) as ray:
-            yield _served(ray, run, parts[ranks.rank])
-        ranks.any(False)
-        return
-    with open_ray(config.scale, config.scale.worlds) as ray:
-        run = uuid.uuid4().hex
+    run = uuid.uuid4().hex
+    if ranks.is_first:
         worlds = _start_worlds(config, game, ray, run, parts)
-        _get(ray, [world.spaces.remote() for world in worlds])
+        results(ray, [world.spaces.remote() for world in worlds])
         log(f"{ranks.size} processes learn; processes of Ray that step their worlds: {len(worlds)}")
-        address = ray.get_runtime_context().gcs_address
-        ranks.of_first([run, address, os.environ.get(_AUTH_MODE)])
-        yield _served(ray, run, parts[0])
-        ranks.any(False)  # wait for the others to leave the cluster, which ends with this process
+    run = ranks.of_first(run)
+    mine = [
+        (ray.get_actor(f"{run}/{part.world}", _NAMESPACE), part.share) for part in parts[ranks.rank]
+    ]
+    return served_rows(mine, lambda calls: results(ray, calls))
 
 
 def _start_worlds(
@@ -83,22 +98,3 @@ def _start_worlds(
         )(World).remote(RowMaker(config, game, world, config.seed), count, config.scale.timeout)
         for world, count in shares.items()
     ]
-
-
-def _served(ray: Any, run: str, parts: Sequence[WorldShare]) -> VecEnv:
-    worlds = [(ray.get_actor(f"{run}/{part.world}", _NAMESPACE), part.share) for part in parts]
-    return served_rows(worlds, lambda calls: _get(ray, calls))
-
-
-def _get(ray: Any, calls: Sequence[Any]) -> Sequence[Any]:
-    """Return the results of calls.
-
-    Raises:
-        EntityEnvError: A world has failed, or is lost.
-    """
-    try:
-        return ray.get(calls)  # type: ignore[no-any-return]
-    except ray.exceptions.RayError as error:
-        raise EntityEnvError(
-            "a world that serves this process is lost", received=why_lost(ray, error)
-        ) from error

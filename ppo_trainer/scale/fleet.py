@@ -1,8 +1,8 @@
-"""The processes of Ray that play for a run, and their replacement when one is lost.
+"""The processes of Ray that play for a learner, and their replacement when one is lost.
 
 A cell is a world and the networks that play it, or a network and the worlds that it plays. Cells
 are independent. When a process of a cell is lost, the whole cell is started again, and only its
-rollout in progress is lost.
+rollout in progress is lost. Of several learners, each has its own cells (OpenAI's Rapid, 2018).
 """
 
 from __future__ import annotations
@@ -15,17 +15,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
+import torch
+
 from entity_env import Metric, VecEnv, VecObs
 from entity_env.errors import EntityEnvError, counted
 from ppo_trainer.experience.collect import Collected, collect
 from ppo_trainer.experience.pending import tensors_of
 from ppo_trainer.experience.rollout import Trajectories
+from ppo_trainer.machine.ranks import Ranks
 from ppo_trainer.machine.screen import log, warn
 from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.machine.stopwatch import Stopwatch
-from ppo_trainer.scale.ray_cluster import open_ray, why_lost
+from ppo_trainer.scale.ray_cluster import SECONDS_OF_HEAD, check_head, open_ray, why_lost
 from ppo_trainer.scale.rollout_worker import Played, RolloutWorker
-from ppo_trainer.scale.worlds import RowMaker, World, cells, num_workers, served_rows
+from ppo_trainer.scale.worlds import RowMaker, World, cells_of, num_workers, served_rows
 from ppo_trainer.training.session import Session
 
 __all__ = ["Gather", "collect_here", "open_gather"]
@@ -44,15 +47,15 @@ def open_gather(session: Session) -> Iterator[Gather]:
     Raises:
         SettingError: Ray is not installed, or settings contradict each other.
     """
-    scale = session.config.scale
-    if scale.mode == "local" or not session.ranks.is_alone:
+    scale, ranks = session.config.scale, session.ranks
+    if scale.mode == "local" or (scale.mode == "ascend" and not ranks.is_alone):
         yield collect_here
         return
     with open_ray(scale, num_workers(scale)) as ray:
         fleet = Fleet(session, ray)
         log(
-            f"{counted(num_workers(scale), 'process')} of Ray play: "
-            f"{counted(scale.worlds, 'world')}, "
+            f"{counted(num_workers(scale), 'process')} of Ray play for "
+            f"{counted(ranks.size, 'learner')}: {counted(scale.worlds, 'world')}, "
             f"{counted(scale.networks, 'network')}"
         )
         try:
@@ -87,7 +90,7 @@ class _Cell:
 
 
 class Fleet:
-    """The cells of a run.
+    """The cells of a learner.
 
     Args:
         session: The run.
@@ -96,20 +99,23 @@ class Fleet:
 
     def __init__(self, session: Session, ray: Any) -> None:
         self._config, self._game, self._ray = session.config, session.game, ray
-        scale = self._config.scale
-        self._plan = cells(scale.worlds, scale.networks)
+        self._plan = cells_of(self._config.scale, session.ranks)
+        self._wanted = sum(map(len, self._plan.values()))
         self._begun_at, self._starts = session.steps, 0
         self._lost = self._lost_in_a_row = self._lost_frames = 0
         self._dropped = self._dropped_frames = 0
         self._weights: Any = None
-        self._version = 0
+        self._version, self._checked = 0, time.monotonic()
         self._waiting: deque[Played] = deque()
         seed = self._next_seed()
-        self._cells = [self._make(number, seed) for number in range(len(self._plan))]
+        self._cells = [self._make(number, seed) for number in self._plan]
 
     def gather(self, session: Session, obs: VecObs, clock: Stopwatch) -> list[Collected]:
         """Return one rollout for each network, none older than ``scale.max_staleness`` allows."""
-        most, wanted = self._config.scale.max_staleness, self._config.scale.networks
+        if time.monotonic() - self._checked > SECONDS_OF_HEAD:
+            self._checked = time.monotonic()
+            check_head(self._ray)  # without it, Ray ends this process at the next call
+        most = self._config.scale.max_staleness
         with clock("weights"):
             weights = {name: tensor.cpu() for name, tensor in session.net.state_dict().items()}
             self._weights, self._version = self._ray.put(weights), session.updates
@@ -117,7 +123,7 @@ class Fleet:
         with clock("players"):
             for cell in self._cells:
                 self._begin_rollouts(cell)
-            while len(taken) < wanted:
+            while len(taken) < self._wanted:
                 if not self._waiting:
                     self._hear()
                     continue
@@ -128,14 +134,14 @@ class Fleet:
                 else:
                     taken.append(played)
         # In a fixed order, so that without staleness the same seed gives the same numbers.
-        return [self._joined(sorted(taken, key=lambda played: played.rank), obs)]
+        return [self._joined(sorted(taken, key=lambda played: played.rank), obs, session.ranks)]
 
     def close(self) -> None:
         """End all processes."""
         for cell in self._cells:
             self._end(cell)
 
-    def _joined(self, taken: Sequence[Played], obs: VecObs) -> Collected:
+    def _joined(self, taken: Sequence[Played], obs: VecObs, ranks: Ranks) -> Collected:
         metrics: dict[str, Metric] = {}
         for played in taken:
             for name, metric in played.metrics.items():
@@ -150,22 +156,15 @@ class Fleet:
         size = sum(
             tensor.nbytes for part in parts for tensor in tensors_of(part.decisions).values()
         )
-        numbers = {
-            "scale/lost": self._lost,
-            "scale/lost_frames": self._lost_frames,
-            "scale/dropped": self._dropped,
-            "scale/dropped_frames": self._dropped_frames,
-            "scale/frame_bytes": size / sum(map(len, parts)),
-            "scale/idle": sum(played.idle for played in taken) / len(taken),
-        }
-        return Collected(
-            Trajectories.cat(parts),
-            None,
-            obs,
-            metrics,
-            sum(played.num_truncated for played in taken),
-            {name: float(number) for name, number in numbers.items()},
-        )
+        counts = self._lost, self._lost_frames, self._dropped, self._dropped_frames
+        idle, frames = sum(played.idle for played in taken), sum(map(len, parts))
+        mine = torch.tensor([*counts, size, frames, idle, len(taken)], dtype=torch.float64)
+        *counts_of_all, size, frames, idle, rollouts = ranks.stacked(mine).sum(0).tolist()
+        names = "scale/lost", "scale/lost_frames", "scale/dropped", "scale/dropped_frames"
+        numbers = dict(zip(names, counts_of_all, strict=True))
+        numbers |= {"scale/frame_bytes": size / frames, "scale/idle": idle / rollouts}
+        num_truncated = sum(played.num_truncated for played in taken)
+        return Collected(Trajectories.cat(parts), None, obs, metrics, num_truncated, numbers)
 
     def _busy(self) -> list[Any]:
         return [ref for cell in self._cells for ref in cell.busy]
@@ -179,13 +178,17 @@ class Fleet:
 
     def _hear(self) -> None:
         """Wait for a rollout, or for the loss of a process."""
-        timeout = self._config.scale.timeout
+        timeout, errors = self._config.scale.timeout, self._ray.exceptions
         cell = min(self._cells, key=lambda cell: cell.since)
         left = cell.since + timeout - time.monotonic()
         # Cells that go on playing must not hide one that does not.
         calls = self._busy() if left > 0 else list(cell.busy)
-        done, _ = self._ray.wait(calls, num_returns=1, timeout=max(left, 0.0))
+        wait = min(max(left, 0.0), SECONDS_OF_HEAD)
+        done, _ = self._ray.wait(calls, num_returns=1, timeout=wait)
         if not done:
+            check_head(self._ray)
+            if left > wait:
+                return
             why = f"it has played no rollout within scale.timeout={timeout:g} s"
             self._replace(cell, len(cell.busy), why)
             return
@@ -194,11 +197,12 @@ class Fleet:
         network, _ = cell.busy.pop(ref)
         try:
             self._waiting.append(self._ray.get(ref))
-        except self._ray.exceptions.RayTaskError as error:
+        except (errors.RayTaskError, errors.RuntimeEnvSetupError) as error:
             raise EntityEnvError(
                 "a process that plays for the run has failed", received=why_lost(self._ray, error)
             ) from error
-        except self._ray.exceptions.RayError as error:
+        except errors.RayError as error:
+            check_head(self._ray)
             self._replace(cell, 1 + len(cell.busy), why_lost(self._ray, error))
         else:
             self._lost_in_a_row = 0

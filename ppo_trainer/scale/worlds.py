@@ -23,7 +23,7 @@ from entity_env.workers.worker import cut_rows
 from ppo_trainer.config import ScaleConfig, TrainConfig
 from ppo_trainer.environments import Game, make_vec_env
 from ppo_trainer.experience.acting import answers_in_order, frames_of, take_frames
-from ppo_trainer.machine.ranks import Share
+from ppo_trainer.machine.ranks import Ranks, Share
 from ppo_trainer.machine.seeding import derived_seed
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "World",
     "WorldShare",
     "cells",
+    "cells_of",
     "check_scale",
     "num_workers",
     "part_of",
@@ -241,16 +242,33 @@ def cells(worlds: int, networks: int) -> list[list[list[WorldShare]]]:
     return [[[WorldShare(world, k, each)] for k in range(each)] for world in range(worlds)]
 
 
+def cells_of(scale: ScaleConfig, ranks: Ranks) -> dict[int, list[list[WorldShare]]]:
+    """Return the cells whose rollouts this process learns from, by their numbers among all cells.
+
+    Raises:
+        SettingError: There are fewer cells than processes that learn.
+    """
+    every = cells(scale.worlds, scale.networks)
+    if len(every) < ranks.size:
+        raise SettingError(
+            f"{ranks.size} processes learn, and each needs workers of its own",
+            expected=f"scale.worlds={ranks.size} scale.networks={ranks.size} or more",
+            received=f"scale.worlds={scale.worlds} scale.networks={scale.networks}",
+        )
+    first, count = cut_rows(len(every), ranks.size, 1)[ranks.rank]
+    return {number: every[number] for number in range(first, first + count)}
+
+
 def num_workers(scale: ScaleConfig) -> int:
-    """Return the number of processes of Ray that play for a learner."""
+    """Return the number of processes of Ray that play for all learners."""
     apart = scale.mode == "ascend" or scale.worlds != scale.networks
     return scale.networks + (scale.worlds if apart else 0)
 
 
-def check_scale(config: TrainConfig) -> None:
+def check_scale(config: TrainConfig, ranks: Ranks) -> None:
     """Raise SettingError for settings of workers that would wait for ever, or lose decisions."""
     scale = config.scale
-    cells(scale.worlds, scale.networks)
+    cells_of(scale, ranks)
     if scale.networks > scale.worlds and not scale.max_staleness:
         raise SettingError(
             "the networks of a world end their rollouts at different moments",

@@ -14,7 +14,13 @@ from typing import Any
 import torch
 
 from entity_env import VecEnv
-from entity_env.errors import CheckpointError, DivergedError, EntityEnvError, NonFiniteError
+from entity_env.errors import (
+    CheckpointError,
+    DivergedError,
+    EntityEnvError,
+    NonFiniteError,
+    RunFolderError,
+)
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import UNIMPORTABLE, Game, name_in_script
 from ppo_trainer.experience.row_history import RowHistory
@@ -150,8 +156,6 @@ class Session:
 
     def begin_update(self) -> None:
         """Keep a copy of the present state, which ``save`` writes until the update has ended."""
-        if not self.ranks.is_first:
-            return
         contents = tuple(content.copied() for content in self._contents())
         rows, own_states = self.vec_env, []
         while isinstance(rows, GameRows):
@@ -166,14 +170,21 @@ class Session:
         """Drop the copy of ``begin_update``."""
         self.unfinished.begun = None
 
-    def save(self) -> Path:
+    def save(self) -> Path | None:
         """Write a checkpoint of the state between the last two updates, and return its folder.
 
-        Of several processes only the first writes, and a resume starts fresh episodes (see
-        ``save_together``).
+        Of several processes the first one writes, or another one if the first has ended, and a
+        resume starts fresh episodes (see ``save_together``). Returns None if another one writes.
         """
-        if not self.ranks.is_first:
-            return self.run.path
+        if self.ranks.is_first:
+            return self._save()
+        try:
+            with self.run.held():  # a first process that has not ended holds it
+                return self._save()
+        except RunFolderError:
+            return None
+
+    def _save(self) -> Path:
         begun = self.unfinished.begun
         contents = self._contents() if begun is None else list(begun.contents)
         if (folder := saved_at(self.run, contents[0].steps)) is not None:
@@ -263,8 +274,7 @@ def saved_on_error(session: Session) -> Iterator[None]:
             log(f"\nnot saved: what came after {folder}; to resume: {session.resume_command()}")
         raise
     except Exception as error:
-        if session.ranks.is_first and session.run.config_file.exists():
-            hint = _after_error(session, error)
+        if session.run.config_file.exists() and (hint := _after_error(session, error)):
             if hasattr(error, "hint"):
                 error.hint = f"{error.hint}; {hint}" if error.hint else hint
             else:
@@ -272,15 +282,19 @@ def saved_on_error(session: Session) -> Iterator[None]:
         raise
 
 
-def _after_error(session: Session, error: Exception) -> str:
-    """Save a run that has failed, and return a text on how to resume it."""
+def _after_error(session: Session, error: Exception) -> str | None:
+    """Save a run that has failed, and return a text on how to resume it.
+
+    Returns None in a process of several that has not saved it.
+    """
     change = "optim.lr=..." if isinstance(error, NonFiniteError) else ""
     command = session.resume_command(change)
     if change:
         command += ", with smaller steps; also scale rewards that are far from 1 in the environment"
     if not isinstance(error, DivergedError):
         try:
-            folder = session.save()
+            if (folder := session.save()) is None:
+                return None
             return (
                 f"nothing is lost: the state before it is saved in {folder}; to resume: {command}"
             )

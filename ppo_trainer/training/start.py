@@ -102,11 +102,6 @@ def _check_alone(config: TrainConfig, ranks: Ranks) -> None:
             f"scale.mode={config.scale.mode} has processes of its own",
             expected="rollout.processes=0",
         )
-    if config.scale.mode == "rapid" and not ranks.is_alone:
-        raise SettingError(
-            "scale.mode=rapid has one process that learns",
-            expected="scale.mode=ascend, or no torchrun",
-        )
     for name, value, expected in (
         ("selfplay.mode", config.selfplay.mode, "mirror"),
         ("selfplay.average", config.selfplay.average, False),
@@ -232,6 +227,8 @@ def _resume(session: Session) -> tuple[Session, VecObs]:
             if envs is not None and vec_env.has_state()
             else "starting fresh episodes: they could not be restored when it was saved"
             if vec_env.has_state()
+            else "starting fresh episodes: processes of Ray play them"
+            if config.scale.mode != "local"
             else "starting fresh episodes: its environment does not save its state "
             "(get_state and set_state)"
         )

@@ -72,7 +72,7 @@ def together(size, function):
     def run(rank):
         try:
             results[rank] = work(rank)
-        except Exception as error:
+        except BaseException as error:
             results[rank] = own = error
             while own is not None:  # its frames hold the group
                 traceback.clear_frames(own.__traceback__)
@@ -459,11 +459,89 @@ def test_what_one_process_only_can_train(tmp_path, changes):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_workers_with_one_learner_are_refused_with_several(tmp_path):
-    config = small_config(run_dir=str(tmp_path), scale=ScaleConfig(mode="rapid"))
-    with pytest.raises(SettingError, match=r"scale\.mode=rapid has one process that learns"):
+def rapid(**settings):
+    return ScaleConfig(mode="rapid", max_staleness=0, timeout=300, **settings)
+
+
+def test_learners_with_a_worker_each_train_as_processes_that_play_themselves(tmp_path, monkeypatch):
+    """World k plays the rows of process k with its random numbers."""
+    ray = FakeRay()
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    config = remembering_config(tmp_path)
+    alone, _ = run_together(2, replace(config, run_name="alone"))
+    scale = rapid(worlds=2, networks=2)
+    first, second = run_together(2, replace(config, run_name="workers", scale=scale))
+    assert_same(first.net.state_dict(), alone.net.state_dict())
+    assert_same(second.net.state_dict(), alone.net.state_dict())
+    assert [
+        {name: number for name, number in record.items() if not name.startswith("scale/")}
+        for record in metrics(first.run)
+    ] == metrics(alone.run)
+    assert [actor.rollouts for actor in ray.actors] == [6, 6]
+
+
+def test_learners_share_workers_unevenly_and_count_those_of_all(tmp_path, monkeypatch):
+    ray = FakeRay(chance=0.3)
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    scale = rapid(worlds=3, networks=3)
+    first, second = run_together(2, remembering_config(tmp_path, run_name="run", scale=scale))
+    assert_same(first.net.state_dict(), second.net.state_dict())
+    records = metrics(first.run)
+    # 4 rows in 3 worlds, of 2, 1 and 1, play 6 steps: 24 frames in all.
+    assert [record["steps"] for record in records] == [24, 48, 72, 96, 120, 144]
+    assert records[-1]["scale/lost"] == ray.killed > 0
+    assert sum(actor.rollouts for actor in ray.actors) == 3 * 6 + ray.killed
+    makers = [actor.arguments[1] for actor in ray.actors]
+    seeds = [(maker.world, maker.seed) for maker in makers]
+    assert len(set(seeds)) == len(seeds)
+    run_together(2, resuming(remembering_config(tmp_path, scale=scale), first.run))
+
+
+def test_each_learner_needs_workers(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", FakeRay())
+    config = small_config(run_dir=str(tmp_path), scale=rapid(worlds=4, networks=1))
+    with pytest.raises(SettingError, match=r"2 processes learn[\s\S]*scale\.networks=2 or more"):
         run_together(2, config)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_error_in_a_worker_of_one_learner_ends_all(tmp_path, monkeypatch):
+    class Failing(SavedForaging):
+        def act(self, actions):
+            raise ValueError("the cat has eaten the food")
+
+    monkeypatch.setitem(sys.modules, "ray", FakeRay())
+    config = small_config(run_dir=str(tmp_path), scale=rapid(worlds=2, networks=2))
+    named = with_env(config, Failing)
+    found = together(2, lambda ranks: _train(named, Failing, None, None, ranks))
+    assert all(isinstance(error, EntityEnvError) for error in found)
+    assert "the cat has eaten the food" in str(found[0]) + str(found[1])
+
+
+@pytest.mark.parametrize("mode", ["local", "rapid"])
+def test_where_the_first_process_is_killed_another_saves_what_was_learned(
+    tmp_path, monkeypatch, mode
+):
+    monkeypatch.setitem(sys.modules, "ray", FakeRay())
+    scale = ScaleConfig(mode=mode, timeout=300)
+    config = small_config(run_dir=str(tmp_path), run_name="run", scale=scale)
+    named = with_env(config, SavedForaging)
+
+    def killed(updates):
+        if updates == 3:
+            raise SystemExit  # saves nothing
+        return False
+
+    def train_or_end(ranks):
+        return _train(named, SavedForaging, killed if ranks.is_first else None, None, ranks)
+
+    _, lost = together(2, train_or_end)
+    assert isinstance(lost, LearnerLostError)
+    assert "nothing is lost" in str(lost)
+    # The second process has not heard that the third update is in the log.
+    assert saved(tmp_path / "run")[2]["steps"] == 48
+    run_together(2, resuming(config, tmp_path / "run"))
+    assert [record["steps"] for record in metrics(tmp_path / "run")] == [*range(24, 145, 24)]
 
 
 def test_where_a_process_fails_the_first_saves_what_was_learned(tmp_path):

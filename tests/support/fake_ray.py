@@ -27,6 +27,14 @@ class RayActorError(RayError):
     """A process is gone."""
 
 
+class GetTimeoutError(RayError):
+    """A result is not there yet."""
+
+
+class RuntimeEnvSetupError(RayError):
+    """A machine cannot load what the processes need."""
+
+
 class OutOfMemoryError(RayError):
     """A machine has no memory left."""
 
@@ -82,7 +90,7 @@ class Later:
     def __init__(self, call: Any) -> None:
         self._call, self._result = call, None
 
-    def result(self) -> Any:
+    def result(self, timeout: float | None = None) -> Any:
         if self._call is not None:
             self._result, self._call = self._call(), None
         return self._result
@@ -100,7 +108,11 @@ class FakeRay:
     """
 
     exceptions = SimpleNamespace(
-        RayError=RayError, RayTaskError=RayTaskError, OutOfMemoryError=OutOfMemoryError
+        RayError=RayError,
+        RayTaskError=RayTaskError,
+        OutOfMemoryError=OutOfMemoryError,
+        GetTimeoutError=GetTimeoutError,
+        RuntimeEnvSetupError=RuntimeEnvSetupError,
     )
     ObjectRef = Future
 
@@ -151,8 +163,13 @@ class FakeRay:
     def put(self, value: Any) -> Any:
         return {name: tensor.clone() for name, tensor in value.items()}
 
-    def get(self, refs: Any) -> Any:
-        return [ref.result() for ref in refs] if isinstance(refs, list) else refs.result()
+    def get(self, refs: Any, timeout: float | None = None) -> Any:
+        every = refs if isinstance(refs, list) else [refs]
+        try:
+            found = [ref.result(timeout) for ref in every]
+        except TimeoutError as error:
+            raise GetTimeoutError from error
+        return found if isinstance(refs, list) else found[0]
 
     def wait(self, refs: list[Any], num_returns: int, timeout: float) -> tuple[Any, Any]:
         if self.in_turns:
