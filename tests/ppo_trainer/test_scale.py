@@ -348,7 +348,7 @@ def test_a_run_whose_processes_end_at_random_goes_on(config, monkeypatch, worlds
 
 def test_a_process_that_hangs_is_replaced_although_others_play_on(config, monkeypatch):
     ray = FakeRay(in_turns=True, hangs=0)
-    scale = ScaleConfig(mode="rapid", max_staleness=3, timeout=10)
+    scale = ScaleConfig(mode="rapid", max_staleness=3, timeout=20)
     fleet, session = opened(replace(config, scale=scale), ray, SavedForaging)
     clock = itertools.count()  # a second passes each time somebody looks
     monkeypatch.setattr("ppo_trainer.scale.fleet.time.monotonic", lambda: float(next(clock)))
