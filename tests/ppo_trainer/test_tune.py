@@ -116,7 +116,8 @@ def test_trials_are_as_long_as_it_takes_to_leave_random_play(
 
     monkeypatch.setattr(tuning, "train", train)
     tune.tune(SETTINGS, 1, tmp_path)
-    # Twelve trainings fit into 60 seconds, half of each into 2.5: updates after 0, 1, 2 and 3.
+    # Twelve trainings fit into 60 seconds, half of each into 2.5: updates after 0, 1, 2 and 3. If
+    # 5 seconds do not suffice either, a trial has the 11 updates of 10 seconds.
     said = "".join(capsys.readouterr())
     assert f"trials of {steps:,} steps ({part}% of total_timesteps=4,096)" in said
     assert {config.total_timesteps for config in trained} == {steps}
