@@ -92,5 +92,6 @@ def room_of_env(
 def _counts(obs: VecObs, actions: Sequence[ActionName]) -> Ints:
     """Return the numbers of entities of each type, and of actors of each action. Shape: (., R)."""
     check_all_asked("padding", obs)
-    buffers = [*obs.features.values(), *(obs.action_masks[name].actors for name in actions)]
-    return np.stack([lengths(buffer) for buffer in buffers])
+    entities = [lengths(buffer) for buffer in obs.features.values()]
+    actors = [lengths(obs.action_masks[name].actors) for name in actions]
+    return np.stack([*entities, *actors])
