@@ -160,10 +160,14 @@ class VecEnv(ABC):
         """
         self._check_open()
         check_count("number of copies", copies)
-        if len(self) % copies or self.num_seats > 1:
+        if self.num_seats > 1:
+            raise SettingError(
+                "seats of a game cannot share random numbers", expected="a game for one player"
+            )
+        if len(self) % copies:
             raise SettingError(
                 f"{counted(len(self), 'row')} cannot share random numbers in groups of {copies}",
-                expected=f"a multiple of {copies}, of a game for one player",
+                expected=f"a multiple of {copies}",
             )
         self._last = None
         self._share_draws(copies)

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from ragged_envs.tic_tac_toe import TicTacToe
 from support.tiny_envs import assert_same_obs
 
 from entity_env import (
@@ -18,6 +19,7 @@ from entity_env import (
     ObsSpace,
     ParallelEnv,
     RaggedBufferI64,
+    SeatRows,
 )
 from entity_env.errors import SettingError
 from entity_env.wrappers import TimeLimit, VecWrapper
@@ -117,6 +119,8 @@ def test_rows_stay_staggered():
 def test_rows_that_cannot_share_say_so():
     with pytest.raises(SettingError, match="groups of 4"):
         ListEnv(Queue, 6).share_draws(4)
+    with pytest.raises(SettingError, match="a game for one player"):
+        SeatRows(TicTacToe, 4).share_draws(2)
     with pytest.raises(SettingError, match="number of copies"):
         ListEnv(Queue, 6).share_draws(0)
     with AsyncEnv(Queue, 2, 1, 1) as rows, pytest.raises(SettingError, match="AsyncEnv cannot"):
