@@ -312,10 +312,11 @@ class ScaleConfig:
 
     Args:
         mode: ``local``: this process plays. ``rapid``: each rollout process of Ray steps worlds and
-            runs a copy of the network, and this process learns. ``ascend``: processes that step
-            worlds and processes that run the network are separate. With torchrun, its processes are
-            the networks, and each learns from what it plays. More processes collect more frames per
-            second, but what they play is not the same in each run.
+            runs a copy of the network, and this process learns; with torchrun each of its processes
+            does, from its share of them. ``ascend``: processes that step worlds and processes that
+            run the network are separate; with torchrun its processes are the networks, and each
+            learns from what it plays. More processes collect more frames per second, but what they
+            play is not the same in each run.
         worlds: Number of processes that step worlds. Each steps an equal part of the rows. With
             ``rapid`` and ``worlds`` equal to ``networks``, the same processes do both. More of them
             step slow environments faster, until the learner or the networks are the bottleneck.
