@@ -181,9 +181,11 @@ def named_places(name: EntityName, features: Sequence[str]) -> list[Place]:
                 for axis, options in enumerate(all_axes):
                     if word in options:
                         readings.setdefault((family, rest), {}).setdefault(axis, feature)
-                        if (fewer := _without_axis(rest, axis)) != rest:  # row_i and col_j
-                            marks.setdefault(fewer, set()).add(word)
-                            readings.setdefault((family, fewer), {}).setdefault(axis, feature)
+    for (family, rest), axes in list(readings.items()):
+        (axis, feature), *others = axes.items()
+        if not others and (fewer := _without_axis(rest, axis)) != rest:  # row_i and col_j
+            marks.setdefault(fewer, set()).update(marks[rest])
+            readings.setdefault((family, fewer), {}).setdefault(axis, feature)
     found = []
     for (family, rest), axes in readings.items():
         words = [word for word in rest if not word.isdigit() and word != "*"]
@@ -414,11 +416,13 @@ def _readings(words: Sequence[str], kind: Sequence[str]) -> Iterator[tuple[str, 
 
 
 def _without_axis(words: tuple[str, ...], axis: int) -> tuple[str, ...]:
-    """Return words without other words for the same axis."""
+    """Return words without other words for the same axis; v may also be a velocity, and stays."""
     return tuple(
         word
         for word in words
-        if word.isdigit() or not any(word in own[axis] for own in _AXES if axis < len(own))
+        if word.isdigit()
+        or word in _VECTORS
+        or not any(word in axes[axis] for axes in _AXES if axis < len(axes))
     )
 
 

@@ -216,6 +216,8 @@ def test_these_names_are_none(names):
         (["target_x", "target_y", "x", "y"], ("x", "y")),
         (["to x", "to y", "at x", "at y"], ("at x", "at y")),
         (["vx", "vy", "pos_x", "pos_y"], ("pos_x", "pos_y")),
+        (["h_x", "h_y", "x", "y"], ("x", "y")),
+        (["v.x", "v.y", "x", "y"], ("x", "y")),
         (["u", "v", "x", "y"], ("x", "y")),
         (["goal_row", "goal_col", "row", "col"], ("col", "row")),
         (["nest_x", "nest_y", "robot_x", "robot_y"], ("robot_x", "robot_y")),
