@@ -150,6 +150,8 @@ class Interrupt:
                 if received[0] not in _SIGNALS:  # the wake-up signal, or another one
                     continue
                 if first is None:
+                    if hasattr(signal, "alarm"):
+                        signal.alarm(0)  # with which Ray would end this process after 3 seconds
                     first = self._since = self._since or time.monotonic()
                     self._say_what_follows()
                 elif time.monotonic() - first > _ONE_CAUSE:

@@ -55,7 +55,8 @@ def open_rows(config: TrainConfig, game: Game, ranks: Ranks) -> Iterator[VecEnv]
     # Joined before there is a run folder, which an error would leave behind.
     with open_ray(scale, scale.worlds if is_served else num_workers(scale), ranks) as ray:
         if is_served:
-            yield _rows_of_worlds(config, game, ray, ranks)
+            with _rows_of_worlds(config, game, ray, ranks) as rows:
+                yield rows
             return
         first = next(iter(cells_of(scale, ranks).values()))[0][0].world
         with open_vec_env(config, game, config.seed, Share(first, scale.worlds)) as rows:
@@ -70,19 +71,20 @@ class _Unplayed(VecWrapper):
         return False
 
 
-def _rows_of_worlds(config: TrainConfig, game: Game, ray: Any, ranks: Ranks) -> VecEnv:
-    """Return this process's part of the rows, whose worlds the first process starts."""
+@contextmanager
+def _rows_of_worlds(config: TrainConfig, game: Game, ray: Any, ranks: Ranks) -> Iterator[VecEnv]:
+    """Open this process's part of the rows, whose worlds the first process starts."""
     parts = [part for cell in cells(config.scale.worlds, ranks.size) for part in cell]
     run = uuid.uuid4().hex
     if ranks.is_first:
-        worlds = _start_worlds(config, game, ray, run, parts)
+        worlds = _start_worlds(config, game, ray, run, parts)  # which end with these handles
         results(ray, [world.spaces.remote() for world in worlds])
         log(f"{ranks.size} processes learn; processes of Ray that step their worlds: {len(worlds)}")
     run = ranks.of_first(run)
     mine = [
         (ray.get_actor(f"{run}/{part.world}", _NAMESPACE), part.share) for part in parts[ranks.rank]
     ]
-    return served_rows(mine, lambda calls: results(ray, calls))
+    yield served_rows(mine, lambda calls: results(ray, calls))
 
 
 def _start_worlds(

@@ -190,6 +190,23 @@ def test_a_second_signal_stops_at_once(config):
     assert checkpoints(run)[-1].name == f"step_{48:012d}"
 
 
+def test_no_alarm_of_ray_ends_the_run_before_it_is_saved():
+    """Ray's own handler of SIGTERM sets one, and then calls the handler from before."""
+
+    def update():
+        signal.alarm(60)
+        send(signal.SIGTERM)
+        for _ in range(300):
+            if not (left := signal.getitimer(signal.ITIMER_REAL)[0]):
+                break
+            time.sleep(0.01)
+        signal.alarm(0)
+        return left
+
+    with Interrupt() as interrupt:
+        assert interrupt.finish(update) == 0
+
+
 def test_nohup_is_respected(config):
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:

@@ -84,6 +84,9 @@ def test_a_killed_process_ends_the_run_or_all_start_again(tmp_path, restarts, sc
     if scale != "local":
         pytest.importorskip("ray")
         settings += f" scale={scale} scale.worlds={1 if scale == 'ascend' else 2} scale.cpus=0.1"
+    lost = 30  # the update in progress
+    if (scale, killed) == ("rapid", 0):  # whose Ray ends with it, and may end the other one
+        settings, lost = settings.replace("every=100", "every=2"), 90
     process = torchrun(tmp_path, settings, f"--max-restarts={restarts}")
     before = kill_one(tmp_path, process, killed)
     text, _ = process.communicate(timeout=300)
@@ -92,8 +95,7 @@ def test_a_killed_process_ends_the_run_or_all_start_again(tmp_path, restarts, sc
         assert process.returncode == 0, text
         resumed = re.search(r"resuming .* at step ([\d,]+)", text)
         assert resumed is not None, text
-        # The one that was left has saved the state before the update in progress.
-        assert int(resumed[1].replace(",", "")) >= before - 30
+        assert int(resumed[1].replace(",", "")) >= before - lost, text
         assert done == list(range(30, 601, 30))
     else:
         assert process.returncode != 0, text
