@@ -34,9 +34,9 @@ def tensors_of(decisions: Decisions) -> dict[tuple[str, ...], Tensor]:
     """Return all tensors of decisions by name; those of actors are the fields of their class."""
     batch = decisions.batch
     parts: dict[tuple[str, ...], RaggedTensor | Tensor | None] = {
-        ("rows",): torch.from_numpy(decisions.rows),
-        ("rewards",): torch.from_numpy(decisions.rewards),
-        ("staleness",): torch.from_numpy(decisions.staleness),
+        ("rows",): torch.tensor(decisions.rows),
+        ("rewards",): torch.tensor(decisions.rewards),
+        ("staleness",): torch.tensor(decisions.staleness),
         ("values",): decisions.values,
         ("memory",): decisions.memory,
         ("global_features",): batch.global_features,

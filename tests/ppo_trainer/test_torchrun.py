@@ -84,18 +84,17 @@ def test_a_killed_process_ends_the_run_or_all_start_again(tmp_path, restarts, sc
     if scale != "local":
         pytest.importorskip("ray")
         settings += f" scale={scale} scale.worlds={1 if scale == 'ascend' else 2} scale.cpus=0.1"
-    lost = 30  # the update in progress
-    if (scale, killed) == ("rapid", 0):  # whose Ray ends with it, and may end the other one
-        settings, lost = settings.replace("every=100", "every=2"), 90
+        # torchrun ends Ray, too, which may end the process that is left before it saves.
+        settings = settings.replace("every=100", "every=2")
     process = torchrun(tmp_path, settings, f"--max-restarts={restarts}")
-    before = kill_one(tmp_path, process, killed)
+    before, lost = kill_one(tmp_path, process, killed), 30 if scale == "local" else 60
     text, _ = process.communicate(timeout=300)
     done = steps(tmp_path)
     if restarts:
         assert process.returncode == 0, text
         resumed = re.search(r"resuming .* at step ([\d,]+)", text)
         assert resumed is not None, text
-        assert int(resumed[1].replace(",", "")) >= before - lost, text
+        assert int(resumed[1].replace(",", "")) >= before - lost
         assert done == list(range(30, 601, 30))
     else:
         assert process.returncode != 0, text
