@@ -277,14 +277,13 @@ def _by_names(space: ObsSpace, seen: Columns) -> Names:
 
 def _wraps(names: Names, seen: Columns) -> bool:
     """Return True if longitudes in degrees lie near both ends of their range."""
-    own = [
+    longitudes = [
         seen.values[name, feature]
         for name, features in names.items()
         for feature in features
         if _LONGITUDES.intersection(_words(feature)) and (name, feature) in seen.values
     ]
-    lowest, highest = min((v.min() for v in own), default=0), max((v.max() for v in own), default=0)
-    return bool(300 < highest - lowest <= 360)
+    return bool(longitudes) and bool(300 < np.ptp(np.concatenate(longitudes)) <= 360)
 
 
 def _is_likely(place: Place, name: EntityName, seen: Columns) -> bool:

@@ -41,7 +41,7 @@ def find_room(rows: VecEnv, seed: int | None = None) -> tuple[dict[str, int], di
     obs = rows.reset(seed)
     actions = [name for name, space in rows.action_space().items() if not space.is_global]
     most = _counts(obs, actions)
-    episodes = [most]
+    episodes: list[Ints] = []
     for _ in range(_STEPS):
         obs = rows.act(policy(obs))
         now = _counts(obs, actions)
@@ -51,7 +51,7 @@ def find_room(rows: VecEnv, seed: int | None = None) -> tuple[dict[str, int], di
         ended += obs.done
         if ended.min() >= _EPISODES:
             break
-    seen = np.concatenate([*episodes[1:], most[:, ended == 0]], 1)
+    seen = np.concatenate([*episodes, most[:, ended == 0]], 1)
     largest = seen.max(1)
     room = np.where(seen.min(1) < largest, largest * 3 // 2, largest).tolist()
     types = len(obs.features)
@@ -80,7 +80,10 @@ def room_of_rows(
 def room_of_env(
     env: Environment, max_entities: Room | None, max_actors: Room | None
 ) -> tuple[Room, Room]:
-    """Return the same for an environment, whose random numbers stay as they are."""
+    """Return the given sizes, or else those that random play of an environment needs.
+
+    Its random numbers stay as they are.
+    """
     if max_entities is not None and max_actors is not None:
         return max_entities, max_actors
     rng = copy.deepcopy(env.rng)

@@ -57,8 +57,8 @@ def _returned(env: Environment) -> set[EntityName]:
     for _ in range(_STEPS):
         frame = reader.read(observation)
         kinds = [name for name, rows in frame.features.items() for _ in rows]
-        now = {own: kind for own, kind in zip(frame.ids, kinds, strict=False) if own is not None}
-        found |= {kind for own, kind in now.items() if own in gone}
+        now = {one: kind for one, kind in zip(frame.ids, kinds, strict=False) if one is not None}
+        found |= {kind for one, kind in now.items() if one in gone}
         gone |= seen - set(now)
         seen |= set(now)
         if frame.done:

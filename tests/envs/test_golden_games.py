@@ -1,7 +1,7 @@
 """Compiled games, run by Python, play as they did when an independent implementation agreed.
 
-``python tests/envs/test_golden_games.py NAME ...`` writes the traces of games anew, after their
-rules have changed on purpose.
+``PYTHONPATH=.:tests:tests/envs python tests/envs/test_golden_games.py NAME ...`` writes the traces
+of games anew, after their rules have changed on purpose.
 """
 
 from __future__ import annotations
