@@ -289,6 +289,11 @@ class Pairs:
         start = values.new_full((self.num_actors,), float("-inf"))
         return start.scatter_reduce(0, self.actor, values, "amax")
 
+    def frames_of_actors(self) -> Tensor:
+        """Return the frame of each actor. Shape: (A,), int64."""
+        every = torch.arange(self.num_actors, device=self.actor_offsets.device)
+        return torch.searchsorted(self.actor_offsets[1:], every, right=True)
+
     def first(self, where: Tensor) -> Tensor:
         """Return each actor's first pair with ``where`` (P,) True, or P. Shape: (A,), int64."""
         places = torch.arange(self.num_pairs, device=where.device)

@@ -241,7 +241,8 @@ class RaggedNet(nn.Module):
             given: Choices to evaluate instead of drawing, for each action (A,) int64: indices of
                 choices, or of entities for a selection. For a continuous action (A, K) float32.
             generator: Random number generator on the batch's device; None for torch's global one.
-            greedy: True to take the most likely choice instead of drawing.
+            greedy: True to take the most likely choice instead of drawing. Actors of a frame with
+                the same probabilities are divided among the choices (``heads/greedy.py``).
             trusted: True if the numbers of the batch and of ``given`` have been checked in an
                 earlier pass. The CPU then waits for the device only for lengths that it does not
                 know.
@@ -306,7 +307,11 @@ class RaggedNet(nn.Module):
             own_pairs = known if known is None or not alone else _of_copies(actors, known)
             dist = kind.ask(head, [actor_rows, *actees], actors, own_pairs)
             if known is not None and own_pairs is not None and alone:
-                dist = replace(dist, pairs=replace(own_pairs, frame_offsets=known.frame_offsets))
+                frames = {
+                    "frame_offsets": known.frame_offsets,
+                    "actor_offsets": known.actor_offsets,
+                }
+                dist = replace(dist, pairs=replace(own_pairs, **frames))
             actions[name] = kind.act(name, dist, actors, draw)
             if told is not None:
                 chosen = actions[name].chosen.values

@@ -175,8 +175,8 @@ def _rising(records: Records, rows: int) -> list[str]:
 def _greedy(players: Players) -> list[str]:
     """Return a line if greedy play is significantly worse than sampled play.
 
-    Actors with equal observations make equal choices when they are greedy, and block each other;
-    and a player that does not see where it has been walks in circles.
+    A player that does not see where it has been walks in circles when it is greedy, and actors that
+    choose at once block each other.
     """
     greedy, sampled = players.get("agent, greedy"), players.get("agent, sampled")
     if greedy is None or sampled is None:

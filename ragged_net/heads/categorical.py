@@ -16,6 +16,7 @@ from ragged_net.actors import CategoricalActors, Pairs
 from ragged_net.compiled import heads as compiled_heads
 from ragged_net.compiled.heads import Choices
 from ragged_net.devices import full_precision
+from ragged_net.heads.greedy import choice_at, quantiles_of_alike
 from ragged_net.heads.kind import (
     POLICY_GAIN,
     ActionOutput,
@@ -157,6 +158,11 @@ class CategoricalHeadKind(HeadKind):
         if draw.is_changed:
             dist = dist.tempered(draw.temperature, draw.top_k)
         made = dist.choose(draw.of(name), draw.generator, draw.greedy)
+        if draw.is_greedy:
+            frames = actors.actors.frame_ids()
+            quantiles = quantiles_of_alike(frames, made.chosen, made.log_prob)
+            if quantiles is not None:
+                made = dist.choose(choice_at(quantiles, made.probs), None, False)
         chosen = actors.actors.with_values(made.chosen)
         return ActionOutput(chosen, made.log_prob, made.entropy, made.probs)
 

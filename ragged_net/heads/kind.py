@@ -214,6 +214,11 @@ class Draw:
         """True if actions are drawn from other distributions than the network's."""
         return self.temperature != 1.0 or self.top_k > 0
 
+    @property
+    def is_greedy(self) -> bool:
+        """True if the most likely choices are taken."""
+        return self.greedy and self.given is None
+
     def of(self, name: str) -> Tensor | None:
         """Return the given choices of an action, or None if they are to be drawn."""
         return None if self.given is None else self.given[name]

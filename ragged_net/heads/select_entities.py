@@ -93,6 +93,8 @@ class SetDist:
             first = dist.probs if first is None else first
             if given is None:
                 position = dist.draw(draw.generator, draw.greedy)
+                if draw.greedy:
+                    position = dist.part_alike(position)
             else:
                 position = dist.find(given[:, step])
                 if checks:

@@ -16,6 +16,7 @@ from entity_env.spaces import SelectEntityActionSpace
 from ragged_net.actors import Pairs, SelectActors
 from ragged_net.compiled import heads as compiled_heads
 from ragged_net.devices import full_precision
+from ragged_net.heads.greedy import pair_at, quantiles_of_alike
 from ragged_net.heads.kind import (
     POLICY_GAIN,
     ActionOutput,
@@ -101,6 +102,16 @@ class SelectDist:
         scores = scores.masked_fill(scores.isnan(), float("inf"))
         return self.pairs.first(scores == self.pairs.max(scores).index_select(0, self.pairs.actor))
 
+    def part_alike(self, positions: Tensor) -> Tensor:
+        """Return the most likely pairs ``positions`` (A,), other ones for actors that are alike."""
+        entities = self.pairs.entity.index_select(0, positions)
+        frames = self.pairs.frames_of_actors()
+        quantiles = quantiles_of_alike(frames, entities, self.log_prob(positions))
+        if quantiles is None:
+            return positions
+        others = pair_at(quantiles, self.log_probs, self.pairs)
+        return torch.where(quantiles > 0, others, positions)
+
     def tempered(self, temperature: float, top_k: int) -> SelectDist:
         """Return the distribution of the ``top_k`` most likely actees at a ``temperature``.
 
@@ -181,6 +192,8 @@ class SelectEntityHeadKind(HeadKind):
         given = draw.of(name)
         if given is None:
             positions = dist.draw(draw.generator, draw.greedy)
+            if draw.greedy:
+                positions = dist.part_alike(positions)
         else:
             positions = dist.find(given)
             if not draw.trusted:
