@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from llvmlite import binding
+from numba.core.registry import cpu_target
 
 __all__ = ["LANES", "TILE_COLUMNS", "TILE_ROWS", "WIDE_LEFT", "WIDE_RIGHT"]
 
-_WIDE = bool(binding.get_host_cpu_features().get("avx512f"))
+# Of the processor that Numba compiles for and keeps kernels for, which NUMBA_CPU_NAME may change:
+# kernels of 16 lanes must not be used with frames that are packed for 8.
+_, _, _FEATURES = cpu_target.target_context.codegen().magic_tuple()
+_WIDE = "+avx512f" in _FEATURES.split(",")
 
 LANES = 16 if _WIDE else 8
 """Floats of a vector: what fills a register of AVX-512, or of AVX2 (two of a Neon)."""

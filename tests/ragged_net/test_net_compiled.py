@@ -577,6 +577,17 @@ def test_what_was_compiled_for_another_processor_does_not_count(monkeypatch, tmp
     assert output() == "False"
 
 
+@pytest.mark.parametrize(
+    ("processor", "lanes"),
+    [({"NUMBA_CPU_NAME": "generic"}, 8), ({"NUMBA_CPU_FEATURES": "+avx2,+avx512f"}, 16)],
+)
+def test_vectors_fit_the_processor_that_kernels_are_compiled_for(processor, lanes):
+    code = "from ragged_net.kernels.machine import LANES; print(LANES)"
+    environ = {**os.environ, **processor}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environ)
+    assert (done.stdout.strip(), done.stderr) == (str(lanes), "")
+
+
 def test_on_a_full_disk_kernels_are_compiled_anew(monkeypatch, tmp_path):
     def full(*args):
         raise OSError(28, "No space left on device")
