@@ -15,7 +15,7 @@ from ragged_net.actors import Pairs
 
 __all__ = ["choice_at", "pair_at", "quantiles_of_alike"]
 
-ALIKE = 0.01
+ALIKE = 0.03
 """Actors are alike if their probabilities of the same choice differ by less than this."""
 
 
