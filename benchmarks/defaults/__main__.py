@@ -3,33 +3,36 @@
 python -m benchmarks.defaults
 python -m benchmarks.defaults lifts taxis --steps 200_000 --seeds 1
 python -m benchmarks.defaults lifts ppo.gae_lambda=0.9
+python -m benchmarks.defaults sweepers --renamed
 python -m benchmarks.defaults lifts kitchen --maskable
 
 What follows the names are settings of the training, for comparisons. The score is the part of the
 way from random play to the script that the agent reaches: 0 is random play, 1 the script. Greedy
 and sampled play are measured in 200 episodes each, and the random player and the script in 500.
-CPU-s is the time of the training and of these evaluations.
+CPU-s is the time of the training and of these evaluations. With --renamed the agent, not the
+script, plays a form of the game whose features have names without meaning.
 Results are also written to a file, a line for each run, and a run that is there is not repeated.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib
 import json
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, TypeAlias
 
 from benchmarks.arguments import parse_with_settings
 from benchmarks.defaults.maskable import CONFIGS as MASKABLE
 from benchmarks.defaults.maskable import train_maskable
-from entity_env import Environment
+from benchmarks.defaults.renamed import create
 from entity_env.play import play_episodes, play_scripted, random_policy
 from ppo_trainer import recipe, train
 
@@ -41,21 +44,26 @@ GAMES: dict[str, tuple[str, dict[str, Any]]] = {
         "lifts.Lifts",
         {"floors": 16, "lifts": 5, "rate": 0.5, "paid": True},
     ),
+    "ambulances": ("ambulances.Ambulances", {}),
     "bins": ("bins.Bins", {}),
     "boats": ("boats.Boats", {}),
+    "buses": ("buses.Buses", {}),
     "cards": ("cards.Cards", {}),
     "cluster": ("cluster.Cluster", {}),
     "drones": ("drones.Drones", {}),
+    "dungeon": ("dungeon.Dungeon", {}),
     "farm": ("farm.Farm", {}),
     "fires": ("fires.Fires", {}),
     "hospital": ("hospital.Hospital", {}),
     "inventory": ("inventory.Inventory", {}),
     "keys": ("keys.Keys", {}),
     "kitchen": ("kitchen.Kitchen", {}),
+    "melds": ("melds.Melds", {}),
     "power": ("power.Power", {}),
+    "quotes": ("quotes.Quotes", {}),
+    "repairs": ("repairs.Repairs", {}),
     "sorting": ("sorting.Sorting", {}),
     "sweepers": ("sweepers.Sweepers", {}),
-    "sweepers, renamed": ("sweepers.Sweepers", {"across": "foo", "along": "bar"}),
     "tanks": ("tanks.Tanks", {}),
     "taxis": ("taxis.Taxis", {}),
     "traffic": ("traffic.Traffic", {}),
@@ -73,6 +81,7 @@ class Result:
     greedy: float
     sampled: float
     cpu: float
+    renamed: bool = False
 
 
 def main() -> None:
@@ -89,6 +98,9 @@ def main() -> None:
     parser.add_argument(
         "--maskable", action="store_true", help="train MaskablePPO on the padded form instead"
     )
+    parser.add_argument(
+        "--renamed", action="store_true", help="hide the meaning of the names of features"
+    )
     options, settings = parse_with_settings(parser)
     for name in options.games:
         if name not in GAMES:
@@ -97,27 +109,28 @@ def main() -> None:
     trained = list(MASKABLE) if options.maskable else [" ".join(settings)]
     print(f"{'':18} {'steps':>9} {'seed':>4} {'greedy':>7} {'sampled':>7} {'CPU-s':>6}", flush=True)
     for given in trained:
-        own = [
-            result_of(known, options.results, name, steps, seed, given)
+        results = [
+            result_of(known, options.results, (name, steps, seed, given, options.renamed))
             for name, steps, seed in product(options.games or GAMES, options.steps, options.seeds)
         ]
         for steps in options.steps:
-            print(summary([result for result in own if result.steps == steps], given))
+            print(summary([result for result in results if result.steps == steps], given))
 
 
-def result_of(
-    known: set[Result], path: Path | None, name: str, steps: int, seed: int, settings: str
-) -> Result:
+Key: TypeAlias = tuple[str, int, int, str, bool]
+"""Game, steps, seed, settings, and whether features are renamed: what one training is."""
+
+
+def result_of(known: set[Result], path: Path | None, key: Key) -> Result:
     """Return a result that is known, or measure it and write it to the file; print its line."""
-    key = name, steps, seed, settings
-    kept = [r for r in known if (r.game, r.steps, r.seed, r.settings) == key]
+    kept = [r for r in known if (r.game, r.steps, r.seed, r.settings, r.renamed) == key]
     result = kept[0] if kept else measure(*key)
     if path and not kept:
         with path.open("a") as file:
             file.write(json.dumps(asdict(result)) + "\n")
     print(
-        f"{name:18} {steps:>9,} {seed:>4} {result.greedy:>7.2f} {result.sampled:>7.2f} "
-        f"{result.cpu:>6.0f}",
+        f"{result.game:18} {result.steps:>9,} {result.seed:>4} {result.greedy:>7.2f} "
+        f"{result.sampled:>7.2f} {result.cpu:>6.0f}",
         flush=True,
     )
     return result
@@ -140,34 +153,32 @@ def read_results(path: Path) -> Iterator[Result]:
             yield Result(**json.loads(line))
 
 
-def measure(name: str, steps: int, seed: int, settings: str) -> Result:
+def measure(name: str, steps: int, seed: int, settings: str, renamed: bool) -> Result:
     """Train once, and evaluate beside random play and the script."""
-    path, arguments = GAMES[name]
-    module = importlib.import_module(f"benchmarks.defaults.{path.split('.')[0]}")
-    kind: Callable[..., Environment] = getattr(module, path.split(".")[1])
-
-    def make() -> Environment:
-        return kind(**arguments)
-
+    target, arguments = GAMES[name]
+    make = functools.partial(create, target, arguments)
+    script = importlib.import_module(f"benchmarks.defaults.{target.split('.')[0]}").script
     chance = play_episodes(make, random_policy(0), 500, 0)["episodic_reward"].mean()
-    goal = play_scripted(make, module.script, 500, 0)["episodic_reward"].mean()
+    goal = play_scripted(make, script, 500, 0)["episodic_reward"].mean()
     before = time.process_time()
     if settings in MASKABLE:
         means = train_maskable(make, steps, seed, settings)
     else:
         given = [f"env.{key}={value}" for key, value in arguments.items()]
-        given += [f"env._target_=benchmarks.defaults.{path}", f"total_timesteps={steps}"]
+        if renamed:
+            target, given = "renamed.Renamed", [*given, f"env.target={target}"]
+        given += [f"env._target_=benchmarks.defaults.{target}", f"total_timesteps={steps}"]
         means = train_ours([*given, f"seed={seed}", "eval.episodes=200", *settings.split()])
     cpu = time.process_time() - before
     greedy, sampled = ((mean - chance) / (goal - chance) for mean in means)
-    return Result(name, steps, seed, settings, greedy, sampled, cpu)
+    return Result(name, steps, seed, settings, greedy, sampled, cpu, renamed)
 
 
 def train_ours(settings: list[str]) -> tuple[float, float]:
     """Train once, and return the mean returns of greedy and of sampled play."""
     with tempfile.TemporaryDirectory() as folder:
         done = train(recipe("custom", f"run_dir={folder}", *settings))
-    players = {own.player: own.mean("episodic_reward") for own in done.evaluations}
+    players = {played.player: played.mean("episodic_reward") for played in done.evaluations}
     return players["agent, greedy"], players["agent, sampled"]
 
 

@@ -20,29 +20,17 @@ MOVES = {"stay": (0, 0), "up": (0, 1), "down": (0, -1), "left": (-1, 0), "right"
 
 
 class Sweepers(Environment):
-    """1 for each piece of dirt, less 0.02 for each move; a heap of dirt has 1 to 3 pieces.
-
-    Args:
-        across: Name of the first coordinate.
-        along: Name of the second coordinate.
-    """
+    """1 for each piece of dirt, less 0.02 for each move; a heap of dirt has 1 to 3 pieces."""
 
     def __init__(
-        self,
-        sweepers: int = 8,
-        size: int = 12,
-        heaps: int = 10,
-        steps: int = 100,
-        across: str = "pos_x",
-        along: str = "pos_y",
+        self, sweepers: int = 8, size: int = 12, heaps: int = 10, steps: int = 100
     ) -> None:
         self.num_sweepers, self.size, self.num_heaps, self.limit = sweepers, size, heaps, steps
-        self.names = [across, along]
 
     def obs_space(self) -> ObsSpace:
         """Return sweepers and dirt."""
-        sweeper, dirt = Entity([*self.names, "battery"]), Entity([*self.names, "amount"])
-        return ObsSpace(entities={"Sweeper": sweeper, "Dirt": dirt})
+        sweeper, dirt = ["pos_x", "pos_y", "battery"], ["pos_x", "pos_y", "amount"]
+        return ObsSpace(entities={"Sweeper": Entity(sweeper), "Dirt": Entity(dirt)})
 
     def action_space(self) -> dict[str, Any]:
         """Return the directions."""
