@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import math
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -40,7 +42,8 @@ def lacks_positions(net: RaggedNet) -> bool:
 def out_of_sight(game: Game) -> list[EntityName]:
     """Return the types of entities that vanish and come back within an episode of random play.
 
-    Entities are recognised by their ids, so that types without ids are not found.
+    Entities without ids are recognised by their features. Those that move may have the features of
+    others, so that such a type must differ in number, and half of what vanishes must come back.
     """
     if game.is_native or game.has_seats:
         return []
@@ -52,21 +55,35 @@ def out_of_sight(game: Game) -> list[EntityName]:
 def _returned(env: Environment) -> set[EntityName]:
     reader = FrameReader(env.obs_space(), env.action_space())
     agent = RandomAgent(env.obs_space(), env.action_space())
-    found, seen, gone = set[EntityName](), set[object](), set[object]()
+    numbers = defaultdict[EntityName, set[int]](set)
+    vanished, returned = Counter[EntityName](), Counter[EntityName]()
+    seen, gone, named = dict[object, EntityName](), set[object](), set[EntityName]()
     observation = begin_episode(env.reset)
     for _ in range(_STEPS):
         frame = reader.read(observation)
-        kinds = [name for name, rows in frame.features.items() for _ in rows]
-        now = {one: kind for one, kind in zip(frame.ids, kinds, strict=False) if one is not None}
-        found |= {kind for one, kind in now.items() if one in gone}
-        gone |= seen - set(now)
-        seen |= set(now)
+        kinds = [(name, row) for name, rows in frame.features.items() for row in rows]
+        now = dict[object, EntityName]()
+        for (name, row), one in zip_longest(kinds, frame.ids):
+            if one is not None:
+                named.add(name)
+            if one is not None or row.size:
+                now[(name, row.tobytes()) if one is None else one] = name
+        for name, rows in frame.features.items():
+            numbers[name].add(len(rows))
+        returned.update(now[one] for one in now.keys() & gone)
+        vanished.update(seen[one] for one in seen.keys() - now.keys() - gone)
+        gone = (gone | seen.keys()) - now.keys()
+        seen |= now
         if frame.done:
             observation = begin_episode(env.reset)
-            seen, gone = set(), set()
+            seen, gone = {}, set()
         else:
             observation = env.act(agent.act(observation))
-    return found
+    return {
+        name
+        for name, times in returned.items()
+        if name in named or (len(numbers[name]) > 1 and times >= vanished[name] / 2)
+    }
 
 
 def is_zero_sum(records: Sequence[Mapping[str, Any]]) -> bool:

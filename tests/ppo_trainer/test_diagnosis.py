@@ -258,7 +258,9 @@ class Unnamed(Corridor):
     ids = False
 
 
-@pytest.mark.parametrize(("env", "expected"), [(Corridor, ["Lamp"]), (Lit, []), (Unnamed, [])])
+@pytest.mark.parametrize(
+    ("env", "expected"), [(Corridor, ["Lamp"]), (Lit, []), (Unnamed, ["Lamp"])]
+)
 def test_what_vanishes_and_comes_back_is_found_in_the_game(env, expected):
     game = Game(env, {})
     assert out_of_sight(game) == expected
