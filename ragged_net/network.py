@@ -307,11 +307,10 @@ class RaggedNet(nn.Module):
             own_pairs = known if known is None or not alone else _of_copies(actors, known)
             dist = kind.ask(head, [actor_rows, *actees], actors, own_pairs)
             if known is not None and own_pairs is not None and alone:
-                frames = {
-                    "frame_offsets": known.frame_offsets,
-                    "actor_offsets": known.actor_offsets,
-                }
-                dist = replace(dist, pairs=replace(own_pairs, **frames))
+                pairs_of_frames = replace(
+                    own_pairs, frame_offsets=known.frame_offsets, actor_offsets=known.actor_offsets
+                )
+                dist = replace(dist, pairs=pairs_of_frames)
             actions[name] = kind.act(name, dist, actors, draw)
             if told is not None:
                 chosen = actions[name].chosen.values
