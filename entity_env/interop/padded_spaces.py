@@ -121,6 +121,14 @@ class PaddedSpaces:
         """
         return list(zip(*np.split(masks.astype(np.int8), self._ends[:-1], axis=1), strict=True))
 
+    def nothing(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the observation of a frame without entities, actors and global features."""
+        boxes: Any = self.observation_space
+        return {
+            name: np.full(box.shape, -1 if name.endswith("/actors") else 0, box.dtype)
+            for name, box in boxes.items()
+        }
+
     def _boxes(self, entities: int) -> dict[str, spaces.Space[Any]]:
         boxes: dict[str, spaces.Space[Any]] = {
             "global": _feature_box(self.obs_space.global_features, ())

@@ -20,7 +20,7 @@ from entity_env.errors import ActionError, CapacityError, counted, shorten
 from entity_env.interop.padded_spaces import ActionSlots, PaddedSpaces, Room
 from entity_env.spaces import ActionName
 
-__all__ = ["FramePadding", "PaddedFrames", "PaddedObs", "choose", "pad"]
+__all__ = ["FramePadding", "PaddedFrames", "PaddedObs", "choose", "numbers_of", "pad"]
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -94,7 +94,7 @@ def pad(obs: VecObs, spaces: PaddedSpaces) -> PaddedFrames:
         counts = lengths(obs.features[name])
         _check_room("entity type", name, counts, limit, "max_entities")
         starts[:, i + 1] = starts[:, i] + counts
-        at = places(counts)
+        at = _places(counts)
         values = obs.features[name].as_array()
         present = np.zeros((rows, limit), np.int8)
         shown = obs.visible[name].as_array()[:, 0] if name in obs.visible else np.ones(len(values))
@@ -107,7 +107,7 @@ def pad(obs: VecObs, spaces: PaddedSpaces) -> PaddedFrames:
         mask = obs.action_masks[action.name]
         counts = lengths(mask.actors)
         _check_room("action", action.name, counts, action.count, "max_actors")
-        at = places(counts)
+        at = _places(counts)
         mine = allowed[action.name] = np.zeros((rows, action.count, action.choices), np.bool_)
         taken[action.name] = np.arange(action.count) < counts[:, None]
         if len(at[0]):
@@ -158,7 +158,24 @@ def choose(
     return chosen
 
 
-def places(counts: Ints) -> tuple[Ints, Ints]:
+def numbers_of(
+    actions: Mapping[ActionName, ActionBuffer], frames: PaddedFrames, spaces: PaddedSpaces
+) -> Ints:
+    """Return choices in the format of ``VecEnv.act`` as numbers that ``choose`` reads.
+
+    Those of empty slots are 0. Shape: (R, numbers).
+    """
+    numbers = np.zeros((len(frames.masks), len(spaces.action_space.nvec)), np.int64)
+    for action in spaces.actions:
+        taken = frames.taken[action.name]
+        chosen: Any = actions[action.name].as_array()[:, 0]
+        if action.space.selects:
+            chosen = _slots(np.nonzero(taken)[0], chosen, frames.starts, spaces)
+        numbers[:, action.numbers][taken] = chosen
+    return numbers
+
+
+def _places(counts: Ints) -> tuple[Ints, Ints]:
     """Return the frame of each row of a ragged buffer, and its place in it. Shape of both: (N,)."""
     rows = np.repeat(np.arange(len(counts)), counts)
     return rows, np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -177,7 +194,7 @@ def _allow(
         allowed[at] = mask.mask.as_array()
         return
     actor, actee, pairs = mask.pairs()
-    slots = _slots(places(lengths(mask.actees))[0], mask.actees.as_array()[:, 0], starts, spaces)
+    slots = _slots(_places(lengths(mask.actees))[0], mask.actees.as_array()[:, 0], starts, spaces)
     allowed[at[0][actor], at[1][actor], slots[actee]] = True if pairs is None else pairs
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -17,9 +17,9 @@ from entity_env.environment import Environment
 from entity_env.interop.padded_spaces import Room
 from entity_env.rows.list_env import ListEnv
 from entity_env.rows.vec_env import VecEnv
-from entity_env.spaces import ActionName
+from entity_env.spaces import ActionName, ActionSpace
 
-__all__ = ["find_room", "room_of_env", "room_of_rows"]
+__all__ = ["find_room", "largest_counts", "room_of_env", "room_of_rows"]
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 
@@ -27,7 +27,7 @@ _EPISODES, _STEPS = 3, 1000
 """Number of episodes that each row ends at least, and the greatest number of steps."""
 
 
-def find_room(rows: VecEnv, seed: int | None = None) -> tuple[dict[str, int], dict[str, int]]:
+def find_room(rows: VecEnv) -> tuple[dict[str, int], dict[str, int]]:
     """Return sizes for the entities of each type and for the actors of each action.
 
     They are the largest numbers that some episodes of random play show, and half as many again
@@ -35,11 +35,10 @@ def find_room(rows: VecEnv, seed: int | None = None) -> tuple[dict[str, int], di
 
     Args:
         rows: The rows to play, all of which act in each step.
-        seed: Seed of the rows; None continues their random numbers.
     """
     policy, ended = random_policy(0), np.zeros(len(rows), np.int64)
-    obs = rows.reset(seed)
-    actions = [name for name, space in rows.action_space().items() if not space.is_global]
+    obs = rows.reset()
+    actions = _actions_of_entities(rows.action_space())
     most = _counts(obs, actions)
     episodes: list[Ints] = []
     for _ in range(_STEPS):
@@ -53,11 +52,22 @@ def find_room(rows: VecEnv, seed: int | None = None) -> tuple[dict[str, int], di
             break
     seen = np.concatenate([*episodes, most[:, ended == 0]], 1)
     largest = seen.max(1)
-    room = np.where(seen.min(1) < largest, largest * 3 // 2, largest).tolist()
-    types = len(obs.features)
-    return dict(zip(obs.features, room[:types], strict=True)), dict(
-        zip(actions, room[types:], strict=True)
-    )
+    room = np.where(seen.min(1) < largest, largest * 3 // 2, largest)
+    return _by_name(obs, actions, room)
+
+
+def largest_counts(
+    observations: Iterable[VecObs], action_space: Mapping[ActionName, ActionSpace]
+) -> tuple[dict[str, int], dict[str, int]]:
+    """Return the largest number of entities of each type and of actors of each action.
+
+    Args:
+        observations: At least one observation, of rows that all act.
+        action_space: Their action space.
+    """
+    actions = _actions_of_entities(action_space)
+    most = [(obs, _counts(obs, actions).max(1, initial=0)) for obs in observations]
+    return _by_name(most[0][0], actions, np.max([counts for _, counts in most], axis=0))
 
 
 def room_of_rows(
@@ -92,9 +102,23 @@ def room_of_env(
     return room
 
 
+def _actions_of_entities(action_space: Mapping[ActionName, ActionSpace]) -> list[ActionName]:
+    return [name for name, space in action_space.items() if not space.is_global]
+
+
 def _counts(obs: VecObs, actions: Sequence[ActionName]) -> Ints:
     """Return the numbers of entities of each type, and of actors of each action. Shape: (., R)."""
     check_all_asked("padding", obs)
     entities = [lengths(buffer) for buffer in obs.features.values()]
     actors = [lengths(obs.action_masks[name].actors) for name in actions]
-    return np.stack([*entities, *actors])
+    return np.array([*entities, *actors], np.int64).reshape(-1, len(obs))
+
+
+def _by_name(
+    obs: VecObs, actions: Sequence[ActionName], counts: Ints
+) -> tuple[dict[str, int], dict[str, int]]:
+    """Return numbers in the order of ``_counts``, by types and by actions."""
+    numbers, types = counts.tolist(), len(obs.features)
+    return dict(zip(obs.features, numbers[:types], strict=True)), dict(
+        zip(actions, numbers[types:], strict=True)
+    )

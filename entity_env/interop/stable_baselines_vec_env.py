@@ -102,7 +102,7 @@ class StableBaselinesVecEnv(BaselinesVecEnv):
             infos[row] |= {
                 "episode": self._episode(metrics),
                 "metrics": metrics,
-                "terminal_observation": last.get(row) or self._nothing(),
+                "terminal_observation": last.get(row) or self.padded.padded_spaces.nothing(),
             }
         return arrays, obs.reward.copy(), obs.done.copy(), infos
 
@@ -175,12 +175,4 @@ class StableBaselinesVecEnv(BaselinesVecEnv):
             "r": round(metrics["episodic_reward"], 6),
             "l": int(metrics["episodic_length"]),
             "t": round(time.time() - self._start, 6),
-        }
-
-    def _nothing(self) -> PaddedObs:
-        """Return the observation of a frame without entities."""
-        boxes: Any = self.observation_space
-        return {
-            name: np.full(box.shape, -1 if name.endswith("/actors") else 0, box.dtype)
-            for name, box in boxes.items()
         }

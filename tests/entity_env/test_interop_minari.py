@@ -1,184 +1,100 @@
-"""Recordings as data sets of Minari, and back."""
+"""Recordings as data sets of Minari, and data sets of others as recordings."""
 
 from __future__ import annotations
 
-import json
 import sys
-from typing import ClassVar
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from support.continuous_envs import Aim
-from support.recorded import RandomFrames, record
+from support.recorded import record
+from support.tiny_envs import Farm
 from support.trainer_envs import Foraging, Truncated
 
 from entity_env import ListEnv
-from entity_env.batching.ragged import lengths
-from entity_env.errors import MissingPackageError, RecordingError
+from entity_env.errors import CapacityError, MissingPackageError, RecordingError, SettingError
 from entity_env.play import random_policy
 from entity_env.recording import EpisodeDataset, RecordEpisodes
-from entity_env.storage.space_json import spaces_to_json
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 gymnasium = pytest.importorskip("gymnasium")
 minari = pytest.importorskip("minari")
+pytest.importorskip("h5py", reason="Minari's files need h5py")
 
 from gymnasium import spaces  # noqa: E402
 from minari.data_collector import EpisodeBuffer  # noqa: E402
-from minari.dataset import _storages  # noqa: E402
-from minari.dataset.minari_storage import MinariStorage  # noqa: E402
 
-from entity_env.interop import GymnasiumEnv, export_minari, import_minari  # noqa: E402
-
-
-class InMemory(MinariStorage):
-    """A storage of Minari that keeps arrays as they are given: that of files needs h5py."""
-
-    FORMAT = "memory"
-    kept: ClassVar[dict] = {}
-
-    @classmethod
-    def _create(cls, data_path, observation_space, action_space):
-        cls.kept[str(data_path)] = []
-        return cls(data_path, observation_space, action_space)
-
-    def update_episodes(self, episodes):
-        own = self.kept[str(self.data_path)]
-        for episode in episodes:
-            values = {name: getattr(episode, name) for name in vars(episode)}
-            del values["seed"], values["options"]
-            for name in ("rewards", "terminations", "truncations"):
-                values[name] = np.asarray(values[name])
-            own.append({**values, "id": len(own)})
-        steps = sum(len(episode["rewards"]) for episode in own)
-        self.update_metadata({"total_episodes": len(own), "total_steps": steps})
-
-    def get_episodes(self, episode_indices):
-        return (self.kept[str(self.data_path)][number] for number in episode_indices)
-
-    def update_episode_metadata(self, metadatas, episode_indices=None): ...
-
-    def get_episode_metadata(self, episode_indices):
-        return iter(())
+from entity_env.interop import EntityGymnasiumEnv, GymnasiumEnv, export_minari, import_minari  # noqa: E402
+from entity_env.interop.padded_spaces import PaddedSpaces  # noqa: E402
+from entity_env.interop.padding import choose, pad  # noqa: E402
 
 
-@pytest.fixture(params=["memory", "hdf5"])
-def data_format(request, tmp_path, monkeypatch):
-    if request.param == "hdf5":
-        pytest.importorskip("h5py", reason="Minari's files need h5py")
+@pytest.fixture(autouse=True)
+def _folder(tmp_path, monkeypatch):
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
-    monkeypatch.setitem(_storages._registry, "memory", lambda: InMemory)
-    return request.param
 
 
-def same_buffers(one, other):
-    np.testing.assert_array_equal(lengths(one), lengths(other))
-    np.testing.assert_array_equal(one.as_array(), other.as_array())
-
-
-def same_frames(one, other):
-    """Everything about frames but rewards and ends, which are those of steps."""
-    assert set(one.features) == set(other.features)
-    for name, features in one.features.items():
-        same_buffers(features, other.features[name])
-    assert set(one.visible) == set(other.visible)
-    for name, shown in one.visible.items():
-        same_buffers(shown, other.visible[name])
-    np.testing.assert_array_equal(one.global_features, other.global_features)
-    for name, mask in one.action_masks.items():
-        theirs = other.action_masks[name]
-        assert type(mask) is type(theirs)
-        for part in ("actors", "actees", "mask"):
-            own = getattr(mask, part, None)
-            if own is None:
-                assert getattr(theirs, part, None) is None
-            else:
-                same_buffers(own, getattr(theirs, part))
-
-
-def same_episodes(one, other):
-    """Episodes of two recordings, whatever rows they were played in."""
-    every, others = list(one), list(other)
-    assert len(every) == len(others) > 0
-    for own, theirs in zip(every, others, strict=True):
-        same_frames(own.steps.obs, theirs.steps.obs)
-        for name, chosen in own.steps.actions.items():
-            same_buffers(chosen, theirs.steps.actions[name])
-        for name in ("reward", "done", "truncated"):
-            np.testing.assert_array_equal(getattr(own.steps, name), getattr(theirs.steps, name))
-        assert own.metrics == theirs.metrics
-        assert (own.next_obs is None) == (theirs.next_obs is None)
-        if own.next_obs is not None:
-            same_frames(own.next_obs, theirs.next_obs)
-
-
-@pytest.mark.parametrize("env", [RandomFrames, Foraging, Truncated, Aim])
-def test_equal_steps_come_back(env, data_format, tmp_path):
-    with RecordEpisodes(ListEnv(env, 3, seed=1), tmp_path / "a", part_frames=12) as rows:
-        policy, obs = random_policy(seed=1), rows.reset()
-        for _ in range(25):
-            obs = rows.act(policy(obs))
-    made = export_minari([tmp_path / "a"], "games/x-v0", data_format=data_format, author="me")
-    dataset = minari.load_dataset("games/x-v0")
-    episodes = list(EpisodeDataset(tmp_path / "a").episodes())
-    assert dataset.total_episodes == made.total_episodes == len(episodes)
-    assert dataset.total_steps == sum(map(len, episodes))
-    import_minari("games/x-v0", tmp_path / "b")
-    same_episodes(episodes, EpisodeDataset(tmp_path / "b").episodes())
-
-
-def test_what_minari_sees(data_format, tmp_path):
-    """Robots and food, padded, by the numbers of the recording."""
-    record(ListEnv(Foraging, 2, seed=4), tmp_path / "a", 10)
-    dataset = export_minari(
-        EpisodeDataset([tmp_path / "a"]), "games/foraging-v0", data_format=data_format
-    )
+def test_minari_gets_what_a_padded_environment_shows(tmp_path):
+    """The recorded game, played again in EntityGymnasiumEnv with the numbers of the data set."""
+    record(ListEnv(Farm, 1, seed=4), tmp_path / "a", 30)
+    dataset = export_minari([tmp_path / "a"], "games/farm-v0", author="me")
     recorded = list(EpisodeDataset(tmp_path / "a").episodes())
-    for own, data in zip(recorded, dataset.iterate_episodes(), strict=True):
-        length = len(own)
-        assert dataset.observation_space.contains(_at(data.observations, 0)), (
-            "a frame is not in the space that the data set says"
-        )
-        robots = data.observations["entities.Robot"]
-        assert robots["values"].shape == (length + 1, 2, 2)
-        counts = lengths(own.steps.obs.features["Robot"])
-        assert robots["count"][:length].tolist() == counts.tolist()
-        values = own.steps.obs.features["Robot"].as_array()
-        padded = np.concatenate([robots["values"][i, :n] for i, n in enumerate(counts)])
-        np.testing.assert_array_equal(padded, values)
-        assert not robots["values"][0, counts[0] :].any()
-        moves = data.actions["Move"]
-        assert moves.shape == (length, 2, 1)
-        chosen = np.concatenate([moves[i, :n] for i, n in enumerate(counts)])
-        np.testing.assert_array_equal(chosen, own.steps.actions["Move"].as_array())
-        assert (moves[0, counts[0] :] == -1).all()
-        np.testing.assert_array_equal(data.rewards, own.steps.reward)
+    assert dataset.total_episodes == len(recorded) > 1
+    rows = ListEnv(Farm, 1, seed=4)
+    sizes = {name: space.shape[0] for name, space in dataset.observation_space.spaces.items()}
+    entities = {name: sizes[f"{name}.present"] for name in Farm().obs_space().entities}
+    actors = {
+        name: sizes[f"{name}.actors"]
+        for name, space in Farm().action_space().items()
+        if not space.is_global
+    }
+    padded = PaddedSpaces(rows.obs_space(), rows.action_space(), entities, actors)
+    assert dataset.action_space == padded.action_space
+    obs = rows.reset()
+    loaded = minari.load_dataset("games/farm-v0").iterate_episodes()
+    for own, data in zip(recorded, loaded, strict=True):
+        for step in range(len(own)):
+            frames = pad(obs, padded)
+            for name, array in frames.arrays.items():
+                shown = data.observations[name.replace("/", ".")][step]
+                np.testing.assert_array_equal(shown, array[0], name)
+            obs = rows.act(choose(data.actions[step], frames, padded))
+            assert data.rewards[step] == obs.reward[0]
         assert data.terminations[-1] == (own.done and not own.truncated)
         assert data.truncations[-1] == own.truncated
-        if own.metrics:
-            assert data.infos["metrics"]["win"][-1] == own.metrics["win"]
+        for name, value in own.metrics.items():
+            assert data.infos["metrics"][name][-1] == value
 
 
-def test_what_is_not_ours_or_damaged_is_refused(tmp_path, data_format):
-    record(ListEnv(Foraging, 1, seed=4), tmp_path / "a", 10)
-    dataset = export_minari([tmp_path / "a"], "games/a-v0", data_format=data_format)
-    dataset.storage.update_metadata({"ragged_rl": json.dumps({"entities": 3})})
-    with pytest.raises(RecordingError, match="do not describe its entities"):
-        import_minari(dataset, tmp_path / "b")
-    known = spaces_to_json(Foraging().obs_space(), Foraging().action_space())
-    dataset.storage.update_metadata({"ragged_rl": json.dumps(known)})
-    if data_format == "memory":
-        episode = next(iter(InMemory.kept[str(dataset.storage.data_path)]))
-        robots = episode["observations"]["entities.Robot"]
-        robots["count"][0] = 7
-        with pytest.raises(RecordingError, match=r"counts of entities\.Robot are out of range"):
-            import_minari(dataset, tmp_path / "c")
-        robots["count"][0] = -2
-        with pytest.raises(RecordingError, match="are out of range"):
-            import_minari(dataset, tmp_path / "d")
+def test_an_end_has_no_entities_and_a_cut_off_its_last_observation(tmp_path):
+    for env, is_shown in ((Foraging, False), (Truncated, True)):
+        record(ListEnv(env, 1, seed=4), tmp_path / env.__name__, 40)
+        dataset = export_minari([tmp_path / env.__name__], f"games/{env.__name__}-v0")
+        data = next(iter(dataset.iterate_episodes()))
+        shown = [data.observations[f"{name}.present"][-1] for name in env().obs_space().entities]
+        assert any(array.any() for array in shown) == is_shown
+
+
+def test_sizes_can_be_given(tmp_path):
+    record(ListEnv(Foraging, 2, seed=4), tmp_path / "a", 10)
+    dataset = export_minari([tmp_path / "a"], "games/a-v0", 7, 5)
+    theirs = EntityGymnasiumEnv(Foraging(), 7, 5)
+    assert dataset.action_space == theirs.action_space
+    for name, box in theirs.observation_space.spaces.items():
+        assert dataset.observation_space[name.replace("/", ".")] == box
+    with pytest.raises(CapacityError, match="more than max_entities allows"):
+        export_minari([tmp_path / "a"], "games/b-v0", 1)
+
+
+def test_what_cannot_be_exported(tmp_path):
     record(ListEnv(Foraging, 1), tmp_path / "empty", 0)
     with pytest.raises(RecordingError, match="no episode"):
-        export_minari([tmp_path / "empty"], "games/empty-v0", data_format=data_format)
+        export_minari([tmp_path / "empty"], "games/empty-v0")
+    with RecordEpisodes(ListEnv(Aim, 1), tmp_path / "aim") as rows:
+        rows.act(random_policy(seed=0)(rows.reset()))
+    with pytest.raises(SettingError, match="cannot be a part of a MultiDiscrete"):
+        export_minari([tmp_path / "aim"], "games/aim-v0")
 
 
 class Joystick(gymnasium.Env):
@@ -206,7 +122,7 @@ class Joystick(gymnasium.Env):
         return shown, reward, is_over and not self.cut_off, is_over and self.cut_off, {}
 
 
-def test_data_sets_of_others_are_read_as_their_environments_are(tmp_path, data_format):
+def test_data_sets_of_others_are_read_as_their_environments_are(tmp_path):
     """Data sets have the observations and actions of GymnasiumEnv in the same games."""
     buffers, rng = [], np.random.default_rng(0)
     for cut_off in (False, True, False):
@@ -228,7 +144,7 @@ def test_data_sets_of_others_are_read_as_their_environments_are(tmp_path, data_f
             )
         )
     minari.create_dataset_from_buffers(
-        "others/x-v0", buffers, data_format=data_format,
+        "others/x-v0", buffers,
         observation_space=Joystick.observation_space, action_space=Joystick.action_space,
     )  # fmt: skip
     import_minari("others/x-v0", tmp_path / "a")
@@ -257,16 +173,59 @@ def test_data_sets_of_others_are_read_as_their_environments_are(tmp_path, data_f
             np.testing.assert_allclose(last, [*(stick + buttons)[2], 3], rtol=1e-6)
 
 
-def test_without_what_files_need_the_extra_is_named(tmp_path, data_format, monkeypatch):
+def in_memory(*episodes):
+    """A data set with a feature and three choices: (observations, actions, ended) of episodes."""
+    data = [
+        SimpleNamespace(
+            observations=np.array(shown, np.float32),
+            actions=np.array(done),
+            rewards=np.arange(len(done), dtype=np.float32),
+            terminations=[False] * (len(done) - 1) + [ended],
+            truncations=[False] * len(done),
+        )
+        for shown, done, ended in episodes
+    ]
+    return SimpleNamespace(
+        storage=None,
+        total_episodes=len(data),
+        observation_space=spaces.Box(-9, 9, (1,)),
+        action_space=spaces.Discrete(3),
+        iterate_episodes=lambda: iter(data),
+    )
+
+
+def test_episodes_that_do_not_end_are_followed_by_others(tmp_path):
+    first, second = ([[1], [2], [3]], [0, 1], False), ([[4], [5]], [2], True)
+    import_minari(in_memory(first, second, first), tmp_path / "a")
+    episodes = list(EpisodeDataset(tmp_path / "a").episodes())
+    shown = [episode.steps.obs.global_features[:, 0].tolist() for episode in episodes]
+    assert shown == [[1, 2], [4], [1, 2]]
+    chosen = [episode.steps.actions["action"].as_array()[:, 0].tolist() for episode in episodes]
+    assert chosen == [[0, 1], [2], [0, 1]]
+    assert [episode.done for episode in episodes] == [False, True, False]
+    assert [episode.next_obs is None for episode in episodes] == [False, True, False]
+    assert episodes[0].next_obs.global_features.tolist() == [[3]]
+
+
+@pytest.mark.parametrize(
+    ("episode", "words"),
+    [
+        (([[0], [1]], [3], True), "episode 1 .*3"),  # there are three choices
+        (([[0], [np.nan]], [0], True), "episode 1 .*nan"),
+        (([[0]], [0], True), "episode 1 .*out of bounds"),  # the last observation is missing
+    ],
+)
+def test_numbers_that_do_not_fit_are_refused(episode, words, tmp_path):
+    whole = [[0], [1]], [0], True
+    with pytest.raises(RecordingError, match=f"(?s){words}"):
+        import_minari(in_memory(whole, episode), tmp_path / "a")
+    with pytest.raises(RecordingError, match="no episodes"):
+        import_minari(in_memory(), tmp_path / "b")
+
+
+def test_without_what_files_need_the_extra_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "h5py", None)
     monkeypatch.delitem(sys.modules, "minari.dataset._storages.hdf5_storage", raising=False)
     record(ListEnv(Foraging, 1, seed=4), tmp_path / "a", 10)
     with pytest.raises(MissingPackageError, match=r"h5py.*\n.*ragged-rl\[data\]"):
         export_minari([tmp_path / "a"], "games/a-v0")
-
-
-def _at(values, step):
-    """The observation of one step, as its space has it."""
-    if isinstance(values, dict):
-        return {name: _at(own, step) for name, own in values.items()}
-    return np.asarray(values[step], values.dtype)

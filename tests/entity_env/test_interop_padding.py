@@ -603,6 +603,7 @@ def test_sizes_in_which_episodes_differ_get_half_as_many_again():
     assert actors["Walk"] <= entities["Animal"]
     assert "Weather" not in actors
     assert find_room(ListEnv(Growing, 2)) == ({"Walker": 1}, {"Go": 1})
+    assert find_room(ListEnv(lambda: GymnasiumEnv("CartPole-v1"), 2)) == ({}, {})
 
 
 def test_the_random_numbers_of_an_environment_stay_as_they_are():
