@@ -1,10 +1,11 @@
 """The scaling of a run: measured costs, a simulation of 1 to 1,000 workers, and real runs.
 
 ``python -m benchmarks.scale`` measures what each part of a run with ``scale=rapid`` costs,
-simulates more workers than there are here, event by event, and draws ``scale.png``. ``--real`` also
-trains with 1, 2 and 4 workers of Ray and compares. ``--kills 50`` does nothing but train with two
-workers, of which one is killed at random so many times, and prints what was lost. Costs are CPU
-seconds; real runs are wall-clock time, which other work on the machine lengthens.
+simulates more workers and learners than there are here, event by event, and draws ``scale.png``.
+``--real`` also trains with one learner and with two, which ``torchrun`` starts, and compares.
+``--kills 50`` does nothing but train with two workers, of which one is killed at random so many
+times, and prints what was lost. Costs are CPU seconds. Frames per second of real runs are of
+wall-clock time, which other work on the machine lengthens.
 
 Each worker has 64 rows and plays 16 steps for an update, so that more workers make larger updates.
 The second simulation is the synchronisation of Neural MMO's Ascend (Suarez et al. 2020, figure 5):
@@ -16,9 +17,12 @@ from __future__ import annotations
 import contextlib
 import heapq
 import io
+import json
+import os
 import pickle
 import random
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -26,13 +30,14 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from benchmarks.measure import Row, print_rows
 from benchmarks.session import training
 from entity_env import VecObs
+from entity_env.errors import counted
 from ppo_trainer import recipe, train
 from ppo_trainer.config import ScaleConfig, TrainConfig
 from ppo_trainer.environments import make_factory, make_vec_env
@@ -49,7 +54,10 @@ from ppo_trainer.training.session import Session
 T = TypeVar("T")
 ROWS, STEPS = 64, 16
 WORKERS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000)
-REAL = (1, 2, 4)
+LEARNERS = (1, 2, 4)
+WORKERS_OF_LEARNERS = (4, 16, 32, 64, 128)
+REAL = ((1, 0), (2, 0), (1, 1), (1, 4), (2, 2), (2, 4))
+"""Learners and all of their workers in real runs; without workers, learners play."""
 BANDWIDTH = 1.25e9
 """Bytes per second of the learner's network card: 10 Gbit/s."""
 SPREAD = 0.1
@@ -94,7 +102,7 @@ def measure(repeats: int = 8) -> Costs:
     play, learn, pack = list[float](), list[float](), list[float]()
     with training(config) as (session, obs):
         for number in range(repeats + 1):
-            weights = {name: own.clone() for name, own in session.net.state_dict().items()}
+            weights = {name: tensor.clone() for name, tensor in session.net.state_dict().items()}
             played, seconds = _timed(partial(worker.rollout, weights, session.updates))
             text, packed = _timed(partial(pickle.dumps, played))
             gather = partial(_given, played)
@@ -161,47 +169,57 @@ class _Cores:
         then(now)
 
 
-def simulate(costs: Costs, workers: int, number_of_cores: float, updates: int = 30) -> float:
-    """Return frames per second of workers and a learner, event by event.
+def simulate(
+    costs: Costs, workers: int, number_of_cores: float, learners: int = 1, updates: int = 30
+) -> float:
+    """Return frames per second of learners, each with an equal share of workers, event by event.
 
-    A worker plays, sends its rollout, and plays on with the newest weights as soon as the learner
-    notices the rollout, between two updates. The learner reads rollouts from its network card one
-    after the other, and learns from as many of them as there are workers.
+    A worker plays, sends its rollout, and plays on with the newest weights as soon as its learner
+    notices the rollout, between two updates. A learner reads rollouts from its network card one
+    after the other, and learns from as many of them as it has workers. Learners begin an update
+    together, because they add up their gradients; the time that this takes is left out.
     """
-    rng, frames = np.random.default_rng(0), ROWS * STEPS
+    rng, frames, share = np.random.default_rng(0), ROWS * STEPS, workers // learners
     tasks = _Cores(number_of_cores)
-    done, card, arrived, learning = 0, 0.0, 0, False
-    moments, unheard = [0.0], deque[float]()
+    done, learning, moments = 0, 0, [0.0]
+    cards, arrived = [0.0] * learners, [0] * learners
+    unheard = [deque[float]() for _ in range(learners)]
 
-    def play(now: float) -> None:
+    def play(learner: int, now: float) -> None:
         seconds = frames * (costs.play + costs.pack) * float(np.exp(SPREAD * rng.normal()))
-        tasks.run(now + costs.message, seconds, sent)
+        tasks.run(now + costs.message, seconds, partial(sent, learner))
 
-    def sent(now: float) -> None:
-        nonlocal card, arrived
+    def sent(learner: int, now: float) -> None:
         # The card is busy with one rollout, and with the weights that go back, at a time.
-        card = max(card, now) + (frames * costs.frame + costs.weights) / BANDWIDTH
-        arrived += 1
-        unheard.append(card)
+        received = (frames * costs.frame + costs.weights) / BANDWIDTH
+        cards[learner] = max(cards[learner], now) + received
+        arrived[learner] += 1
+        unheard[learner].append(cards[learner])
         if not learning:
-            hear(card)
+            hear(cards[learner])
 
     def hear(now: float) -> None:
-        nonlocal arrived, learning
-        while unheard:
-            play(max(now, unheard.popleft()))
-        if arrived >= workers:
-            arrived, learning = arrived - workers, True
-            tasks.run(now, workers * frames * (costs.learn + costs.pack), learned)
+        nonlocal learning
+        for learner, rollouts in enumerate(unheard):
+            while rollouts:
+                play(learner, max(now, rollouts.popleft()))
+        if min(arrived) >= share:
+            learning = learners
+            for learner in range(learners):
+                arrived[learner] -= share
+                tasks.run(now, share * frames * (costs.learn + costs.pack), learned)
 
     def learned(now: float) -> None:
         nonlocal done, learning
-        done, learning = done + 1, False
+        learning -= 1
+        if learning:
+            return
+        done += 1
         moments.append(now)
         hear(now)
 
-    for _ in range(workers):
-        play(0.0)
+    for worker in range(workers):
+        play(worker % learners, 0.0)
     while done < updates:
         tasks.step()
     half = updates // 2
@@ -220,40 +238,76 @@ def synchronisation(costs: Costs, servers: int, repeats: int = 50) -> float:
     return total / repeats
 
 
-def real(workers: int, updates: int = 30) -> float:
-    """Return frames per second of a run with workers of Ray, in wall time."""
-    moments = []
-    config = replace(
-        make_config(workers),
-        total_timesteps=updates * workers * ROWS * STEPS,
-        scale=ScaleConfig(mode="rapid", worlds=workers, networks=workers, cpus=0.1),
-    )
-    with tempfile.TemporaryDirectory() as folder:
-        train(replace(config, run_dir=folder), callbacks=lambda _: moments.append(time.monotonic()))
-    half = len(moments) // 2
-    return (len(moments) - half) * workers * ROWS * STEPS / (moments[-1] - moments[half - 1])
+@dataclass(frozen=True)
+class Real:
+    """A real run, without its first half.
+
+    Args:
+        rate: Frames per second, in wall time.
+        learn: CPU seconds of the first learner for each frame that it learns from.
+        play: CPU seconds of the workers of all learners for each frame.
+    """
+
+    rate: float
+    learn: float
+    play: float
+
+
+def real(learners: int, workers: int) -> Real:
+    """Measure a run of processes that ``torchrun`` starts, with all of their workers of Ray."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    command += [f"--nproc-per-node={learners}", "-m", "benchmarks.scale", "--train", str(workers)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=environment)
+    return Real(**json.loads(done.stdout.splitlines()[-1]))
+
+
+def train_once_of(workers: int, updates: int = 30) -> None:
+    """Train as one of the processes of ``real``; the first one prints what it measures."""
+    learners, is_first = int(os.environ["WORLD_SIZE"]), os.environ["RANK"] == "0"
+    moments: list[tuple[float, float, float]] = []
+    shares = workers or learners
+    config = replace(make_config(shares), total_timesteps=updates * shares * ROWS * STEPS)
+    if workers:
+        scale = ScaleConfig(mode="rapid", worlds=workers, networks=workers, cpus=0.1)
+        config = replace(config, scale=scale, algorithm="vtrace")
+
+    def measure_now(_: Session) -> None:
+        if is_first:  # whose process has started Ray, and so all workers
+            played = sum(sum(process.cpu_times()[:2]) for process in ray_workers())
+            moments.append((time.monotonic(), time.process_time(), played))
+
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr):
+        train(replace(config, run_dir=folder, threads=1), callbacks=measure_now)
+    if is_first:
+        half = len(moments) // 2
+        frames = (len(moments) - half) * shares * ROWS * STEPS
+        wall, learn, play = np.subtract(moments[-1], moments[half - 1])
+        found = Real(frames / wall, learn / (frames / learners), play / frames)
+        print(json.dumps(vars(found)), flush=True)
+
+
+def ray_workers() -> list[Any]:
+    """Return the workers of Ray that this process has started, as ``psutil`` sees them."""
+    import psutil
+
+    found = []
+    for child in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            if "ray::RolloutWorker" in " ".join(child.cmdline()):
+                found.append(child)
+    return found
 
 
 def kills(number: int) -> list[Row]:
     """Train with two workers, kill one of them at random so many times, and count what is lost."""
-    import psutil
-
-    rng, lost, own = random.Random(1), list[float](), psutil.Process()
+    rng, lost = random.Random(1), list[float]()
     config = replace(
         make_config(2),
         total_timesteps=(number + 10) * 2 * ROWS * STEPS,
         scale=ScaleConfig(mode="rapid", worlds=2, networks=2, cpus=0.1),
         algorithm="vtrace",
     )
-
-    def workers() -> list[psutil.Process]:
-        found = []
-        for child in own.children(recursive=True):
-            with contextlib.suppress(psutil.Error):
-                if "ray::RolloutWorker" in " ".join(child.cmdline()):
-                    found.append(child)
-        return found
-
     killed = 0
 
     def kill_one(session: Session) -> None:
@@ -261,7 +315,7 @@ def kills(number: int) -> list[Row]:
         lost.append(session.metrics["scale/lost_frames"])
         if killed < number:
             time.sleep(rng.uniform(0.0, 0.2))  # anywhere in a rollout
-            while not (there := workers()):
+            while not (there := ray_workers()):
                 time.sleep(0.1)
             rng.choice(there).kill()
             killed += 1
@@ -286,8 +340,8 @@ def draw(costs: Costs, path: str = "scale.png") -> None:
     figure = Figure(figsize=(10, 4), layout="constrained")
     FigureCanvasAgg(figure)
     rates, times = figure.subplots(1, 2)
-    for name, own in games(costs).items():
-        rates.loglog(WORKERS, [simulate(own, n, n + 1) for n in WORKERS], "o-", label=name)
+    for name, of_game in games(costs).items():
+        rates.loglog(WORKERS, [simulate(of_game, n, n + 1) for n in WORKERS], "o-", label=name)
     rates.axhline(1 / (costs.learn + costs.pack), ls="--", color="gray", label="the learner")
     rates.set(xlabel="workers", ylabel="frames per second", title="rapid: one learner")
     base = synchronisation(costs, 1)
@@ -314,36 +368,49 @@ def rows(with_real: bool = False) -> list[Row]:
         Row("serialise a frame", f"{1e6 * costs.pack:.1f} us, {costs.frame:.0f} bytes"),
         Row("hand out the weights", f"{1e3 * costs.message:.2f} ms, {costs.weights / 1e3:.0f} kB"),
     ]
-    for name, own in games(costs).items():
-        one = simulate(own, 1, 2)
+    for name, of_game in games(costs).items():
+        one = simulate(of_game, 1, 2)
         for n in WORKERS:
-            rate = simulate(own, n, n + 1)
+            rate = simulate(of_game, n, n + 1)
             found.append(Row(f"{name}, {n} workers", f"{rate:,.0f} frames/s", "1", rate / one))
-        knee = (own.play + own.pack) / (own.learn + own.pack)
+        knee = (of_game.play + of_game.pack) / (of_game.learn + of_game.pack)
         found.append(Row(f"{name}: workers that keep the learner busy", f"{knee:.1f}"))
+    slow = games(costs)["steps of 1 ms"]
+    for learners in LEARNERS:
+        for n in WORKERS_OF_LEARNERS:
+            rate = simulate(slow, n, n + learners, learners)
+            case = f"steps of 1 ms, {counted(learners, 'learner')}, {n} workers"
+            found.append(Row(case, f"{rate:,.0f} frames/s"))
     base = synchronisation(costs, 1)
     for n, paper in PAPER.items():
         relative = synchronisation(costs, n) / base
         found.append(Row(f"ascend, {n} servers", f"{relative:.2f}", f"paper {paper:.2f}"))
-    if with_real:
-        here = cores()
-        simulated = {n: simulate(costs, n, here) for n in REAL}
-        measured = {n: real(n) for n in REAL}
-        for n in REAL:
-            found.append(
-                Row(
-                    f"{n} workers of Ray on {here} cores",
-                    f"{measured[n]:,.0f} frames/s, {measured[n] / measured[1]:.2f} x one worker",
-                    f"simulated {simulated[n]:,.0f}, {simulated[n] / simulated[1]:.2f} x",
-                    measured[n] / simulated[n],
-                )
-            )
     draw(costs)
+    return [*found, *real_rows(costs)] if with_real else found
+
+
+def real_rows(costs: Costs) -> list[Row]:
+    """Return the rows of real runs, and what the simulation says on as many cores."""
+    found = []
+    for learners, workers in REAL:
+        measured, here = real(learners, workers), cores()
+        spent = f"CPU time of a frame: learners {1e6 * measured.learn:.0f} us"
+        if workers:
+            simulated = simulate(costs, workers, here, learners)
+            spent += f", workers {1e6 * measured.play:.0f} us"
+        else:  # plays and learns in turns
+            simulated = min(learners, here) / (costs.play + costs.learn)
+        case = f"{counted(learners, 'learner')}, {counted(workers, 'worker')}, {here} cores"
+        baseline = f"simulated {simulated:,.0f}"
+        ratio = measured.rate / simulated
+        found.append(Row(case, f"{measured.rate:,.0f} frames/s", baseline, ratio, note=spent))
     return found
 
 
 if __name__ == "__main__":
-    if "--kills" in sys.argv:
+    if "--train" in sys.argv:  # a process of ``real``
+        train_once_of(int(sys.argv[sys.argv.index("--train") + 1]))
+    elif "--kills" in sys.argv:
         print_rows(kills(int(sys.argv[sys.argv.index("--kills") + 1])))
     else:
         print_rows(rows("--real" in sys.argv))

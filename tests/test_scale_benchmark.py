@@ -22,8 +22,18 @@ def test_few_workers_are_the_bottleneck_and_many_wait_for_the_learner():
     assert simulate(costs(PLAY, LEARN), 100, 101) == pytest.approx(10_000, rel=0.15)
 
 
+def test_learners_divide_the_frames_and_wait_for_each_other():
+    # Each of two learners has 50 of 100 workers, and learns 10,000 frames per second.
+    assert simulate(costs(PLAY, LEARN), 100, 102, 2) == pytest.approx(20_000, rel=0.15)
+    # Two learners of one core, whose worker ends when both have learned.
+    assert simulate(costs(PLAY, LEARN), 2, 1, 2) == pytest.approx(909, rel=0.05)
+    # With one worker each, both wait for the slower one: fewer frames than twice those of one.
+    one, two = simulate(costs(PLAY, LEARN), 1, 2), simulate(costs(PLAY, LEARN), 2, 4, 2)
+    assert 1.7 * one < two < 2 * one
+
+
 def test_a_cluster_reads_one_gradient_after_the_other():
-    own = Costs(play=0.0, learn=1e-6, pack=0.0, frame=0.0, weights=0.0, message=0.01)
+    cluster = Costs(play=0.0, learn=1e-6, pack=0.0, frame=0.0, weights=0.0, message=0.01)
     # 4 ms of learning, and 10 ms for each gradient and for the weights.
-    assert synchronisation(own, 1) == pytest.approx(0.024, rel=0.05)
-    assert synchronisation(own, 100) == pytest.approx(1.014, rel=0.05)
+    assert synchronisation(cluster, 1) == pytest.approx(0.024, rel=0.05)
+    assert synchronisation(cluster, 100) == pytest.approx(1.014, rel=0.05)

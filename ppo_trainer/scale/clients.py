@@ -20,13 +20,14 @@ from ppo_trainer.machine.screen import log
 from ppo_trainer.scale.ray_cluster import open_ray, results
 from ppo_trainer.scale.worlds import (
     RowMaker,
+    ServedRows,
     World,
     WorldShare,
     cells,
     cells_of,
     check_scale,
     num_workers,
-    served_rows,
+    serve_learners,
 )
 
 __all__ = ["open_rows"]
@@ -49,7 +50,7 @@ def open_rows(config: TrainConfig, game: Game, ranks: Ranks) -> Iterator[VecEnv]
         with open_vec_env(config, game, config.seed, ranks.share) as rows:
             yield rows
         return
-    is_served = scale.mode == "ascend" and not ranks.is_alone
+    is_served = serve_learners(scale, ranks)
     if not is_served:
         check_scale(config, ranks)
     # Joined before there is a run folder, which an error would leave behind.
@@ -84,7 +85,7 @@ def _rows_of_worlds(config: TrainConfig, game: Game, ray: Any, ranks: Ranks) -> 
     mine = [
         (ray.get_actor(f"{run}/{part.world}", _NAMESPACE), part.share) for part in parts[ranks.rank]
     ]
-    yield served_rows(mine, lambda calls: results(ray, calls))
+    yield ServedRows(mine, lambda calls: results(ray, calls))
 
 
 def _start_worlds(

@@ -28,7 +28,14 @@ from ppo_trainer.machine.seeding import derived_seed
 from ppo_trainer.machine.stopwatch import Stopwatch
 from ppo_trainer.scale.ray_cluster import SECONDS_OF_HEAD, check_head, open_ray, why_lost
 from ppo_trainer.scale.rollout_worker import Played, RolloutWorker
-from ppo_trainer.scale.worlds import RowMaker, World, cells_of, num_workers, served_rows
+from ppo_trainer.scale.worlds import (
+    RowMaker,
+    ServedRows,
+    World,
+    cells_of,
+    num_workers,
+    serve_learners,
+)
 from ppo_trainer.training.session import Session
 
 __all__ = ["Gather", "collect_here", "open_gather"]
@@ -48,7 +55,7 @@ def open_gather(session: Session) -> Iterator[Gather]:
         SettingError: Ray is not installed, or settings contradict each other.
     """
     scale, ranks = session.config.scale, session.ranks
-    if scale.mode == "local" or (scale.mode == "ascend" and not ranks.is_alone):
+    if scale.mode == "local" or serve_learners(scale, ranks):
         yield collect_here
         return
     with open_ray(scale, num_workers(scale)) as ray:
@@ -68,7 +75,7 @@ def collect_here(session: Session, obs: VecObs, clock: Stopwatch) -> list[Collec
     """Play the rows of the session."""
     collectors, ranks = [learner.collector() for learner in session.learners], session.ranks
     # A world waits for all processes that it serves, so they must end rollouts at the same step.
-    together = session.config.scale.mode == "ascend" and not ranks.is_alone
+    together = serve_learners(session.config.scale, ranks)
     agreed = (lambda is_full: not ranks.any(not is_full)) if together else bool
     return collect(collectors, session.vec_env, obs, session.config, clock, agreed)
 
@@ -277,4 +284,4 @@ class _ServedMaker:
         """Return rows that call the worlds."""
         import ray
 
-        return served_rows(self.places, ray.get)
+        return ServedRows(self.places, ray.get)

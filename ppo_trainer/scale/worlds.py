@@ -29,7 +29,6 @@ from ppo_trainer.machine.seeding import derived_seed
 __all__ = [
     "RowMaker",
     "ServedRows",
-    "ServedShare",
     "World",
     "WorldShare",
     "cells",
@@ -37,7 +36,7 @@ __all__ = [
     "check_scale",
     "num_workers",
     "part_of",
-    "served_rows",
+    "serve_learners",
 ]
 
 
@@ -129,36 +128,22 @@ def _places(obs: VecObs, first: int, count: int) -> Any:
     return np.flatnonzero((obs.rows >= first) & (obs.rows < first + count))
 
 
-@dataclass(frozen=True)
-class ServedShare:
-    """A part of a world's rows.
-
-    Args:
-        call: Function that calls a method of the world, ``call(name, *arguments)``, without
-            waiting.
-        network: Number of the network among those of the world.
-    """
-
-    call: Callable[..., Any]
-    network: int
-
-
 class ServedRows(VecEnv):
     """The rows that a network plays in worlds of other processes.
 
     Args:
-        places: The parts of worlds.
-        wait: Function that returns the results of several calls.
+        parts: Processes of Ray that step the worlds, and the number of this network in each.
+        wait: Function that returns the results of several calls, such as ``ray.get``.
     """
 
     def __init__(
-        self, places: Sequence[ServedShare], wait: Callable[[Sequence[Any]], Sequence[Any]]
+        self, parts: Sequence[tuple[Any, int]], wait: Callable[[list[Any]], Sequence[Any]]
     ) -> None:
-        self._places, self._wait = places, wait
-        every = wait([place.call("spaces") for place in places])
+        self._parts, self._wait = parts, wait
+        every = wait([world.spaces.remote() for world, _ in parts])
         self._obs_space, self._action_space, _ = every[0]
         self._counts: list[int] = [
-            counts[place.network] for place, (_, _, counts) in zip(places, every, strict=True)
+            counts[network] for (_, network), (_, _, counts) in zip(parts, every, strict=True)
         ]
         self._format = ObsFormat(self._obs_space, self._action_space)
         self._frames: list[int] = []
@@ -176,17 +161,17 @@ class ServedRows(VecEnv):
         return sum(self._counts)
 
     def _reset(self, seed: int | None) -> VecObs:
-        return self._step([None] * len(self._places), seed)
+        return self._step([None] * len(self._parts), seed)
 
     def _act(self, chosen: Mapping[str, ActionBuffer]) -> VecObs:
         return self._step(split_actions(chosen, self._frames))
 
     def _step(self, answers: Sequence[bytes | None], seed: int | None = None) -> VecObs:
         calls = []
-        for number, (place, answer) in enumerate(zip(self._places, answers, strict=True)):
+        for number, ((world, network), answer) in enumerate(zip(self._parts, answers, strict=True)):
             # Other worlds get other seeds, or all would play the same episodes.
             its = seed if seed is None or not number else derived_seed(seed, "world", number)
-            calls.append(place.call("step", place.network, answer, its))
+            calls.append(world.step.remote(network, answer, its))
         obs = self._format.join([(message, 0) for message in self._wait(calls)])
         ends = np.searchsorted(obs.rows, np.cumsum(self._counts))
         self._frames = np.diff(ends, prepend=0).tolist()
@@ -259,6 +244,11 @@ def cells_of(scale: ScaleConfig, ranks: Ranks) -> dict[int, list[list[WorldShare
     return {number: every[number] for number in range(first, first + count)}
 
 
+def serve_learners(scale: ScaleConfig, ranks: Ranks) -> bool:
+    """Return True if worlds serve the processes of ``torchrun``, each of which plays a part."""
+    return scale.mode == "ascend" and not ranks.is_alone
+
+
 def num_workers(scale: ScaleConfig) -> int:
     """Return the number of processes of Ray that play for all learners."""
     apart = scale.mode == "ascend" or scale.worlds != scale.networks
@@ -304,19 +294,3 @@ class RowMaker:
         """Return its share of all rows."""
         share = Share(self.world, self.config.scale.worlds)
         return make_vec_env(self.config, self.game, self.seed, share)
-
-
-def served_rows(
-    parts: Sequence[tuple[Any, int]], wait: Callable[[Sequence[Any]], Sequence[Any]]
-) -> ServedRows:
-    """Return the rows that a network plays in worlds of other processes.
-
-    Args:
-        parts: Processes of Ray that step the worlds, and the number of this network in each.
-        wait: Function that returns the results of several calls.
-    """
-    places = [
-        ServedShare(lambda name, *given, world=world: getattr(world, name).remote(*given), share)
-        for world, share in parts
-    ]
-    return ServedRows(places, wait)

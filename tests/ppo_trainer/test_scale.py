@@ -30,15 +30,7 @@ from ppo_trainer.machine.seeding import make_generators
 from ppo_trainer.machine.stopwatch import Stopwatch
 from ppo_trainer.scale.fleet import Fleet
 from ppo_trainer.scale.ray_cluster import why_lost
-from ppo_trainer.scale.worlds import (
-    RowMaker,
-    ServedRows,
-    ServedShare,
-    World,
-    WorldShare,
-    cells,
-    part_of,
-)
+from ppo_trainer.scale.worlds import RowMaker, ServedRows, World, WorldShare, cells, part_of
 
 
 @pytest.fixture
@@ -234,12 +226,10 @@ def test_worlds_that_begin_again_play_different_episodes(config):
     scale = ScaleConfig(mode="ascend", worlds=2, networks=1)
     config = with_env(replace(config, scale=scale), SavedForaging)
     game = make_factory(config, SavedForaging)
-    worlds = [World(RowMaker(config, game, number, config.seed), 1, 60.0) for number in range(2)]
-    parts = [
-        ServedShare(lambda name, *own, world=world: getattr(world, name)(*own), 0)
-        for world in worlds
-    ]
-    obs = ServedRows(parts, list).reset(seed=7)
+    ray = FakeRay()
+    make = ray.remote(num_cpus=1)(World).remote
+    makers = [RowMaker(config, game, number, config.seed) for number in range(2)]
+    obs = ServedRows([(make(maker, 1, 60.0), 0) for maker in makers], ray.get).reset(seed=7)
     first, second = part_of(obs, 0, 2), part_of(obs, 2, 2)
     shown = [part.features["Robot"].as_array().tolist() for part in (first, second)]
     assert shown[0] != shown[1]
