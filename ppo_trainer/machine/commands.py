@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 import shutil
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from entity_env.command_line import INTERRUPTED, run_program, version_text
 
-__all__ = ["INTERRUPTED", "command_parser", "python_command", "run_main"]
+__all__ = ["INTERRUPTED", "command_parser", "python_command", "run_main", "training_command"]
 
 
 def python_command() -> str:
@@ -22,6 +23,16 @@ def python_command() -> str:
     if path.is_relative_to(Path.cwd()):
         path = path.relative_to(Path.cwd())
     return shlex.quote(str(path))
+
+
+def training_command() -> str:
+    """Return a command that trains as this process does: alone, or with others of ``torchrun``."""
+    if "TORCHELASTIC_RUN_ID" not in os.environ:
+        return f"{python_command()} -m ppo_trainer"
+    machines, processes = os.environ["GROUP_WORLD_SIZE"], os.environ["LOCAL_WORLD_SIZE"]
+    # The other flags, such as the address at which machines meet, are not known here.
+    flags = f"--nproc-per-node={processes}" + (f" --nnodes={machines} ..." * (machines != "1"))
+    return f"{python_command()} -m torch.distributed.run {flags} -m ppo_trainer"
 
 
 def command_parser(

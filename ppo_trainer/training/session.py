@@ -24,7 +24,7 @@ from entity_env.errors import (
 from ppo_trainer.config import TrainConfig
 from ppo_trainer.environments import UNIMPORTABLE, Game, name_in_script
 from ppo_trainer.experience.row_history import RowHistory
-from ppo_trainer.machine.commands import python_command
+from ppo_trainer.machine.commands import training_command
 from ppo_trainer.machine.ranks import LONE, Ranks
 from ppo_trainer.machine.screen import log, warn
 from ppo_trainer.players.game_rows import GameRows
@@ -145,7 +145,7 @@ class Session:
             changed = f", {change.partition('.')[0]}=..." if change else ""
             env = name_in_script(self.config)
             return f"from ppo_trainer import resume; resume({path!r}, env={env}{changed})"
-        return f"{python_command()} -m ppo_trainer resume={shlex.quote(path)} {change}".rstrip()
+        return f"{training_command()} resume={shlex.quote(path)} {change}".rstrip()
 
     def final_steps(self) -> int:
         """Return the steps of the whole run: ``total_timesteps``, rounded up to whole rollouts."""

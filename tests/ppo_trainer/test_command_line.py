@@ -18,7 +18,7 @@ from support.trainer_runs import metrics
 
 from entity_env.errors import SettingError
 from ppo_trainer.__main__ import main
-from ppo_trainer.machine.commands import run_main
+from ppo_trainer.machine.commands import python_command, run_main, training_command
 from ppo_trainer.training.curve import draw_curve
 
 ROOT = Path(__file__).parents[2]
@@ -293,6 +293,18 @@ def test_a_run_whose_output_nobody_reads_saves_and_says_how_to_go_on(tmp_path):
     assert "Exception ignored" not in said
     last = max((tmp_path / "runs/unread/checkpoints").glob("step_*"))
     assert 0 < int(last.name.removeprefix("step_")) < 96_000
+
+
+@pytest.mark.parametrize(
+    ("machines", "flags"), [("1", "--nproc-per-node=4"), ("2", "--nproc-per-node=4 --nnodes=2 ...")]
+)
+def test_a_run_of_several_processes_resumes_with_as_many(monkeypatch, machines, flags):
+    assert training_command() == f"{python_command()} -m ppo_trainer"
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "x")
+    monkeypatch.setenv("GROUP_WORLD_SIZE", machines)
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
+    expected = f"{python_command()} -m torch.distributed.run {flags} -m ppo_trainer"
+    assert training_command() == expected
 
 
 @pytest.mark.parametrize(("printing", "code"), [("print(1)", 0), ("print(1, flush=True)", 1)])
