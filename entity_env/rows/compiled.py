@@ -51,6 +51,7 @@ from entity_env.rows.jit import compiled, interpreted
 from entity_env.rows.random_numbers import random_float, random_int, seeded_streams
 from entity_env.rows.vec_env import VecEnv, check_count, check_saved_rows, damaged_state
 from entity_env.spaces import ActionName, ActionSpace, ObsSpace
+from entity_env.storage.bounded_json import pack_array, unpack_array
 
 __all__ = [
     "Actors",
@@ -66,6 +67,8 @@ __all__ = [
 
 _RANDOM = "SplitMix64"
 _MOST_STEPS = 2**31 - 1  # of an episode: steps are counted in 32 bits
+_MOST_NUMBERS = 256
+"""Number of numbers of a field above which a state holds them packed instead of as a list."""
 
 
 @dataclass(frozen=True)
@@ -86,8 +89,8 @@ class SavedGames:
 class CompiledRows(VecEnv):
     """R rows of a compiled game, one row for each game or for each of its ``seats``.
 
-    The games do not depend on the number of games and threads. Override ``save_game`` and
-    ``load_game`` for another format of saved states, and ``draw_row`` for pictures.
+    The games do not depend on the number of games and threads. Override ``load_game`` for more
+    checks of saved states, and ``draw_row`` for pictures.
 
     Args:
         game: The game.
@@ -262,11 +265,23 @@ class CompiledRows(VecEnv):
         return self._last
 
     def save_game(self, game: int) -> dict[str, Any]:
-        """Return the state of a game as JSON values, without random numbers and past rewards."""
+        """Return the state of a game as lists, without random numbers and past rewards."""
         return {name: self._fields[name][game].tolist() for name in self._saved_fields()}
 
+    def _packed_game(self, game: int) -> dict[str, Any]:
+        """Return what ``save_game`` returns, with large fields as packed arrays."""
+        arrays = {name: self._fields[name][game] for name in self._saved_fields()}
+        return {
+            name: pack_array(own) if own.size > _MOST_NUMBERS else own.tolist()
+            for name, own in arrays.items()
+        }
+
     def load_game(self, saved: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the fields and ``steps`` of a state of ``save_game``, or raise StateError."""
+        """Return the fields and ``steps`` of a saved state, or raise StateError.
+
+        Args:
+            saved: The state of a game in ``get_state``, or what ``save_game`` returns.
+        """
         fields = {n: _read_field(n, own, saved[n]) for n, own in self._saved_fields().items()}
         if self._game.problems is not None:
             # Copies, because the game's functions write to them.
@@ -392,7 +407,7 @@ class CompiledRows(VecEnv):
             saved.append(
                 {
                     # The seats of a game have one state.
-                    "env": None if seat else self.save_game(game),
+                    "env": None if seat else self._packed_game(game),
                     "rng": None if seat else {"bit_generator": _RANDOM, "state": bits},
                     "episode": {
                         "reward": float(self._returns[row]),
@@ -477,7 +492,9 @@ class CompiledRows(VecEnv):
 
 def _read_field(name: str, own: Field, saved: Any) -> npt.NDArray[Any]:
     """Return a field of one game from its JSON values, or raise one of ``DAMAGES``."""
-    given, dtype = np.asarray(saved), np.dtype(own.dtype)
+    dtype = np.dtype(own.dtype)
+    is_packed = isinstance(saved, str)
+    given = unpack_array(saved, dtype, own.shape) if is_packed else np.asarray(saved)
     # JSON has no dtypes, and [] is an empty array of any shape.
     kinds, is_empty = {"b": "b", "f": "biuf"}.get(dtype.kind, "biu"), 0 in own.shape
     if is_empty and not given.size:

@@ -1,11 +1,16 @@
-"""Safe reading of JSON from other people, with limits of size and depth."""
+"""Safe reading of JSON from other people, with limits of size and depth; arrays as its strings."""
 
 from __future__ import annotations
 
+import base64
 import json
+import zlib
 from typing import Any
 
-__all__ = ["count_values", "parse_json"]
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["count_values", "pack_array", "parse_json", "unpack_array"]
 
 
 def parse_json(text: bytes, most_values: int) -> Any:
@@ -31,3 +36,29 @@ def parse_json(text: bytes, most_values: int) -> Any:
 def count_values(text: bytes) -> int:
     """Return an upper bound of the number of values in a JSON text, by counting separators."""
     return 1 + sum(map(text.count, (b",", b"[", b"{", b":")))
+
+
+def pack_array(array: npt.NDArray[Any]) -> str:
+    """Return the numbers of an array as compressed bytes in base64, for ``unpack_array``."""
+    numbers = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+    return base64.b64encode(zlib.compress(numbers.tobytes(), level=1)).decode()
+
+
+def unpack_array(text: str, dtype: npt.DTypeLike, shape: tuple[int, ...]) -> npt.NDArray[Any]:
+    """Return the array of a text of ``pack_array``, of which at most its size is decompressed.
+
+    Raises:
+        ValueError: The text is damaged, or contains another number of bytes.
+    """
+    form = np.dtype(dtype).newbyteorder("<")
+    size = form.itemsize * int(np.prod(shape, dtype=np.int64))
+    reader = zlib.decompressobj()
+    try:
+        data = reader.decompress(base64.b64decode(text, validate=True), size + 1)
+    except (ValueError, zlib.error) as error:
+        raise ValueError(f"a packed array is damaged: {error}") from error
+    if len(data) != size or not reader.eof or reader.unused_data:
+        raise ValueError(f"a packed array does not contain {size:,} bytes")
+    if form.kind == "b" and not set(data) <= {0, 1}:
+        raise ValueError("a packed array of booleans contains other numbers than 0 and 1")
+    return np.frombuffer(data, form).reshape(shape).astype(dtype)

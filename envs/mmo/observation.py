@@ -76,11 +76,11 @@ class Observing:
         strikes = len(STYLES) * agents
         return {
             "agents": agents_field(agents, shape, len(MOVES)),
-            "first": Field(shape, np.int16, least=-1, most=agents - 1),
-            "seen": Field(least=0, most=agents - 1),
-            "near": Field((agents,), least=0, most=agents - 1),
-            "reached": Field(least=0, most=strikes),
-            "strikes": Field((strikes,), least=0, most=strikes - 1),
+            "first": Field(shape, np.int16, fixed=True),
+            "seen": Field(fixed=True),
+            "near": Field((agents,), fixed=True),
+            "reached": Field(fixed=True),
+            "strikes": Field((strikes,), fixed=True),
         }
 
     def spaces(

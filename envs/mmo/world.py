@@ -262,16 +262,10 @@ class MmoRows(CompiledRows):
         """Return the game; a subclass with other rules changes it. Arguments: ``mmo_game``."""
         return mmo_game(self.settings, maps, shape, spawns)
 
-    def save_game(self, game: int) -> dict[str, Any]:
-        """Return the state of a world as JSON values, without the lists of agents by tile."""
-        saved = super().save_game(game)
-        del saved["first"]
-        return saved
-
     def load_game(self, saved: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the fields of what ``save_game`` returned, or raise StateError."""
-        nobody = np.full(self._fields["first"].shape[1:], -1)
-        fields = super().load_game({**saved, "first": nobody})
+        """Return the fields, with the lists of agents by tile, or raise StateError."""
+        fields = super().load_game(saved)
+        fields["first"] = np.full_like(self._fields["first"][0], -1)
         order = fields["order"][: fields["alive"]]
         interpreted(_put_on_tiles)(fields["agents"], order, fields["first"])
         return fields

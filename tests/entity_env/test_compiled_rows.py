@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import zlib
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
@@ -383,6 +385,53 @@ def test_fields_of_all_kinds_are_restored_exactly():
     ):
         with pytest.raises(errors.StateError, match=name):
             rows.set_state([{**saved, "env": {**saved["env"], name: wrong}}])
+
+
+def deflated(values: bytes) -> str:
+    return base64.b64encode(zlib.compress(values)).decode()
+
+
+def test_large_fields_are_packed_and_restored_exactly():
+    numbers = np.random.default_rng(0).integers(-2, 3, (20, 20))
+    more = {
+        "tiles": Field((20, 20), np.int8, least=-2, most=2),
+        "flags": Field((20, 20), np.bool_),
+        "heights": Field((20, 20), np.float32),
+    }
+    rows, other = (CompiledRows(dice_game(state={**STATE, **more}), 1) for _ in range(2))
+    rows.reset()
+    other.reset()
+    for name, field in more.items():
+        rows._fields[name][0] = (numbers > 0) if field.dtype is np.bool_ else numbers / 2
+    (saved,) = json.loads(json.dumps(rows.get_state()))
+    own = saved["env"]
+    assert all(isinstance(own[name], str) for name in more)
+    assert isinstance(own["dice"], list), "small fields can be read"
+    other.set_state([saved])
+    for name in more:
+        assert np.array_equal(other._fields[name], rows._fields[name]), name
+    in_lists = rows.save_game(0)
+    assert in_lists["tiles"] == rows._fields["tiles"][0].tolist()
+    other.reset()
+    other.set_state([{**saved, "env": in_lists}])  # lists can be read as well
+    assert other.get_state() == rows.get_state()
+
+    before, text = rows.get_state(), own["tiles"]
+    damaged = {
+        "tiles": [
+            text[:-8], text + "AAAA", "%" + text[1:], "é" * 8, "",
+            deflated(bytes(399)), deflated(bytes(401)), deflated(bytes(10**7)),
+            deflated(bytes([0] * 399 + [3])),
+        ],
+        "flags": [deflated(bytes([0] * 399 + [2]))],
+        "heights": [deflated(np.full(400, value, "<f4").tobytes()) for value in (np.nan, np.inf)],
+        "dice": [deflated(bytes(2))],
+    }  # fmt: skip
+    for name, texts in damaged.items():
+        for wrong in texts:
+            with pytest.raises(errors.StateError, match=r"packed array|out of range|finite"):
+                rows.set_state([{**saved, "env": {**own, name: wrong}}])
+    assert rows.get_state() == before
 
 
 def total_is_wrong(g, game):

@@ -119,7 +119,7 @@ def harms(name: str, seed: int, changes: int, compile_it: bool = False) -> Itera
             ):
                 obs = rows.reset() if obs.done.any() else rows.act(policy(obs))
             obs = rows.reset() if obs.done.any() else obs
-            state = json.loads(json.dumps(rows.get_state()))
+            state = in_lists(rows, json.loads(json.dumps(rows.get_state())))
         place = int(rng.integers(len(state)))
         row = {**state[place], "env": damaged(rng, state[place]["env"])}
         wrong = [*state[:place], row, *state[place + 1 :]]
@@ -139,6 +139,16 @@ def harms(name: str, seed: int, changes: int, compile_it: bool = False) -> Itera
         except Exception as error:
             yield f"{changed}: {type(error).__name__}: {error}"
         obs = rows.set_state(state)
+
+
+def in_lists(rows: Any, state: list[Any]) -> list[Any]:
+    """Return a state of compiled rows with lists in place of packed arrays, to damage numbers."""
+    if not isinstance(rows, CompiledRows):
+        return state
+    games = {
+        row: rows.save_game(row // rows.num_seats) for row, own in enumerate(state) if own["env"]
+    }
+    return [{**own, "env": games.get(row)} for row, own in enumerate(state)]
 
 
 def difference_of(old: Any, new: Any) -> str:
