@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from entity_env.errors import AdoptionError
 from entity_env.spaces import Feature, ObsSpace, feature_name, num_values
+from ragged_net.model.discrete import NarrowTable, SharedTable
 from ragged_net.model.embedding import TypeEmbedding
 from ragged_net.model.input_norm import InputNorm
 from ragged_net.network import RaggedNet
@@ -168,6 +169,18 @@ def _adopt_type(
                 expected=repr(other),
                 received=repr(kind),
             )
+    if list(features) == list(old_features):
+        _copy_module(where, mine, theirs)
+        _adopt_statistics(mine.norm, theirs.norm)
+        return
+    if not (_can_grow(mine) and _can_grow(theirs)):
+        raise AdoptionError(
+            f"the features {where} differ, and their embeddings can only be copied as a whole",
+            expected=", ".join(old_names),
+            received=", ".join(names),
+            hint="features can be added to types other than grids, with net.embedding=linear, "
+            "net.discrete=sum and no vocabularies",
+        )
     mine.type_vector.copy_(theirs.type_vector)
     if mine.project is not None:
         weight = torch.zeros_like(mine.project.weight)
@@ -192,6 +205,25 @@ def _adopt_type(
             ]
         table.weight.copy_(weight)  # type: ignore[operator]
     _adopt_statistics(mine.norm, theirs.norm)
+
+
+def _can_grow(embedding: nn.Module) -> bool:
+    """Return True if the parts of an embedding belong to single features."""
+    return isinstance(embedding, TypeEmbedding) and not any(
+        isinstance(table, NarrowTable | SharedTable) for table in embedding.tables
+    )
+
+
+def _copy_module(where: str, mine: nn.Module, theirs: nn.Module) -> None:
+    """Copy all weights of an embedding of the same features, of any kind."""
+    try:
+        mine.load_state_dict(theirs.state_dict())
+    except RuntimeError as error:
+        raise AdoptionError(
+            f"the embeddings {where} differ in kind or size",
+            expected="the same settings of the network, and the same shape of a grid",
+            received=str(error),
+        ) from error
 
 
 def _adopt_waves(mine: TypeEmbedding, theirs: TypeEmbedding) -> None:

@@ -15,6 +15,7 @@ from entity_env.spaces import (
     CategoricalActionSpace,
     Discrete,
     Entity,
+    Grid,
     ObsSpace,
     SelectEntityActionSpace,
 )
@@ -200,3 +201,39 @@ def test_weights_come_from_any_device(device):
     batch = old_batch(seed=7)
     after = net(new_batch(batch), greedy=True).value
     assert_close(after, old(batch.to(device), greedy=True).value.cpu(), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["grid", "attributes", "concat", "vocabulary"])
+def test_embeddings_of_all_kinds_are_copied_and_others_refused(kind):
+    config = replace(
+        SMALL,
+        embedding="attributes" if kind == "attributes" else "linear",
+        discrete="concat" if kind == "concat" else "sum",
+    )
+    shared = "place" if kind == "vocabulary" else None
+
+    def make(*more):
+        torch.manual_seed(len(more))
+        features = [Discrete("way", 3, vocabulary=shared), *more]
+        made = Grid((5, 5), features) if kind == "grid" else Entity(features)
+        return RaggedNet(ObsSpace(entities={"B": B, "A": made}), MOVES, config)
+
+    old, same = make(), make()
+    for parameter in same.parameters():
+        torch.nn.init.normal_(parameter)
+    found = adopt(same, old)
+    assert not found.new
+    assert not found.left
+    for name, tensor in old.state_dict().items():
+        assert_close(same.state_dict()[name], tensor, rtol=0, atol=0)
+    with pytest.raises(AdoptionError, match="features of 'A' differ"):
+        adopt(make("size"), old)
+
+
+def test_a_grid_of_another_shape_is_refused():
+    nets = [
+        RaggedNet(ObsSpace(entities={"A": Grid((side, side), ["height"])}), MOVES, SMALL)
+        for side in (4, 3)
+    ]
+    with pytest.raises(AdoptionError, match="of 'A' differ in kind or size"):
+        adopt(*nets)
