@@ -113,18 +113,7 @@ class FrameFormat:
 
     def split(self, batch: RecordedBatch, is_decision: Bools) -> dict[str, Column]:
         """Return the columns of frames; those without a decision have no choices."""
-        found = self.observations(batch.obs)
-        noted = {"choices": batch.actions, "log_probs": batch.log_probs, "logits": batch.logits}
-        for part, buffers in noted.items():
-            for name, buffer in (buffers or {}).items():
-                column = _column(buffer)
-                counts = np.where(is_decision, column.counts, -1)
-                found[f"{part}.{name}"] = Column(column.values, counts)
-        return {column: found[column] for column in self.fields}
-
-    def observations(self, obs: VecObs) -> dict[str, Column]:
-        """Return the columns of frames without decisions."""
-        size = obs.num_frames
+        obs, size = batch.obs, len(batch)
         found = {"global_features": Column(obs.global_features, np.ones(size, np.int64))}
         for name, features in obs.features.items():
             found[f"entities.{name}"] = _column(features)
@@ -134,14 +123,16 @@ class FrameFormat:
             for part in ("actors", "actees", "mask"):
                 if getattr(mask, part, None) is not None:
                     found[f"{part}.{name}"] = _column(getattr(mask, part))
-        for column, field in self.fields.items():
-            if column.partition(".")[0] in ("visible", "mask") and column not in found:
-                found[column] = Column(np.zeros((0, field.width), np.bool_), np.full(size, -1))
-        return found
-
-    def choices(self, actions: Mapping[ActionName, Any]) -> dict[str, Column]:
-        """Return the columns of the choices of decisions."""
-        return {f"choices.{name}": _column(buffer) for name, buffer in actions.items()}
+        noted = {"choices": batch.actions, "log_probs": batch.log_probs, "logits": batch.logits}
+        for part, buffers in noted.items():
+            for name, buffer in (buffers or {}).items():
+                column = _column(buffer)
+                counts = np.where(is_decision, column.counts, -1)
+                found[f"{part}.{name}"] = Column(column.values, counts)
+        for name, field in self.fields.items():  # without values, all are allowed or visible
+            if name.partition(".")[0] in ("visible", "mask") and name not in found:
+                found[name] = Column(np.zeros((0, field.width), np.bool_), np.full(size, -1))
+        return {name: found[name] for name in self.fields}
 
     def join(self, columns: Columns, outcomes: Outcomes) -> RecordedBatch:
         """Return the frames in columns of ``split``, after checking them.

@@ -116,11 +116,6 @@ class RecordEpisodes(VecWrapper):
         """Return the recorder, to be closed at the end of a ``with`` block, even after an error."""
         return self
 
-    def flush(self) -> None:
-        """Write the decisions since the last part as a part, except those that are open."""
-        self._check_open()
-        self._write(is_end=False)
-
     def _reset(self, seed: int | None) -> VecObs:
         return self._begin(super()._reset(seed), after_reset=True)
 
