@@ -48,7 +48,7 @@ def main() -> None:
             recipe = Path(folder) / "recipe.yaml"
             found = returns([*settings, f"experiment={recipe}"], options.seeds)
         known = returns(settings, options.seeds)
-        texts = [" ".join(f"{own:.4g}" for own in each) for each in (known, found)]
+        texts = [" ".join(f"{mean:.4g}" for mean in means) for means in (known, found)]
         print(
             f"{name}: before {texts[0]}, found {texts[1]}, {difference(found, known)}", flush=True
         )

@@ -1,26 +1,21 @@
 """Search for settings: ``python -m ppo_trainer.tune env._target_=lifts.Lifts --minutes 30``.
 
-Settings on the command line are fixed; the search tries others of ``SPACE`` or, if settings on the
-command line name many values, those settings only::
+Settings on the command line are fixed. The search changes up to three settings of the best trial so
+far to other values of ``SPACE`` or, if settings on the command line name many values, it tries
+combinations of these values, which Optuna selects::
 
     python -m ppo_trainer.tune env=minesweeper 'optim.lr=interval(1e-4,1e-2)' net.dim=32,64
 
-The first trial changes nothing, or as little as the given values allow; later ones change up to
-three settings of the best trial so far. A trial continues after an eighth, a quarter and a half of
-its steps only if it is in the better half of the trials so far (successive halving, Li et al. 2020,
-arXiv:1810.05934, by Optuna). A score is the mean of greedy or of sampled play, whichever is better.
-
-In the second half of the time the first trial and the best other one train again with the same
-other seeds, and the second best one, too, if there is time. Another trial replaces the first one
-only if its mean difference to the first one over these seeds, two or more, exceeds the standard
-error of that mean. Its settings become ``recipe.yaml``, which otherwise changes nothing. The same
-command with the same ``--folder`` continues the search. Optuna draws pictures of it from
-``trials.journal``.
+The first trial has the given settings. A score is the mean of greedy or of sampled play, whichever
+is better. In the second half of the time, the given settings and the two best trials train again
+with the same other seeds. A trial replaces the given settings only if its mean difference to them
+over these seeds, two or more, exceeds the standard error of that mean. Its settings become
+``recipe.yaml``, which otherwise changes nothing. The same command with the same ``--folder``
+continues the search. Optuna draws pictures of it from ``trials.journal``.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 import random
 import shlex
@@ -32,29 +27,26 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from entity_env.errors import MissingPackageError, SettingError, counted
+from entity_env.errors import SettingError, counted
 from entity_env.storage.files import folder_lock
 from ppo_trainer.command_line.configs import config_of, write_recipe
 from ppo_trainer.config import TrainConfig, value_of, with_changes
 from ppo_trainer.machine.commands import INTERRUPTED, command_parser, python_command, run_main
 from ppo_trainer.machine.screen import deliver, log
 from ppo_trainer.reporting.text_table import aligned
-from ppo_trainer.training.session import Session
 from ppo_trainer.tuning import (
     FAILURES,
-    Space,
+    choices,
     difference,
-    nearest_value,
     score,
     spaces_of,
     steps_of_trials,
-    suggest,
     train_quietly,
 )
 
 if TYPE_CHECKING:
     import optuna
-    from optuna.trial import FrozenTrial
+    from optuna.distributions import BaseDistribution
 
 __all__ = ["SPACE", "main", "tune"]
 
@@ -72,17 +64,19 @@ SPACE: dict[str, tuple[int | float | str, ...]] = {
 }
 """The values that are tried by default, by setting."""
 
+_GIVEN = "given"
+"""Name of the trial with the given settings."""
 _OTHERS = 2
-"""Number of trials that train again besides the first one."""
+"""Number of trials that train again besides the given settings."""
 _FEWEST_SEEDS = 2
-"""Number of other seeds that the first and the best other one have, even if the time is over."""
+"""Number of other seeds that these have, even if the time is over."""
 _CHANGED = 3
 """Number of settings that a trial changes at most; most settings are better left as they are."""
 _MOST_REFUSED = 50
 """Number of combinations in a row that are not valid, or not new, after which the search ends."""
-_WHOLE_TRIALS = 12
-"""Number of whole trials that fit into the time, which determines their length."""
-_MOST_EPISODES = 200
+_TRAININGS = 24
+"""Number of trainings that fit into the time, unless they would be too short to learn anything."""
+_MOST_EPISODES = 100
 """Greatest number of episodes of an evaluation, unless ``eval.episodes`` is given."""
 
 
@@ -91,59 +85,64 @@ class _Search:
     """A search for settings.
 
     Args:
-        config: Settings of a trial that changes nothing.
+        config: The given settings.
         metric: Metric whose mean is maximised.
         space: Values that are tried, by setting.
-        first: Values of the first trial.
+        keeps: True if a trial keeps most settings of the best one.
         study: Optuna's study, which is stored in a journal in the folder.
         seed: Seed of the choice of settings.
-        final: Start of the trainings with other seeds, in seconds of ``time.monotonic``.
+        halftime: Start of the trainings with other seeds, in seconds of ``time.monotonic``.
         deadline: End of the search, likewise.
     """
 
     config: TrainConfig
     metric: str
-    space: Mapping[str, Space]
-    first: Mapping[str, Any]
+    space: dict[str, BaseDistribution]
+    keeps: bool
     study: optuna.Study
     seed: int
-    final: float
+    halftime: float
     deadline: float
 
-    def trials(self, *states: str) -> list[FrozenTrial]:
-        """Return the trials in some of Optuna's states, in the order in which they began."""
-        return [
-            trial for trial in self.study.get_trials(deepcopy=False) if trial.state.name in states
-        ]
-
-    def whole_trials(self) -> list[FrozenTrial]:
-        """Return the trials that trained all of their steps, the best mean of all seeds first."""
-
-        def mean(trial: FrozenTrial) -> float:
-            return fmean([trial.values[0], *self.finals(trial)])
-
-        return sorted(self.trials("COMPLETE"), key=mean, reverse=True)
-
-    def first_trial(self) -> FrozenTrial | None:
-        """Return the trial that the others are compared with, if it is done."""
-        return next(
-            (trial for trial in self.trials("COMPLETE") if trial.params == self.first), None
-        )
-
-    def finals(self, trial: FrozenTrial) -> list[float]:
-        """Return the scores of a trial with the seeds after the one of all trials."""
-        return list(self.study.user_attrs.get("finals", {}).get(str(trial.number), []))
-
-    def add_final(self, trial: FrozenTrial, value: float) -> None:
-        """Store the score of a trial with the next seed."""
-        known = self.study.user_attrs.get("finals", {})
-        scores = {**known, str(trial.number): [*self.finals(trial), value]}
-        self.study.set_user_attr("finals", scores)
+    def scores(self, name: str) -> list[float]:
+        """Return the scores of a trial, in the order of the seeds."""
+        return list(self.study.user_attrs.get("scores", {}).get(name, []))
 
     def changes(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values of a trial that differ from the given ones."""
         pairs = params.items()
         return {name: value for name, value in pairs if value != value_of(self.config, name)}
+
+    def trials(self) -> dict[str, dict[str, Any]]:
+        """Return the changes of each trial that has a score, the best mean score first."""
+        changes = {_GIVEN: dict[str, Any]()} | {
+            str(trial.number): self.changes(trial.params)
+            for trial in self.study.get_trials(deepcopy=False)
+        }
+        means = {name: fmean(scores) for name in changes if (scores := self.scores(name))}
+        return {name: changes[name] for name in sorted(means, key=means.__getitem__, reverse=True)}
+
+    def train(self, name: str, changes: Mapping[str, Any]) -> float:
+        """Train a trial with its next seed, and store its score.
+
+        A failure of other settings than the given ones counts as minus infinity.
+        """
+        known = self.scores(name)
+        seed = self.config.seed + len(known)
+        run = f"trial-{name}-seed-{seed}"
+        try:
+            config = with_changes(self.config, {**changes, "seed": seed})
+            value = score(train_quietly(config, run), self.metric)
+            told = f"{self.metric} {value:.4g}"
+        except FAILURES as error:
+            if name == _GIVEN:
+                raise
+            value = -math.inf
+            told = f"failed, {type(error).__name__}: {error}".partition("\n")[0]
+        stored = self.study.user_attrs.get("scores", {})
+        self.study.set_user_attr("scores", {**stored, name: [*known, value]})
+        log(f"  trial {name}, seed {seed}: {told}; {_text(changes)}")
+        return value
 
 
 def tune(
@@ -155,7 +154,7 @@ def tune(
 ) -> dict[str, Any]:
     """Search for settings, print a table, and write the best settings as ``recipe.yaml``.
 
-    The first trial is kept unless another one is better on the same other seeds: its mean
+    The given settings are kept unless a trial is better on the same other seeds: its mean
     difference must exceed the standard error of that mean.
 
     Args:
@@ -171,8 +170,7 @@ def tune(
         The best settings that differ from the given ones, by dotted name.
 
     Raises:
-        SettingError: A setting or the metric does not exist, the values of the first trial cannot
-            be combined, or the folder contains another search.
+        SettingError: A setting or the metric does not exist, or the folder contains another search.
         MissingPackageError: Optuna is not installed.
     """
     single, space = spaces_of(settings)
@@ -182,10 +180,10 @@ def tune(
     if not base.eval.episodes:
         raise SettingError("a search compares evaluations", expected="eval.episodes=1 or more")
     given = {setting.lstrip("+").partition("=")[0] for setting in settings}
-    if not space:
-        # The values of the first trial are tried, too.
+    keeps = not space
+    if keeps:  # the given values are tried, too
         space = {
-            name: list(dict.fromkeys([*values, value_of(base, name)]))
+            name: choices([*values, value_of(base, name)])
             for name, values in SPACE.items()
             if name not in given
         }
@@ -195,12 +193,12 @@ def tune(
     folder.mkdir(parents=True, exist_ok=True)
     try:
         with folder_lock(folder):
-            search = _open(base, space, folder, metric, seed, 60 * minutes, settings)
+            search = _open(base, space, keeps, folder, metric, seed, 60 * minutes, settings)
             try:
-                search.study.optimize(
-                    lambda trial: _train_trial(search, trial),
-                    callbacks=[lambda _, trial: _prepare_next(search, trial)],
-                )
+                if not search.scores(_GIVEN):
+                    search.train(_GIVEN, {})
+                while _try_values(search) and time.monotonic() < search.halftime:
+                    pass
                 _compare(search)
             finally:
                 found = _report(search, folder, single)
@@ -213,7 +211,8 @@ def tune(
 
 def _open(
     base: TrainConfig,
-    space: Mapping[str, Space],
+    space: dict[str, BaseDistribution],
+    keeps: bool,
     folder: Path,
     metric: str,
     seed: int,
@@ -223,29 +222,21 @@ def _open(
     """Begin a search in a folder, or continue the one in it.
 
     Args:
-        base: Settings to begin with.
+        base: The given settings.
         space: Values to try, by setting.
+        keeps: True if a trial keeps most settings of the best one.
         folder: Folder of the search, which exists.
         metric: Metric whose mean is maximised.
         seed: Seed of the choice of settings.
         seconds: Duration of the search.
         settings: Settings of the command line, by which a search is recognised.
     """
-    begun = time.monotonic()
-    first = {name: nearest_value(values, value_of(base, name)) for name, values in space.items()}
+    begun, study = time.monotonic(), _open_study(folder, seed)
     base = with_changes(base, {"run_dir": str(folder / "runs")})
-    try:
-        begins = with_changes(base, first)
-    except SettingError as error:  # for example a minibatch larger than a rollout
-        raise SettingError(
-            f"the values of the first trial cannot be combined: {_text(first)}",
-            hint=f"give values that can be combined; the error was: {error}",
-        ) from error
-    study = _open_study(folder, seed)
     about = {"settings": list(settings), "metric": metric}
     known = study.user_attrs.get("search")
     if known is None:  # a new search, or one that ended before its first trial
-        steps, is_better = steps_of_trials(begins, metric, seconds / _WHOLE_TRIALS)
+        steps, is_better = steps_of_trials(base, metric, seconds / _TRAININGS)
         if not is_better:
             log("a trial does not beat random play, so that luck decides: more --minutes?")
         known = {**about, "steps": steps}
@@ -262,31 +253,18 @@ def _open(
     part = "" if steps == whole else f" ({steps / whole:.0%} of total_timesteps={whole:,})"
     log(f"trials of {counted(steps, 'step')}{part}, in {folder}")
     config = with_changes(base, {"total_timesteps": steps})
-    final, deadline = begun + seconds / 2, begun + seconds
-    search = _Search(config, metric, space, first, study, seed, final, deadline)
-    if search.first_trial() is None:
-        study.enqueue_trial(first)
-    return search
+    return _Search(config, metric, space, keeps, study, seed, begun + seconds / 2, begun + seconds)
 
 
 def _open_study(folder: Path, seed: int) -> optuna.Study:
     """Return Optuna's study in a folder, a new one if there is none."""
-    try:
-        import optuna
-    except ImportError as error:
-        raise MissingPackageError(
-            "searching for settings needs Optuna", hint='pip install "ragged-rl[tune]"'
-        ) from error
+    import optuna
     from optuna.storages.journal import JournalFileBackend
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     storage = optuna.storages.JournalStorage(JournalFileBackend(str(folder / "trials.journal")))
     study = optuna.create_study(
-        storage=storage,
-        study_name="tune",
-        direction="maximize",
-        load_if_exists=True,
-        pruner=optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=2),
+        storage=storage, study_name="tune", direction="maximize", load_if_exists=True
     )
     # The second part of a search makes other choices than the first one.
     study.sampler = optuna.samplers.TPESampler(
@@ -295,104 +273,47 @@ def _open_study(folder: Path, seed: int) -> optuna.Study:
     return study
 
 
-def _train_trial(search: _Search, trial: optuna.Trial) -> float:
-    """Return the score of a trial, or NaN, which Optuna takes for a failure.
+def _try_values(search: _Search) -> bool:
+    """Train a trial with values that none had; return False if no such values were found."""
+    from optuna.trial import TrialState
 
-    Raises:
-        TrialPruned: The trial was stopped early.
-    """
-    from optuna import TrialPruned
+    known = list(search.trials().values())
+    best = {name: value_of(search.config, name) for name in search.space} | known[0]
+    for _ in range(_MOST_REFUSED):
+        if search.keeps:
+            choice = random.Random(f"{search.seed} {len(search.study.trials)}")
+            kept = choice.sample(list(best), max(0, len(best) - _CHANGED))
+            search.study.enqueue_trial({name: best[name] for name in kept})
+        trial = search.study.ask(search.space)
+        changes = search.changes(trial.params)
+        if changes not in known and _is_valid(search.config, changes):
+            search.study.tell(trial, search.train(str(trial.number), changes))
+            return True
+        search.study.tell(trial, state=TrialState.FAIL)
+    log("  no new combination of values was found")
+    return False
 
-    params = {name: suggest(trial, name, values) for name, values in search.space.items()}
-    is_first, is_bad, rungs = params == search.first, False, [1, 2, 4]  # eighths of the steps
-    plain = search.metric.removeprefix("eval/")
 
-    def watches(session: Session) -> None:
-        nonlocal is_bad
-        passed = [
-            rung for rung in rungs if 8 * session.steps >= rung * search.config.total_timesteps
-        ]
-        # Evaluations take precedence over games of the training, which say nothing of a player
-        # that meets its equals.
-        meets_equals = session.game.has_seats and session.config.selfplay.meets_equals
-        names = [f"eval/{plain}", *([] if meets_equals else [plain])]
-        known = [session.means[name] for name in names if name in session.means]
-        del rungs[: len(passed)]
-        if passed and known:
-            trial.report(known[0], passed[-1])
-            is_bad = trial.should_prune() and not is_first
-
-    def tell(what: str) -> None:
-        log(f"  trial {trial.number}: {what}; {_text(search.changes(params))}")
-
+def _is_valid(config: TrainConfig, changes: Mapping[str, Any]) -> bool:
+    """Return True if values can be combined."""
     try:
-        config = with_changes(search.config, params)
-    except SettingError:  # values that cannot be combined
-        return math.nan
-    if any(earlier.params == params for earlier in search.trials("COMPLETE", "PRUNED")):
-        return math.nan
-    try:
-        result = train_quietly(config, f"trial-{trial.number}", watches, lambda _: is_bad)
-        if is_bad and result.interrupted:
-            tell("stopped early")
-            trial.set_user_attr("signalled", result.signalled)
-            raise TrialPruned
-        value = score(result, search.metric)
-    except FAILURES as error:
-        if is_first:
-            raise
-        tell(f"failed, {type(error).__name__}: {error}".partition("\n")[0])
-        return math.nan
-    tell(f"{search.metric} {value:.4g}")
-    return value
-
-
-def _prepare_next(search: _Search, trial: FrozenTrial) -> None:
-    """Let the next trial change a few settings of the best one, or end these trials.
-
-    Raises:
-        KeyboardInterrupt: Ctrl-C was pressed while a trial that was stopped early was saved.
-    """
-    if trial.user_attrs.get("signalled"):
-        raise KeyboardInterrupt
-    last = search.study.trials[-_MOST_REFUSED:]
-    if len(last) == _MOST_REFUSED and all(earlier.state.name == "FAIL" for earlier in last):
-        log("  no new combination of values was found")
-        search.study.stop()
-    elif time.monotonic() >= search.final:
-        search.study.stop()
-    else:
-        choice = random.Random(f"{search.seed} {last[-1].number}")
-        kept = choice.sample(list(search.space), max(0, len(search.space) - _CHANGED))
-        best = search.whole_trials()[0].params
-        search.study.enqueue_trial({name: best[name] for name in kept})
+        with_changes(config, changes)
+    except SettingError:
+        return False
+    return True
 
 
 def _compare(search: _Search) -> None:
-    """Train the first trial and the best others with the same other seeds, in turns."""
-    first = search.first_trial()
-    others = [trial for trial in search.whole_trials() if trial.params != search.first][:_OTHERS]
-    if first is None or not others:
+    """Train the given settings and the best trials with the same other seeds."""
+    best = [name for name in search.trials() if name != _GIVEN][:_OTHERS]
+    if not best:
         return
-    for index in itertools.count():
-        if index >= _FEWEST_SEEDS and time.monotonic() >= search.deadline:
-            return
-        for trial in (first, *others):
-            if len(search.finals(trial)) > index:
-                continue
-            is_needed = index < _FEWEST_SEEDS and trial in (first, others[0])
-            if not is_needed and time.monotonic() >= search.deadline:
-                break
-            seed = search.config.seed + 1 + index
-            config = with_changes(search.config, {**trial.params, "seed": seed})
-            try:
-                result = train_quietly(config, f"trial-{trial.number}-seed-{seed}")
-                value = score(result, search.metric)
-                what = f"{search.metric} {value:.4g}"
-            except FAILURES as error:
-                value, what = -math.inf, f"failed, {type(error).__name__}"
-            search.add_final(trial, value)
-            log(f"  trial {trial.number} with seed {seed}: {what}")
+    done = 1
+    while done <= _FEWEST_SEEDS or time.monotonic() < search.deadline:
+        for name in (_GIVEN, *best):
+            if len(search.scores(name)) == done:
+                search.train(name, search.trials()[name])
+        done += 1
 
 
 def _report(search: _Search, folder: Path, settings: Sequence[str]) -> dict[str, Any]:
@@ -403,39 +324,30 @@ def _report(search: _Search, folder: Path, settings: Sequence[str]) -> dict[str,
         folder: Its folder.
         settings: Settings of the command line that have one value.
     """
-    first = search.first_trial()
-    if first is None:
-        return {}
-    kept, best, most = f"trial {first.number}", first, difference([], [])
-    rows = [["trial", search.metric, "other seeds", f"difference to {kept}", "settings"]]
-    compared = False
-    for trial in search.whole_trials():
-        finals, changed = search.finals(trial), _text(search.changes(trial.params))
-        gain, is_other = difference(finals, search.finals(first)), trial.number != first.number
-        compared = compared or (is_other and gain.seeds >= _FEWEST_SEEDS)
+    found, most = dict[str, Any](), difference([], [])
+    rows = [["trial", search.metric, "other seeds", "difference to given", "settings"]]
+    for name, changes in search.trials().items():
+        first, *others = search.scores(name)
+        gain = difference(others, search.scores(_GIVEN)[1:])
         if gain.is_better and gain.mean > most.mean:
-            best, most = trial, gain
-        seeds = " ".join(f"{score:.4g}" for score in finals)
-        shown = str(gain) if is_other and gain.seeds else ""
-        rows.append([str(trial.number), f"{trial.value:.4g}", seeds, shown, changed])
-    others = counted(len(search.trials("PRUNED")), "trial")
-    log(f"\n{aligned(rows)}\nand {others} that did not train all of their steps")
-    path, changes = folder / "recipe.yaml", search.changes(best.params)
-    write_recipe(path, changes)
-    if most.is_better:
-        result = f"trial {best.number} is better than {kept} by {most}"
-    elif compared:
-        result = f"no trial is better than {kept} by more than the standard error of the difference"
-    else:
+            found, most = changes, gain
+        seeds = " ".join(f"{score:.4g}" for score in others)
+        shown = str(gain) if name != _GIVEN and gain.seeds else ""
+        rows.append([name, f"{first:.4g}", seeds, shown, _text(changes)])
+    log(f"\n{aligned(rows)}")
+    path = folder / "recipe.yaml"
+    write_recipe(path, found)
+    result = f"better than the given settings by {most}: {_text(found)}"
+    if not found:
         result = (
-            f"no trial has been compared with {kept} with {_FEWEST_SEEDS} other seeds yet; "
-            "the same command continues the search"
+            f"no trial is better than the given settings with {_FEWEST_SEEDS} or more other seeds, "
+            "by more than the standard error of the difference"
         )
-    deliver(f"\n{result}; {path} {'contains its settings' if changes else 'changes nothing'}")
-    if changes:
+    deliver(f"\n{result}; {path} {'contains its settings' if found else 'changes nothing'}")
+    if found:
         command = shlex.join(["-m", "ppo_trainer", *settings, f"experiment={path}"])
         deliver(f"\n{path.read_text()}\nto train with them:\n  {python_command()} {command}")
-    return changes
+    return found
 
 
 def _text(changes: Mapping[str, Any]) -> str:

@@ -3,73 +3,50 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import torch
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import ChoiceSweep, IntervalSweep, QuotedString, RangeSweep
+from hydra.core.override_parser.types import IntervalSweep, Override, QuotedString
 from hydra.errors import HydraException
 
-from entity_env.errors import EntityEnvError, SettingError, counted, shorten
+from entity_env.errors import EntityEnvError, MissingPackageError, SettingError, counted, shorten
 from ppo_trainer.config import TrainConfig, with_changes
 from ppo_trainer.loop import TrainResult, train
 from ppo_trainer.reporting.evaluation import RANDOM
-from ppo_trainer.training.session import Session
 
 if TYPE_CHECKING:
-    import optuna
+    from optuna.distributions import BaseDistribution
 
 __all__ = [
     "FAILURES",
-    "Choices",
     "Difference",
-    "Interval",
-    "Space",
+    "choices",
     "difference",
-    "nearest_value",
     "score",
     "spaces_of",
     "steps_of_trials",
-    "suggest",
     "train_quietly",
 ]
 
+FAILURES = (EntityEnvError, torch.OutOfMemoryError)
+"""Errors of a training that other settings may avoid."""
+
 _WIDE = 100.0
 """Ratio of the ends of an interval from which on it is searched on a logarithmic scale."""
-
-Choices: TypeAlias = Sequence[int | float | str | bool]
-
-
-@dataclass(frozen=True)
-class Interval:
-    """All numbers from ``low`` to ``high``, or some of them.
-
-    Args:
-        low: Least number.
-        high: Greatest number.
-        step: Distance between two numbers, or None for all real numbers.
-        is_whole: True for whole numbers.
-        log: True for a logarithmic scale.
-    """
-
-    low: float
-    high: float
-    step: float | None = None
-    is_whole: bool = False
-    log: bool = False
+_SHORTEST = 8192
+"""Number of steps that the given settings have at first to leave random play."""
 
 
-Space: TypeAlias = Choices | Interval
-
-
-def spaces_of(settings: Iterable[str]) -> tuple[list[str], dict[str, Space]]:
-    """Return the settings with one value, and the values of the others by name.
+def spaces_of(settings: Iterable[str]) -> tuple[list[str], dict[str, BaseDistribution]]:
+    """Return the settings with one value, and the values of the others by name, as of Optuna.
 
     ``interval(a,b)`` has all real numbers, on a logarithmic scale if b is 100 times a or more, or
     within ``tag(log,...)``; ``range(a,b,step)`` the numbers below b; ``choice(a,b)`` or ``a,b``
@@ -80,84 +57,62 @@ def spaces_of(settings: Iterable[str]) -> tuple[list[str], dict[str, Space]]:
 
     Raises:
         SettingError: An interval is empty.
+        MissingPackageError: Optuna is not installed.
     """
-    single, spaces, parser = [], dict[str, Space](), OverridesParser.create()
+    if importlib.util.find_spec("optuna") is None:
+        raise MissingPackageError(
+            "searching for settings needs Optuna", hint='pip install "ragged-rl[tune]"'
+        )
+    single, spaces, parser = list[str](), dict[str, "BaseDistribution"](), OverridesParser.create()
     for setting in settings:
         try:
             override = parser.parse_override(setting.lstrip("+"))
         except HydraException:
             single.append(setting)  # left to the reader of settings, which reports the mistake
             continue
-        if override.is_sweep_override():
-            spaces[override.key_or_group] = _space(setting, override.value())
-        else:
+        if not override.is_sweep_override():
             single.append(setting)
+            continue
+        try:
+            spaces[override.key_or_group] = _space(override)
+        except ValueError as error:
+            raise SettingError(
+                f"{shorten(setting)} has no values",
+                expected="a smaller and a larger number, both above 0 for a logarithmic scale",
+            ) from error
     return single, spaces
 
 
-def nearest_value(space: Space, value: Any) -> Any:
-    """Return the value of a space that is nearest to ``value``, or else its first one."""
-    if not isinstance(space, Interval):
-        return value if value in space else space[0]
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return space.low
-    inside = min(max(value, space.low), space.high)
-    if space.step is not None:
-        inside = space.low + round((inside - space.low) / space.step) * space.step
-    return int(inside) if space.is_whole else inside
+def choices(values: Iterable[Any]) -> BaseDistribution:
+    """Return values of which Optuna selects one; those that are equal count once."""
+    from optuna.distributions import CategoricalDistribution
+
+    return CategoricalDistribution(list(dict.fromkeys(values)))
 
 
-def suggest(trial: optuna.Trial, name: str, space: Space) -> Any:
-    """Return the value of a setting that Optuna selects for a trial."""
-    if not isinstance(space, Interval):
-        return trial.suggest_categorical(name, space)
-    if space.is_whole:
-        return trial.suggest_int(name, int(space.low), int(space.high), step=int(space.step or 1))
-    return trial.suggest_float(name, space.low, space.high, log=space.log, step=space.step)
+def _space(override: Override) -> BaseDistribution:
+    """Return the values of a setting; raise a ValueError if there are none."""
+    from optuna.distributions import FloatDistribution
 
-
-def _space(setting: str, value: Any) -> Space:
-    if isinstance(value, ChoiceSweep):
-        named: list[Any] = list(value.list)
-        return [choice.text if isinstance(choice, QuotedString) else choice for choice in named]
-    if isinstance(value, RangeSweep):
-        low, stop, step = (_number(number) for number in (value.start, value.stop, value.step))
-        count = math.ceil((stop - low) / step) if step else 0
-        is_whole = all(isinstance(number, int) for number in (low, stop, step))
-        interval = Interval(low, low + (count - 1) * step, step, is_whole)
-    elif isinstance(value, IntervalSweep):
-        low, high = float(_number(value.start)), float(_number(value.end))
-        wide = low > 0 and high >= _WIDE * low and "linear" not in value.tags
-        interval = Interval(low, high, log=wide or "log" in value.tags)
-    else:
-        raise SettingError(f"{shorten(setting)} does not name values to search")
-    if not interval.low < interval.high or (interval.log and interval.low <= 0):
-        raise SettingError(
-            f"{shorten(setting)} is an empty interval",
-            expected="a smaller and a larger number, both above 0 for a logarithmic scale",
+    value = override.value()
+    if not isinstance(value, IntervalSweep):
+        return choices(
+            choice.text if isinstance(choice, QuotedString) else choice
+            for choice in override.sweep_iterator()
         )
-    return interval
+    low, high = float(value.start or 0), float(value.end or 0)
+    if low >= high:
+        raise ValueError
+    is_wide = low > 0 and high >= _WIDE * low and "linear" not in value.tags
+    return FloatDistribution(low, high, log=is_wide or "log" in value.tags)
 
 
-def _number(value: int | float | None) -> int | float:
-    return 0 if value is None else value  # Hydra's grammar requires all of them
-
-
-FAILURES = (EntityEnvError, torch.OutOfMemoryError)
-"""Errors of a training that other settings may avoid."""
-
-
-def train_quietly(
-    config: TrainConfig,
-    name: str,
-    watches: Callable[[Session], Any] | None = None,
-    stop: Callable[[int], bool] | None = None,
-) -> TrainResult:
+def train_quietly(config: TrainConfig, name: str) -> TrainResult:
     """Train with the output in ``log.txt``, in a run with a given name; see ``train``."""
     config = with_changes(config, {"run_name": name})
     log = Path(config.run_dir).parent / "log.txt"
     with log.open("a") as file, contextlib.redirect_stdout(file), contextlib.redirect_stderr(file):
-        return train(config, callbacks=watches, stop=stop)
+        return train(config)
 
 
 def score(result: TrainResult, metric: str) -> float:
@@ -171,9 +126,8 @@ def score(result: TrainResult, metric: str) -> float:
     """
     if result.interrupted:
         raise KeyboardInterrupt
-    plain = metric.removeprefix("eval/")
     agents = [player for player in result.evaluations if player.player.startswith("agent")]
-    means = [player.mean(plain) for player in agents if player.count(plain)]
+    means = [player.mean(metric) for player in agents if player.count(metric)]
     if not means:
         names = {name for player in agents for name in player.metrics}
         raise SettingError(f"no episode has the metric {metric!r}", options=sorted(names))
@@ -181,45 +135,33 @@ def score(result: TrainResult, metric: str) -> float:
 
 
 def steps_of_trials(config: TrainConfig, metric: str, seconds: float) -> tuple[int, bool]:
-    """Return the steps of a trial, and True if they suffice to beat random play.
+    """Return the steps of a trial, and True if half of them suffice to beat random play.
 
-    Half of a trial is trained in half of its time, or in all of it if that is no better than random
-    play: shorter trials would differ by luck only. If that does not suffice either, a trial has the
-    steps of twice its time.
+    The given settings train for twice as many steps in each attempt, until they beat random play:
+    shorter trials would differ by luck only. Trials are longer if they fit into their time.
 
     Args:
-        config: Settings of the first trial.
+        config: The given settings.
         metric: Metric that is maximised.
-        seconds: Duration of the training of a trial.
+        seconds: Time for a trial. Attempts last four times as long, or a little more, together.
     """
-    steps, is_better = 0, False
-    for limit in (seconds / 2, seconds, 2 * seconds):
-        result = _train_for(config, limit)
-        steps, is_better = result.steps, score(result, metric) > _random_play(result, metric)
-        if is_better or steps >= config.total_timesteps:
+    begun, steps, whole = time.monotonic(), _SHORTEST, config.total_timesteps
+    while True:
+        steps, start = min(steps, whole), time.monotonic()
+        result = train_quietly(with_changes(config, {"total_timesteps": steps}), "measure")
+        is_better = score(result, metric) > _random_play(result, metric)
+        now = time.monotonic()
+        if is_better or steps == whole or now - begun > 4 * seconds:
             break
-    whole = steps if limit > seconds else 2 * steps
-    return min(config.total_timesteps, whole), is_better
-
-
-def _train_for(config: TrainConfig, seconds: float) -> TrainResult:
-    """Train until some time has passed since the first update, which may compile."""
-    updated: list[float] = []
-
-    def watches(_: Session) -> bool:
-        updated.append(time.monotonic())
-        return updated[-1] - updated[0] < seconds
-
-    return train_quietly(config, "measure", watches)
+        steps *= 2
+    in_time = int(steps * seconds / max(now - start, 1e-9))
+    return min(whole, max(2 * steps, in_time)), is_better
 
 
 def _random_play(result: TrainResult, metric: str) -> float:
     """Return the upper end of the confidence interval of random play."""
-    plain = metric.removeprefix("eval/")
-    players = [
-        player for player in result.evaluations if player.player == RANDOM and player.count(plain)
-    ]
-    return max((player.interval(plain)[1] for player in players), default=-math.inf)
+    players = [each for each in result.evaluations if each.player == RANDOM and each.count(metric)]
+    return max((player.interval(metric)[1] for player in players), default=-math.inf)
 
 
 @dataclass(frozen=True)

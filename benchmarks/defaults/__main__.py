@@ -10,7 +10,8 @@ What follows the names are settings of the training, for comparisons. The score 
 way from random play to the script that the agent reaches: 0 is random play, 1 the script. Greedy
 and sampled play are measured in 200 episodes each, and the random player and the script in 500.
 CPU-s is the time of the training and of these evaluations. With --renamed the agent, not the
-script, plays a form of the game whose features have names without meaning.
+script, plays a form of the game whose features have names without meaning. --maskable trains
+MaskablePPO beside ours, for the CPU-s of ours (needs sb3-contrib).
 Results are also written to a file, a line for each run, and a run that is there is not repeated.
 """
 
@@ -30,7 +31,6 @@ from statistics import median
 from typing import Any, TypeAlias
 
 from benchmarks.arguments import parse_with_settings
-from benchmarks.defaults.maskable import CONFIGS as MASKABLE
 from benchmarks.defaults.maskable import train_maskable
 from benchmarks.defaults.renamed import create
 from entity_env.play import play_episodes, play_scripted, random_policy
@@ -69,6 +69,9 @@ GAMES: dict[str, tuple[str, dict[str, Any]]] = {
     "traffic": ("traffic.Traffic", {}),
 }
 
+MASKABLE = "MaskablePPO"
+"""In the place of settings: a training of sb3-contrib."""
+
 
 @dataclass(frozen=True)
 class Result:
@@ -96,7 +99,7 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
     parser.add_argument("--results", type=Path, help="file for the results, to go on with")
     parser.add_argument(
-        "--maskable", action="store_true", help="train MaskablePPO on the padded form instead"
+        "--maskable", action="store_true", help="train MaskablePPO, too, for the same CPU time"
     )
     parser.add_argument(
         "--renamed", action="store_true", help="hide the meaning of the names of features"
@@ -106,43 +109,49 @@ def main() -> None:
         if name not in GAMES:
             parser.error(f"{name!r} is none of the games: {', '.join(GAMES)}")
     known = set(read_results(options.results)) if options.results else set[Result]()
-    trained = list(MASKABLE) if options.maskable else [" ".join(settings)]
     print(f"{'':18} {'steps':>9} {'seed':>4} {'greedy':>7} {'sampled':>7} {'CPU-s':>6}", flush=True)
-    for given in trained:
-        results = [
-            result_of(known, options.results, (name, steps, seed, given, options.renamed))
-            for name, steps, seed in product(options.games or GAMES, options.steps, options.seeds)
-        ]
-        for steps in options.steps:
-            print(summary([result for result in results if result.steps == steps], given))
+    results = []
+    for key in product(
+        options.games or GAMES,
+        options.steps,
+        options.seeds,
+        [" ".join(settings)],
+        [options.renamed],
+    ):
+        results.append(result_of(known, options.results, key))
+        if options.maskable:
+            result_of(known, options.results, (*key[:3], MASKABLE, False), results[-1].cpu)
+    for steps in options.steps:
+        print(summary([result for result in results if result.steps == steps]))
 
 
 Key: TypeAlias = tuple[str, int, int, str, bool]
 """Game, steps, seed, settings, and whether features are renamed: what one training is."""
 
 
-def result_of(known: set[Result], path: Path | None, key: Key) -> Result:
+def result_of(known: set[Result], path: Path | None, key: Key, seconds: float = 0.0) -> Result:
     """Return a result that is known, or measure it and write it to the file; print its line."""
     kept = [r for r in known if (r.game, r.steps, r.seed, r.settings, r.renamed) == key]
-    result = kept[0] if kept else measure(*key)
+    result = kept[0] if kept else measure(*key, seconds)
     if path and not kept:
         with path.open("a") as file:
             file.write(json.dumps(asdict(result)) + "\n")
     print(
         f"{result.game:18} {result.steps:>9,} {result.seed:>4} {result.greedy:>7.2f} "
-        f"{result.sampled:>7.2f} {result.cpu:>6.0f}",
+        f"{result.sampled:>7.2f} {result.cpu:>6.0f}  {result.settings}",
         flush=True,
     )
     return result
 
 
-def summary(results: list[Result], settings: str) -> str:
+def summary(results: list[Result]) -> str:
     """Return a line with the medians of the results and the least of them."""
     greedy, sampled = (median(getattr(r, kind) for r in results) for kind in ("greedy", "sampled"))
     least = min(results, key=lambda r: r.greedy)
+    settings = least.settings or "default settings"
     return (
-        f"{settings or 'default settings'}, {least.steps:,} steps: median greedy {greedy:.2f}, "
-        f"sampled {sampled:.2f}; least {least.greedy:.2f} ({least.game}, seed {least.seed})"
+        f"{settings}, {least.steps:,} steps: median greedy {greedy:.2f}, sampled {sampled:.2f}; "
+        f"least {least.greedy:.2f} ({least.game}, seed {least.seed})"
     )
 
 
@@ -153,16 +162,18 @@ def read_results(path: Path) -> Iterator[Result]:
             yield Result(**json.loads(line))
 
 
-def measure(name: str, steps: int, seed: int, settings: str, renamed: bool) -> Result:
-    """Train once, and evaluate beside random play and the script."""
+def measure(
+    name: str, steps: int, seed: int, settings: str, renamed: bool, seconds: float
+) -> Result:
+    """Train once, MaskablePPO for some CPU time, and evaluate beside random play and the script."""
     target, arguments = GAMES[name]
     make = functools.partial(create, target, arguments)
     script = importlib.import_module(f"benchmarks.defaults.{target.split('.')[0]}").script
     chance = play_episodes(make, random_policy(0), 500, 0)["episodic_reward"].mean()
     goal = play_scripted(make, script, 500, 0)["episodic_reward"].mean()
     before = time.process_time()
-    if settings in MASKABLE:
-        means = train_maskable(make, steps, seed, settings)
+    if settings == MASKABLE:
+        means = train_maskable(make, seconds, seed)
     else:
         given = [f"env.{key}={value}" for key, value in arguments.items()]
         if renamed:
