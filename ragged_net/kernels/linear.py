@@ -22,10 +22,11 @@ __all__ = [
 ]
 
 CHUNK = 64
-"""Rows whose share in a gradient is summed up before it is added, at least: one running sum over
-all rows would lose the small terms."""
-LARGEST = 2 * CHUNK
-"""No chunk is larger: a remainder is shared out, because a small chunk takes nearly as long."""
+"""Rows that a layer goes through at once, or whose share in a gradient is summed up before it is
+added: one running sum over all rows would lose the small terms."""
+LARGEST = 80
+"""Rows of such a share in the gradient of a weight, at most: more do not stay in the fastest cache.
+All have the same size, because a small one takes nearly as long."""
 SHOWN = 1 << 16
 """Numbers of x that a panel of weights is shown to before the next one: they stay in the second
 cache, which a panel from farther away is brought to less often."""
@@ -96,7 +97,7 @@ def add_weight_gradient(d_y, d_start, rows, columns, x, x_start, depth, gradient
     ``scratch`` is a ``gradient_scratch``: the rows of a wide d_y or x lie too far apart for the
     cache, and are brought together there.
     """
-    panel, parts = columns * LARGEST, max(1, rows // CHUNK)
+    panel, parts = columns * LARGEST, (rows + LARGEST - 1) // LARGEST
     for part in range(parts):
         first, end = part * rows // parts, (part + 1) * rows // parts
         count, d_at, x_at = end - first, d_start + first * columns, x_start + first * depth

@@ -185,7 +185,7 @@ def add_gradients(d_y, x, weight, bias):
 @pytest.mark.parametrize(("columns", "depth"), [(32, 64), (96, 256), (1024, 32), (1056, 288)])
 def test_gradients_of_a_layer_of_any_width(columns, depth):
     rng = np.random.default_rng(columns)
-    for rows in (1, 7, 8, 64, 65, 127, 141):
+    for rows in (1, 7, 8, 64, 80, 81, 141):
         # Whole numbers: the sums are exact. Both gradients have something in them already.
         d_y, x = (rng.integers(-9, 9, (rows, k)).astype(np.float32) for k in (columns, depth))
         before = rng.integers(-9, 9, (columns, depth + 1)).astype(np.float32)
