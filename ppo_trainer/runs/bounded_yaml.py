@@ -1,4 +1,7 @@
-"""A YAML reader with size limits: a few lines can describe more values than fit in memory."""
+"""YAML with size limits, in which a value cannot stand for others.
+
+With aliases, a few lines could describe more values than fit in memory.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import yaml
 
 from entity_env.errors import DAMAGES
 
-__all__ = ["check_size", "parse_yaml"]
+__all__ = ["parse_yaml", "write_yaml"]
 
 _MOST_BYTES = 1 << 18
 _MOST_VALUES = 20_000
@@ -16,46 +19,43 @@ _MARKS = (b"\n", b",", b":", b"[", b"{")
 """Characters one of which precedes each value except the first."""
 
 
+class _Loader(yaml.SafeLoader):
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            raise ValueError("it has aliases, which settings need not have")
+        return super().compose_node(parent, index)
+
+
+class _Dumper(yaml.SafeDumper):
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
 def parse_yaml(text: bytes) -> Any:
     """Return the plain value of a YAML text in UTF-8; tags of Python objects are refused.
 
     Raises:
-        ValueError: The text is not YAML of plain values, or describes too many or infinitely many.
+        ValueError: The text is not YAML of plain values, has too many, or has aliases.
     """
-    check_size(text)
+    _check_size(text)
     try:
-        loader = yaml.SafeLoader(text.decode())
-        try:
-            node = loader.get_single_node()
-            if node is None:
-                return None
-            _count(node, {})
-            return loader.construct_document(node)
-        finally:
-            loader.dispose()
+        return yaml.load(text.decode(), _Loader)
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
     except (yaml.YAMLError, *DAMAGES) as error:  # such as an IndexError for !!int ""
         raise ValueError(str(error) or type(error).__name__) from error
 
 
-def check_size(text: bytes) -> None:
-    """Raise ValueError for a text that ``parse_yaml`` would refuse because of its size."""
+def write_yaml(values: Any) -> bytes:
+    """Return a text for ``parse_yaml``, or raise ValueError if it would be too large."""
+    text = yaml.dump(values, Dumper=_Dumper, sort_keys=False).encode()
+    _check_size(text)
+    return text
+
+
+def _check_size(text: bytes) -> None:
     values = 1 + sum(map(text.count, _MARKS))
     if len(text) > _MOST_BYTES:
         raise ValueError(f"it has {len(text):,} bytes, more than the limit of {_MOST_BYTES:,}")
     if values > _MOST_VALUES:
         raise ValueError(f"it has {values:,} values, more than the limit of {_MOST_VALUES:,}")
-
-
-def _count(node: Any, known: dict[int, int]) -> int:
-    """Return the number of values of a node, with each alias counted as the node it names."""
-    if id(node) not in known:
-        known[id(node)] = _MOST_VALUES + 1  # a node that contains itself is infinite
-        parts = node.value if isinstance(node, yaml.CollectionNode) else []
-        if isinstance(node, yaml.MappingNode):
-            parts = [part for pair in parts for part in pair]
-        known[id(node)] = 1 + sum(_count(part, known) for part in parts)
-    if known[id(node)] > _MOST_VALUES:
-        raise ValueError(f"with its aliases expanded it has more than {_MOST_VALUES:,} values")
-    return known[id(node)]

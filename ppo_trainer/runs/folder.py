@@ -16,8 +16,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from entity_env import ActionSpace, ObsSpace
 from entity_env.errors import RunFolderError, SettingError, SpaceError, shorten
 from entity_env.storage.bounded_json import count_values, parse_json
@@ -33,8 +31,8 @@ from entity_env.storage.files import (
 from entity_env.storage.space_json import spaces_from_json, spaces_to_json
 from ppo_trainer.config import TrainConfig, config_from_dict, config_to_dict
 from ppo_trainer.machine.screen import log
-from ppo_trainer.runs.bounded_yaml import check_size, parse_yaml
-from ppo_trainer.runs.trust import KeyUnavailableError, sign
+from ppo_trainer.runs.bounded_yaml import parse_yaml, write_yaml
+from ppo_trainer.runs.signature import KeyUnavailableError, sign
 
 __all__ = ["RunFolder", "named_policy", "newest_run", "reading", "refuse_link", "writing"]
 
@@ -214,9 +212,8 @@ class RunFolder:
 
     def write_config(self, config: TrainConfig) -> None:
         """Replace the settings in one step, and sign them if this user has a key."""
-        text = yaml.safe_dump(config_to_dict(config), sort_keys=False).encode()
         try:
-            check_size(text)
+            text = write_yaml(config_to_dict(config))
         except ValueError as error:
             raise SettingError(f"the settings do not fit into config.yaml: {error}") from error
         with writing(self.config_file):

@@ -449,7 +449,10 @@ def test_settings_that_yaml_has_no_word_for_become_those_it_has(tmp_path, given,
 
 
 def test_plain_settings_of_any_depth_come_back_as_they_are(tmp_path):
+    twice = [1, 2]  # written as an alias, it could not be read
     env = {
+        "first": twice,
+        "second": twice,
         "_target_": "x.Y",
         "none": None,
         "deep": {"list": [1, [2.5, "three"], {"four": True}], "empty": {}},

@@ -11,7 +11,7 @@ from support.trainer_runs import small_config
 from ppo_trainer import EvalConfig
 from ppo_trainer.config import WandbConfig
 from ppo_trainer.runs.folder import RunFolder
-from ppo_trainer.runs.trust import KeyUnavailableError, key_file, sign, verify
+from ppo_trainer.runs.signature import KeyUnavailableError, key_file, sign, verify
 
 CONFIG = small_config(env={"_target_": "orchard.Orchard", "sizes": (1, 2.5), "name": "ä\n"})
 
