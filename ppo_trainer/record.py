@@ -278,9 +278,9 @@ def _record(
     """Record games of the player that ``plays`` returns for the rows."""
     check_count("number of episodes", episodes, error=SettingError)
     check_count("number of rows", rows)
-    share = -(-episodes // rows)
-    most_steps = share * config.eval.max_steps
     inner = make_rows(min(rows, episodes), seed)
+    share = -(-episodes // len(inner))  # a game with many seats has more rows than asked for
+    most_steps = share * config.eval.max_steps
     with inner, RecordEpisodes(inner, path, overwrite=overwrite) as recorder:
         decide = plays(inner)
         left = np.full(len(recorder), share)

@@ -20,7 +20,7 @@ from entity_env.spaces import ActionName
 
 from .terrain import FOREST, LAKE, LAVA, STONE
 
-__all__ = ["ATTACKS", "WAYS", "Player"]
+__all__ = ["ATTACKS", "WAYS", "Player", "forage_and_fight"]
 
 WAYS = ("random", "still", "safe", "forage")
 ATTACKS = ("off", "random", "melee")
@@ -55,7 +55,15 @@ class Player:
                     hint=nearest(given, options),
                 )
         self._way, self._attack = WAYS.index(way), ATTACKS.index(attack)
+        self.seed(seed)
+
+    def seed(self, seed: int) -> None:
+        """Begin the random numbers of a seed."""
         self._random = seeded_streams(seed, 1)
+
+    def act_rows(self, obs: VecObs) -> dict[ActionName, ActionBuffer]:
+        """Return the actions of all frames, as a scripted player of ``ppo_trainer``."""
+        return self(obs)
 
     def __call__(self, obs: VecObs) -> dict[ActionName, ActionBuffer]:
         """Return the actions of all frames."""
@@ -79,6 +87,10 @@ class Player:
                 _choose_strikes(self._attack, rows, counts, others, self._random, chosen)
             actions["Attack"] = _one_each(chosen, lengths)
         return actions
+
+
+forage_and_fight = Player("forage", "melee")
+"""A player for recordings; without fights it only forages."""
 
 
 def _one_each(chosen: Any, lengths: Any) -> RaggedBufferI64:

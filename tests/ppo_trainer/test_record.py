@@ -176,3 +176,10 @@ def test_a_script_sees_the_ids_of_the_environment(tmp_path):
     assert others.rewards.mean < 1.0
     with pytest.raises(SettingError, match="no scripted player"):
         record_agent(recipe("custom", "env._target_=xor"), tmp_path / "c")
+
+
+def test_all_seats_of_a_game_share_the_episodes(tmp_path):
+    """One row stands for two seats here, which play six games, and not six for each seat asked."""
+    config = recipe("rock_paper_scissors", "selfplay=mirror", "seed=5")
+    made = record_agent(config, tmp_path / "a", agent="random", episodes=12, rows=1)
+    assert made.rewards.count == 12
