@@ -528,7 +528,7 @@ def test_a_recorder_needs_a_reset_and_ends_when_it_is_closed(tmp_path):
     with pytest.raises(ResetNeededError):
         recorder.act({})
     recorder.close()
-    for call in (recorder.reset, recorder.flush, lambda: recorder.act({})):
+    for call in (recorder.reset, lambda: recorder.act({})):
         with pytest.raises(ClosedError):
             call()
 
