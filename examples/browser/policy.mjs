@@ -16,7 +16,10 @@ const SPACES = {
   ],
 };
 
-/** The probabilities of each robot's moves, the most likely move of each, and the value of the board. */
+/** Robots are alike if their probabilities of the same move differ by less than this. */
+const ALIKE = 0.03;
+
+/** The probabilities of each robot's moves, the greedy move of each, and the value of the board. */
 export async function decide(ort, session, game, masks) {
   const observation = {
     features: { Mine: game.mines, Robot: game.robots },
@@ -24,7 +27,34 @@ export async function decide(ort, session, game, masks) {
   };
   const { "Move/logits": logits, value } = await session.run(inputsOf(ort, observation, SPACES));
   const probs = game.robots.map((_, robot) => softmax(Array.from(logits.data.slice(5 * robot, 5 * robot + 5))));
-  return { probs, moves: probs.map((own) => own.indexOf(Math.max(...own))), value: value.data[0] };
+  return { probs, moves: greedyMoves(probs), value: value.data[0] };
+}
+
+/**
+ * The most likely move of each robot. Robots with the same most likely move and nearly the same probability of it
+ * are divided among the moves: the j-th of k takes the move at the quantile (j + 1/2) / k, the most likely first.
+ */
+export function greedyMoves(probs) {
+  const moves = probs.map((row) => row.indexOf(Math.max(...row)));
+  const largest = probs.map((row) => Math.max(...row));
+  const order = probs.map((_, robot) => robot).sort((a, b) => moves[a] - moves[b] || largest[a] - largest[b]);
+  const groups = [];
+  order.forEach((robot, k) => {
+    const last = order[k - 1];
+    if (k > 0 && moves[last] === moves[robot] && largest[robot] - largest[last] < ALIKE) groups.at(-1).push(robot);
+    else groups.push([robot]);
+  });
+  const greedy = [...moves];
+  for (const group of groups.filter((robots) => robots.length > 1)) {
+    group.forEach((robot, j) => (greedy[robot] = moveAt((j + 0.5) / group.length, probs[robot])));
+  }
+  return greedy;
+}
+
+function moveAt(quantile, probs) {
+  const order = probs.map((_, move) => move).sort((a, b) => probs[b] - probs[a]);
+  let sum = 0;
+  return order.find((move) => (sum += probs[move]) >= quantile) ?? order[0];
 }
 
 function softmax(logits) {
