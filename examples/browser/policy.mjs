@@ -33,15 +33,22 @@ export async function decide(ort, session, game, masks) {
 /**
  * The most likely move of each robot. Robots with the same most likely move and nearly the same probability of it
  * are divided among the moves: the j-th of k takes the move at the quantile (j + 1/2) / k, the most likely first.
+ * This is what ragged_net/heads/greedy.py does.
  */
 export function greedyMoves(probs) {
   const moves = probs.map((row) => row.indexOf(Math.max(...row)));
   const largest = probs.map((row) => Math.max(...row));
   const order = probs.map((_, robot) => robot).sort((a, b) => moves[a] - moves[b] || largest[a] - largest[b]);
   const groups = [];
+  let first, part;
   order.forEach((robot, k) => {
     const last = order[k - 1];
-    if (k > 0 && moves[last] === moves[robot] && largest[robot] - largest[last] < ALIKE) groups.at(-1).push(robot);
+    const isNear = k > 0 && moves[last] === moves[robot] && largest[robot] - largest[last] < ALIKE;
+    if (!isNear) first = robot;
+    // Neighbours may be alike although the first and the last are not: then the range is cut up.
+    const before = part;
+    part = Math.floor((largest[robot] - largest[first]) / ALIKE);
+    if (isNear && part === before) groups.at(-1).push(robot);
     else groups.push([robot]);
   });
   const greedy = [...moves];

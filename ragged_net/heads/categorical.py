@@ -162,7 +162,9 @@ class CategoricalHeadKind(HeadKind):
             frames = actors.actors.frame_ids()
             quantiles = quantiles_of_alike(frames, made.chosen, made.log_prob)
             if quantiles is not None:
-                made = dist.choose(choice_at(quantiles, made.probs), None, False)
+                others = choice_at(quantiles, made.probs)
+                chosen = torch.where(quantiles > 0, others, made.chosen)
+                made = dist.choose(chosen, None, False)
         chosen = actors.actors.with_values(made.chosen)
         return ActionOutput(chosen, made.log_prob, made.entropy, made.probs)
 

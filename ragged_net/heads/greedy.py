@@ -32,16 +32,30 @@ def quantiles_of_alike(frames: Tensor, chosen: Tensor, log_prob: Tensor) -> Tens
     order = prob.argsort(stable=True)
     order = order[chosen[order].argsort(stable=True)]
     order = order[frames[order].argsort(stable=True)]
-    alike = prob[order].diff().abs() < ALIKE
+    prob = prob[order]
+    alike = prob.diff() < ALIKE
     for numbers in (frames, chosen):
         alike &= numbers[order].diff() == 0
     if not alike.any():
         return None
-    group = torch.cat([alike.new_zeros(1, dtype=torch.int64), (~alike).cumsum(0)])
-    size = group.bincount()
-    place = torch.arange(len(group), device=group.device) - (size.cumsum(0) - size)[group]
-    quantiles = torch.where(size[group] > 1, (place + 0.5) / size[group], 0.0)
+    starts, _ = _groups(alike)
+    # Neighbours may be alike although the first and the last are not: then the range is cut up.
+    alike &= ((prob - prob[starts]) / ALIKE).floor().diff() == 0
+    starts, sizes = _groups(alike)
+    places = torch.arange(len(order), device=order.device) - starts
+    quantiles = torch.where(sizes > 1, (places + 0.5) / sizes, 0.0)
     return torch.empty_like(quantiles).index_copy_(0, order, quantiles)
+
+
+def _groups(same: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the place of the first member of each one's group, and the size of the group.
+
+    Args:
+        same: True where a member and the next one are in one group. Shape: (A - 1,).
+    """
+    group = torch.cat([same.new_zeros(1, dtype=torch.int64), (~same).cumsum(0)])
+    sizes = group.bincount()
+    return (sizes.cumsum(0) - sizes)[group], sizes[group]
 
 
 @torch.no_grad()
@@ -49,7 +63,8 @@ def choice_at(quantiles: Tensor, probs: Tensor) -> Tensor:
     """Return choices (A,) int64 at quantiles (A,) of probabilities (A, C), the largest first."""
     largest, order = probs.sort(dim=1, descending=True, stable=True)
     place = (largest.cumsum(1) < quantiles[:, None]).sum(1, keepdim=True)
-    last = (probs > 0).sum(1, keepdim=True) - 1  # a sum of probabilities may end below 1
+    # A sum of probabilities may end below 1, and that of NaN ends nowhere.
+    last = ((probs > 0).sum(1, keepdim=True) - 1).clamp_min(0)
     return order.gather(1, place.minimum(last)).squeeze(1)
 
 

@@ -34,9 +34,30 @@ def test_alike_actors_take_the_middles_of_equal_parts():
     assert quantiles_of_alike(one, one, one.float()) is None
 
 
+def test_actors_that_differ_are_not_alike_through_others_between_them():
+    # Probabilities of 0.40, 0.41, ... 0.48 in three parts of a width of 0.03.
+    zeros = torch.zeros(9, dtype=torch.int64)
+    found = quantiles_of_alike(zeros, zeros, (0.4001 + 0.01 * torch.arange(9)).log())
+    assert_close(found, torch.tensor([1, 3, 5] * 3) / 6, check_dtype=False)
+
+
+def test_many_actors_follow_their_own_probabilities():
+    probs = torch.linspace(0.4, 0.9999, 10_000)[torch.randperm(10_000)]
+    zeros = torch.zeros(10_000, dtype=torch.int64)
+    found = choice_at(
+        quantiles_of_alike(zeros, zeros, probs.log()), torch.stack([probs, 1 - probs], 1)
+    )
+    for low, high in ((0.5, 0.6), (0.6, 0.8), (0.8, 0.97), (0.97, 1.0)):
+        those = (probs >= low) & (probs < high)
+        assert abs((found[those] == 0).float().mean() - probs[those].mean()) < 0.03
+
+
 def test_actors_without_a_probability_are_alone():
     zeros = torch.zeros(2, dtype=torch.int64)
     assert quantiles_of_alike(zeros, zeros, torch.full((2,), float("nan"))) is None
+    probs = torch.tensor([[0.5, 0.5], [float("nan")] * 2])
+    assert choice_at(torch.tensor([0.75, 0.0]), probs).tolist() == [1, 0]
+    assert quantiles_of_alike(zeros[:0], zeros[:0], torch.zeros(0)) is None
 
 
 def test_quantiles_count_from_the_most_likely_choice():
