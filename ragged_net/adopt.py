@@ -169,15 +169,15 @@ def _adopt_type(
                 expected=repr(other),
                 received=repr(kind),
             )
-    if list(features) == list(old_features):
+    embedded, old_embedded = _embedded(mine, features), _embedded(theirs, old_features)
+    if embedded == old_embedded:
         _copy_module(where, mine, theirs)
-        _adopt_statistics(mine.norm, theirs.norm)
         return
     if not (_can_grow(mine) and _can_grow(theirs)):
         raise AdoptionError(
             f"the features {where} differ, and their embeddings can only be copied as a whole",
-            expected=", ".join(old_names),
-            received=", ".join(names),
+            expected=", ".join(map(repr, old_embedded)),
+            received=", ".join(map(repr, embedded)),
             hint="features can be added to types other than grids, with net.embedding=linear, "
             "net.discrete=sum and no vocabularies",
         )
@@ -205,6 +205,12 @@ def _adopt_type(
             ]
         table.weight.copy_(weight)  # type: ignore[operator]
     _adopt_statistics(mine.norm, theirs.norm)
+
+
+def _embedded(embedding: TypeEmbedding, features: Sequence[Feature]) -> list[Feature]:
+    """Return the features without those that only relations or positions read."""
+    kept = embedding.norm.names
+    return [f for f in features if num_values(f) is not None or feature_name(f) in kept]
 
 
 def _can_grow(embedding: nn.Module) -> bool:

@@ -272,8 +272,8 @@ class CompiledRows(VecEnv):
         """Return what ``save_game`` returns, with large fields as packed arrays."""
         arrays = {name: self._fields[name][game] for name in self._saved_fields()}
         return {
-            name: pack_array(own) if own.size > _MOST_NUMBERS else own.tolist()
-            for name, own in arrays.items()
+            name: pack_array(array) if array.size > _MOST_NUMBERS else array.tolist()
+            for name, array in arrays.items()
         }
 
     def load_game(self, saved: Mapping[str, Any]) -> dict[str, Any]:
@@ -282,7 +282,7 @@ class CompiledRows(VecEnv):
         Args:
             saved: The state of a game in ``get_state``, or what ``save_game`` returns.
         """
-        fields = {n: _read_field(n, own, saved[n]) for n, own in self._saved_fields().items()}
+        fields = {n: _read_field(n, field, saved[n]) for n, field in self._saved_fields().items()}
         if self._game.problems is not None:
             # Copies, because the game's functions write to them.
             every = {name: own[:1].copy() for name, own in self._fields.items()}
@@ -490,28 +490,35 @@ class CompiledRows(VecEnv):
             self._pool.shutdown()
 
 
-def _read_field(name: str, own: Field, saved: Any) -> npt.NDArray[Any]:
+def _read_field(name: str, field: Field, saved: Any) -> npt.NDArray[Any]:
     """Return a field of one game from its JSON values, or raise one of ``DAMAGES``."""
-    dtype = np.dtype(own.dtype)
-    is_packed = isinstance(saved, str)
-    given = unpack_array(saved, dtype, own.shape) if is_packed else np.asarray(saved)
+    dtype = np.dtype(field.dtype)
+    if isinstance(saved, str):
+        try:
+            given = unpack_array(saved, dtype, field.shape)
+        except ValueError as error:
+            raise ValueError(f"field {name!r}: {error}") from error
+    else:
+        given = np.asarray(saved)
     # JSON has no dtypes, and [] is an empty array of any shape.
-    kinds, is_empty = {"b": "b", "f": "biuf"}.get(dtype.kind, "biu"), 0 in own.shape
+    kinds, is_empty = {"b": "b", "f": "biuf"}.get(dtype.kind, "biu"), 0 in field.shape
     if is_empty and not given.size:
-        given = np.zeros(own.shape, dtype)
-    if given.shape != tuple(own.shape) or given.dtype.kind not in kinds:
+        given = np.zeros(field.shape, dtype)
+    if given.shape != tuple(field.shape) or given.dtype.kind not in kinds:
         raise ValueError(f"field {name!r} of shape {given.shape} and type {given.dtype}")
     value = given.astype(dtype)
     if not np.array_equal(value, given) or not np.isfinite(value).all():
         raise ValueError(f"field {name!r} has numbers that are not finite in {dtype}")
-    low, high = own.least, own.most
-    if (low is not None and not (value >= low).all()) or (
-        high is not None and not (value <= high).all()
-    ):
+    low = -np.inf if field.least is None else field.least
+    high = np.inf if field.most is None else field.most
+    wrong = (value < low) | (value > high)
+    if wrong.any():
+        place = tuple(np.argwhere(wrong)[0].tolist())
+        least, most = (np.broadcast_to(bound, value.shape)[place] for bound in (low, high))
         raise StateError(
-            f"the saved state has a {name} out of range",
-            expected=f"{low} to {high}",
-            received=shorten(saved),
+            f"the saved state has a field {name!r} out of range",
+            expected=f"{least} to {most}",
+            received=f"{value[place]}" + (f" at {list(place)}" if place else ""),
         )
     return value
 

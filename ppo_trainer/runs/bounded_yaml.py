@@ -1,4 +1,4 @@
-"""YAML with size limits, in which a value cannot stand for others.
+"""YAML with size limits and without aliases.
 
 With aliases, a few lines could describe more values than fit in memory.
 """
@@ -22,7 +22,7 @@ _MARKS = (b"\n", b",", b":", b"[", b"{")
 class _Loader(yaml.SafeLoader):
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
-            raise ValueError("it has aliases, which settings need not have")
+            raise ValueError("it has an alias (*name), which is not allowed")
         return super().compose_node(parent, index)
 
 
@@ -35,7 +35,7 @@ def parse_yaml(text: bytes) -> Any:
     """Return the plain value of a YAML text in UTF-8; tags of Python objects are refused.
 
     Raises:
-        ValueError: The text is not YAML of plain values, has too many, or has aliases.
+        ValueError: The text is not YAML of plain values, is too large, or has aliases.
     """
     _check_size(text)
     try:

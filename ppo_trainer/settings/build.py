@@ -246,18 +246,26 @@ def plain(value: Any, path: str) -> Any:
     """
     value = _plain(value)
     if isinstance(value, Mapping):
-        return {plain(key, path): plain(part, _join(path, key)) for key, part in value.items()}
+        return {_key(key, path): plain(part, _join(path, key)) for key, part in value.items()}
     if isinstance(value, tuple):
         return tuple(plain(part, path) for part in value)
     if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
         return [plain(part, path) for part in value]
+    return _scalar(value, path, "plain values: None, bool, int, float, str, lists and dicts")
+
+
+def _scalar(value: Any, path: str, expected: str) -> Any:
     if value is not None and type(value) not in (bool, int, float, str):
         raise SettingError(
             f"{path} cannot be written to config.yaml",
-            expected="plain values: None, bool, int, float, str, lists and dicts of them",
+            expected=expected,
             received=f"{shorten(value)} ({type(value).__name__})",
         )
     return value
+
+
+def _key(key: Any, path: str) -> Any:
+    return _scalar(_plain(key), path, "keys of dicts that are None, bool, int, float or str")
 
 
 def _plain(value: Any) -> Any:

@@ -337,12 +337,12 @@ def test_single_games_are_copied_exactly():
         ({"dice": [1, 2, 300]}, "dice"),
         ({"dice": [1, 2, 7]}, "out of range"),
         ({"dice": [1.5, 2, 3]}, "dice"),
-        ({"count": 4}, "count out of range"),
+        ({"count": 4}, "'count' out of range"),
         ({"count": True}, "damaged|out of range"),
         ({"count": "1"}, "count"),
         ({"total": None}, "total"),
-        ({"steps": 4}, "steps out of range"),
-        ({"steps": -1}, "steps out of range"),
+        ({"steps": 4}, "'steps' out of range"),
+        ({"steps": -1}, "'steps' out of range"),
     ],
 )
 def test_states_that_do_not_fit_are_refused(change, text):
@@ -429,7 +429,7 @@ def test_large_fields_are_packed_and_restored_exactly():
     }  # fmt: skip
     for name, texts in damaged.items():
         for wrong in texts:
-            with pytest.raises(errors.StateError, match=r"packed array|out of range|finite"):
+            with pytest.raises(errors.StateError, match=f"field '{name}'"):
                 rows.set_state([{**saved, "env": {**own, name: wrong}}])
     assert rows.get_state() == before
 
@@ -458,7 +458,8 @@ def test_problems_of_a_saved_state_are_found_by_the_game_itself():
     before = rows.get_state()
     with pytest.raises(errors.StateError, match="the saved state has another total"):
         put(dice=[6, 4, 0], count=2, total=9)
-    with pytest.raises(errors.StateError, match="dice out of range"):
+    message = r"field 'dice' out of range\n  expected: 0 to 5\n  received: 6 at \[2\]"
+    with pytest.raises(errors.StateError, match=message):
         put(dice=[1, 2, 6], count=3, total=9)
     assert rows.get_state() == before, "what is refused changes nothing"
 

@@ -415,6 +415,7 @@ def test_env_must_be_a_class_or_a_function(config, tmp_path, env):
         ({"deep": {"er": {"n": 3j}}}, "env.deep.er.n", "complex"),
         ({"n": {1, 2}}, "env.n", "set"),
         ({"n": np.zeros(2)}, "env.n", "ndarray"),
+        ({"n": {(1, 2): 3}}, "env.n", "tuple"),
     ],
     ids=lambda x: str(x)[:40],
 )

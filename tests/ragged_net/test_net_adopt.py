@@ -230,6 +230,28 @@ def test_embeddings_of_all_kinds_are_copied_and_others_refused(kind):
         adopt(make("size"), old)
 
 
+def test_a_feature_that_becomes_a_relation_does_not_shift_the_weights_of_others():
+    types = {"A": Entity(["x", "y", "z"]), "B": Entity(["x", "y", "z"])}
+    old, net = (
+        RaggedNet(ObsSpace(entities=types), MOVES, replace(SMALL, relations=[[f"A.{x}", f"B.{x}"]]))
+        for x in "xy"
+    )
+    adopt(net, old)
+    (mine, _), (theirs, _) = (one.encoder.embedding.types for one in (net, old))
+    assert (mine.norm.names, theirs.norm.names) == (("x", "z"), ("y", "z"))
+    assert torch.equal(mine.project.weight[:, 1], theirs.project.weight[:, 1])
+    assert not mine.project.weight[:, 0].any()
+
+
+def test_a_refusal_shows_features_that_differ_in_size_only():
+    nets = [
+        RaggedNet(ObsSpace(entities={"A": Grid((4, 4), [Discrete("way", n)])}), MOVES, SMALL)
+        for n in (3, 2)
+    ]
+    with pytest.raises(AdoptionError, match=r"(?s)expected: .*n=2.*received: .*n=3"):
+        adopt(*nets)
+
+
 def test_a_grid_of_another_shape_is_refused():
     nets = [
         RaggedNet(ObsSpace(entities={"A": Grid((side, side), ["height"])}), MOVES, SMALL)
