@@ -61,6 +61,7 @@ GAMES: dict[str, tuple[str, dict[str, Any]]] = {
     "melds": ("melds.Melds", {}),
     "power": ("power.Power", {}),
     "quotes": ("quotes.Quotes", {}),
+    "quotes, no luck": ("quotes.Quotes", {"lucky": False}),
     "repairs": ("repairs.Repairs", {}),
     "sorting": ("sorting.Sorting", {}),
     "sweepers": ("sweepers.Sweepers", {}),

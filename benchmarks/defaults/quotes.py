@@ -33,10 +33,13 @@ class Quotes(Environment):
         instruments: Number of instruments.
         steps: Length of an episode.
         most: The largest position; trades that would exceed it do not happen.
+        lucky: False to leave out the gains of what is held, whose mean is 0 for any quotes.
     """
 
-    def __init__(self, instruments: int = 6, steps: int = 120, most: int = 5) -> None:
-        self.count, self.limit, self.most = instruments, steps, most
+    def __init__(
+        self, instruments: int = 6, steps: int = 120, most: int = 5, lucky: bool = True
+    ) -> None:
+        self.count, self.limit, self.most, self.lucky = instruments, steps, most, lucky
 
     def obs_space(self) -> ObsSpace:
         """Return the account and the instruments."""
@@ -78,7 +81,9 @@ class Quotes(Environment):
                     reward += distance * self.spread[k] / 2 * amount
         self.move = self.volatility * self.rng.normal(size=self.count)
         self.mid = np.maximum(self.mid + self.move, 1)
-        reward += float(self.position @ self.move) - 0.01 * float(self.position @ self.position)
+        reward -= 0.01 * float(self.position @ self.position)
+        if self.lucky:
+            reward += float(self.position @ self.move)
         return self.observe(reward)
 
     def observe(self, reward: float) -> Observation:

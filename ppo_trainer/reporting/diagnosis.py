@@ -74,7 +74,7 @@ def diagnose(
         *memory,
         *greedy,
         *_explored(records),
-        *_happens_anyway(records),
+        *_explained(records),
     ]
     return [verdict, *causes][:_MOST_LINES]
 
@@ -223,15 +223,21 @@ def _explored(records: Records) -> list[str]:
     ]
 
 
-def _happens_anyway(records: Records) -> list[str]:
-    """Return a line if the value function predicts returns almost completely."""
+def _explained(records: Records) -> list[str]:
+    """Return a line if the value function predicts returns almost completely, or not at all."""
     explained = _last_mean(records, "value/explained_variance")
-    if not explained > 0.8:
-        return []
-    return [
-        f"the value function predicts returns (explained variance {explained:.2f}), as where most "
-        "of them happens anyway: reward what actions change (docs/rewards.md)"
-    ]
+    if explained > 0.8:
+        return [
+            f"the value function predicts returns (explained variance {explained:.2f}), as where "
+            "most of them happens anyway: reward what actions change (docs/rewards.md)"
+        ]
+    if explained < 0.1:
+        return [
+            f"the value function predicts no returns (explained variance {explained:.2f}), as "
+            "where luck rules them: leave gains and losses out of the reward whose mean no action "
+            "changes, or try a smaller ppo.gae_lambda (docs/rewards.md)"
+        ]
+    return []
 
 
 def _last_mean(records: Records, name: str) -> float:

@@ -157,6 +157,13 @@ def test_returns_that_are_known_though_nothing_is_learned_happen_anyway():
     assert "happens anyway" in line
 
 
+def test_returns_that_nothing_predicts_are_luck():
+    records = run(FLAT, **{"value/explained_variance": 0.03})
+    _, line = diagnose(records, played(0.05, 0.05))
+    assert "(explained variance 0.03), as where luck rules them" in line
+    assert diagnose(run(LEARNED, **{"value/explained_variance": 0.03}), played(0.98, 0.04)) == []
+
+
 def test_episodes_of_fixed_length_are_no_cause():
     assert len(diagnose(run(FLAT, episodes_truncated=50.0), played(0.05, 0.05))) == 1
 
