@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from entity_env.hints import EntityHints, ViewerHints
 from entity_env.rows.compiled import Actors, CompiledGame, CompiledRows, Entities, Field, compiled
@@ -25,8 +24,6 @@ from entity_env.spaces import (
     ObsSpace,
     SelectEntityActionSpace,
 )
-
-from .board_picture import Space, draw_spaces, player_signs
 
 __all__ = ["HEIGHT", "WIDTH", "ConnectFour", "ConnectFourRows"]
 
@@ -214,12 +211,6 @@ class ConnectFour(CompiledPlayers):
         """Return the board from the top, X for who began and O for the other."""
         board = np.array([*".XO"])[self.fields()["board"]]
         return "\n".join(map(" ".join, board.T[::-1]))
-
-    def render(self, cell: int = 48, **_: Any) -> npt.NDArray[np.uint8]:
-        """Return the board; shape (H, W, 3)."""
-        board = np.array(self.fields()["board"])
-        spaces = [Space(x, -y, int(disc) - 1) for (x, y), disc in np.ndenumerate(board)]
-        return draw_spaces(spaces, cell=cell, signs=player_signs(SEATS))
 
 
 ConnectFourRows.environment = ConnectFour

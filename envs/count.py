@@ -10,18 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from operator import index as whole
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from entity_env.actions import Action, CategoricalAction
 from entity_env.arguments import check_whole
+from entity_env.drawing import Sign
 from entity_env.observation import CategoricalActionMask, Observation
 from entity_env.spaces import ActionName, CategoricalActionSpace, Entity, ObsSpace
 
-from .board_picture import Space, draw_spaces
+from .board_picture import PLAYERS, Tiled
 from .checks import read_choices
+from .grid import Board
 from .small_game import OneStepGame, maybe
 
 __all__ = ["NUMBERS", "Count", "count_beans"]
@@ -31,7 +32,7 @@ NUMBERS = tuple(str(number) for number in range(10))
 _PLAYER = ("Player",)
 
 
-class Count(OneStepGame):
+class Count(Tiled, OneStepGame):
     """A player says how many beans there are.
 
     Beans have no features: only their number can be observed. Attention computes an average over
@@ -59,6 +60,8 @@ class Count(OneStepGame):
     Raises:
         SettingError: A parameter of the wrong type or range.
     """
+
+    looks: ClassVar = {"o": Sign("bean", PLAYERS[3])}
 
     _obs_space = ObsSpace(entities={"Bean": Entity(), "Player": Entity()})
     _action_space = {"count": CategoricalActionSpace(NUMBERS)}
@@ -105,16 +108,10 @@ class Count(OneStepGame):
             "an answer that is not allowed": answer is not None and answer not in allowed,
         }
 
-    def render_text(self) -> str:
-        """Return a sign for each bean, and the answer once it is given."""
-        return f"{'o' * self.beans} {'?' if self.answer is None else self.answer}".strip()
-
-    def render(self, cell: int = 32, **_: Any) -> npt.NDArray[np.uint8]:
-        """Return a row of the beans, and the answer once it is given."""
-        title = "How many?" if self.answer is None else str(self.answer)
-        return draw_spaces(
-            [Space(i, 0, 3 if i < self.beans else -1) for i in range(9)], title, cell
-        )
+    def board(self) -> Board:
+        """Return a row with the beans, and above it the answer once it is given."""
+        head = "How many?" if self.answer is None else NUMBERS[self.answer]
+        return Board(head, {(i, 0): "o" for i in range(self.beans)}, range(9), [0])
 
     def _draw_wrong(self) -> list[int]:
         """Return the wrong numbers that are allowed; draws nothing where there are none."""

@@ -12,18 +12,17 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from operator import index as whole
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
+from typing import Any, ClassVar
 
 from entity_env.actions import Action, SelectEntitiesAction
 from entity_env.arguments import check_whole
+from entity_env.drawing import Sign
 from entity_env.observation import EntityID, Observation, SelectEntityActionMask
 from entity_env.spaces import ActionName, Discrete, Entity, ObsSpace, SelectEntitiesActionSpace
 
-from .board_picture import Space, draw_spaces
+from .board_picture import PLAYERS, Tiled
 from .checks import read_set
+from .grid import Board
 from .small_game import SmallGame
 
 __all__ = ["COLORS", "MOST_ITEMS", "MOST_ORDERED", "FillOrder", "fill_order"]
@@ -33,7 +32,7 @@ MOST_ORDERED = 3
 MOST_ITEMS = 1_000
 
 
-class FillOrder(SmallGame):
+class FillOrder(Tiled, SmallGame):
     """A picker takes one item of each colour that is ordered, all in one step.
 
     Items of one colour have equal features. A policy that decides on each item independently would
@@ -62,6 +61,8 @@ class FillOrder(SmallGame):
     Raises:
         SettingError: A parameter of the wrong type or range.
     """
+
+    looks: ClassVar = {str(i): Sign(f"colour {i}", PLAYERS[i]) for i in range(COLORS)}
 
     _obs_space = ObsSpace(
         entities={
@@ -118,20 +119,15 @@ class FillOrder(SmallGame):
             "another number of steps": steps not in (0, 1),
         }
 
-    def render_text(self) -> str:
-        """Return the colours of the orders and of the items."""
-        orders, items = (" ".join(map(str, own)) for own in (self.orders, self.colors))
-        return f"ordered: {orders}, items: {items}"
-
-    def render(self, cell: int = 48, **_: Any) -> npt.NDArray[np.uint8]:
-        """Return the colours of the orders, and below them the items with their numbers."""
+    def board(self) -> Board:
+        """Return the colours of the orders, and below them those of the items."""
         columns = max(8, math.isqrt(2 * self.items))
-        spaces = [Space(i, 0, color) for i, color in enumerate(self.orders)]
-        spaces += [
-            Space(i % columns, 1.5 + i // columns, color, text=str(i))
-            for i, color in enumerate(self.colors)
-        ]
-        return draw_spaces(spaces, "orders, and items to pick", cell)
+        signs = {(i, 1): str(color) for i, color in enumerate(self.orders)}
+        signs |= {
+            (i % columns, -1 - i // columns): str(color) for i, color in enumerate(self.colors)
+        }
+        rows = range(-1 - (self.items - 1) // columns, 2)
+        return Board("orders, and items to pick", signs, range(columns), rows)
 
 
 def fill_order(observation: Observation) -> dict[str, Action]:

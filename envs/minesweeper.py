@@ -229,7 +229,7 @@ class MineSweeper(CompiledEnvironment):
 
         Shape: (height * tile, width * tile, 3), one more ``tile`` high with the status bar.
         """
-        return super().render(tile=tile, **kwargs)
+        return self._rows.draw_row(int(self._begun().rows[0]), tile=tile, **kwargs)
 
     def render_text(self) -> str:
         """Return the board with y up; M0 is the mine ("Mine", 0), R1 the robot ("Robot", 1)."""

@@ -13,10 +13,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from entity_env.arguments import check_whole
-from entity_env.drawing import Sign
 from entity_env.errors import SettingError, nearest, shorten
 from entity_env.hints import EntityHints, ViewerHints
 from entity_env.rows.compiled import Actors, CompiledGame, CompiledRows, Entities, Field, compiled
@@ -30,7 +28,6 @@ from entity_env.spaces import (
     SelectEntityActionSpace,
 )
 
-from .board_picture import Space, draw_spaces, player_signs
 from .photosynthesis_board import (
     AVAILABLE,
     BEFORE,
@@ -652,24 +649,6 @@ class Photosynthesis(CompiledPlayers):
             for i in range(self.num_seats)
         ]
         return "\n".join(lines)
-
-    def render(self, cell: int = 48, **_: Any) -> npt.NDArray[np.uint8]:
-        """Return a picture of the board: sizes of pieces, leaves of empty spaces. (H, W, 3)."""
-        game = self.fields()
-        pieces = zip(SPACES, game["size"], game["owner"], SOIL, strict=True)
-        spaces = [
-            Space(q + r / 2, -r, owner, (size + 2) / 5, str(size if size >= 0 else soil))
-            for (q, r), size, owner, soil in pieces
-        ]
-        points = ", ".join(f"{'ABCD'[i]} {own}" for i, own in enumerate(game["points"]))
-        title = f"round {game['round'] + 1} of {game['rounds']}: {points}"
-        # The points stand above, where they change the size of no picture.
-        signs = player_signs([f"player {i}" for i in range(self.num_seats)], "ABCD")
-        signs += [Sign("points", mark="text", letter="A 0")]
-        signs += [Sign(kind, mark="text", letter=str(i)) for i, kind in enumerate(KINDS)]
-        white, gray = (255, 255, 255), (160, 160, 160)
-        signs += [Sign("leaves of an empty space", white, letter="1", edge=gray)]
-        return draw_spaces(spaces, title, cell, signs)
 
 
 PhotosynthesisRows.environment = Photosynthesis

@@ -7,7 +7,6 @@ from operator import index as whole
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from entity_env.actions import Action, SelectEntityAction
 from entity_env.hints import EntityHints, ViewerHints
@@ -15,7 +14,6 @@ from entity_env.multi_player import SeatActions, SeatObservations
 from entity_env.observation import Observation, SelectEntityActionMask
 from entity_env.spaces import Discrete, Entity, ObsSpace, SelectEntityActionSpace
 
-from .board_picture import Space, draw_spaces, player_signs
 from .checks import check_running, read_selection
 from .small_game import SeatGame
 
@@ -100,14 +98,6 @@ class TicTacToe(SeatGame):
         """Return the board."""
         marks = [".XO"[mark] for mark in self.board]
         return "\n".join(" ".join(marks[i : i + 3]) for i in (0, 3, 6))
-
-    def render(self, cell: int = 48, **_: Any) -> npt.NDArray[np.uint8]:
-        """Return the board; shape (H, W, 3)."""
-        spaces = [
-            Space(i % 3, i // 3, mark - 1, text=" XO"[mark].strip())
-            for i, mark in enumerate(self.board)
-        ]
-        return draw_spaces(spaces, cell=cell, signs=player_signs(["X, who begins", "O"], "XO"))
 
     def _has_won(self, player: int) -> bool:
         return any(all(self.board[cell] == player + 1 for cell in line) for line in LINES)

@@ -15,9 +15,8 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from entity_env.batching.ragged import ActionBuffer, frame
+from entity_env.batching.ragged import ActionBuffer
 from entity_env.batching.vec_obs import VecObs
-from entity_env.drawing import Drawer
 from entity_env.environment import environment_failed
 from entity_env.errors import (
     DAMAGES,
@@ -32,7 +31,6 @@ from entity_env.errors import (
     shorten,
 )
 from entity_env.metrics import EpisodeTracker
-from entity_env.observation import Observation
 from entity_env.rows.compiled_game import Actors, CompiledGame, Entities, Field
 from entity_env.rows.game_frames import FrameWriter, Written
 from entity_env.rows.game_kernel import (
@@ -302,26 +300,8 @@ class CompiledRows(VecEnv):
         return {**own, "steps": Field((), np.int32, 0, self._most_steps - 1)}
 
     def draw_row(self, row: int, **kwargs: Any) -> npt.NDArray[np.uint8]:
-        """Return a picture of the observation of a row that must act. Shape: (H, W, 3).
-
-        Args:
-            row: Its number.
-            kwargs: Arguments of ``Drawer``.
-
-        Raises:
-            ActionError: The row does not act now, and has no observation.
-            ResetNeededError: No episode has been started.
-        """
-        if self._last is None:
-            raise ResetNeededError("no episode has been started", hint="call reset() first")
-        (place,) = np.flatnonzero(self._last.rows == row)[:1].tolist() or [None]
-        if place is None:
-            raise ActionError(f"row {shorten(row)} has no observation now", options=self._last.rows)
-        features = {name: frame(own, place) for name, own in self._last.features.items()}
-        shown = Observation(
-            features=features, global_features=self._last.global_features[place], reward=0.0
-        )
-        return Drawer(self.obs_space(), **kwargs).draw(shown)
+        """Return the game's own picture of a row; subclasses may define it. Shape: (H, W, 3)."""
+        raise NotImplementedError(f"{type(self).__name__} has no draw_row method")
 
     def _render(self, **kwargs: Any) -> list[npt.NDArray[np.uint8]]:
         return [self.draw_row(row, **kwargs) for row in range(len(self))]

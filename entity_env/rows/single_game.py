@@ -18,7 +18,6 @@ from dataclasses import fields
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from entity_env.actions import Action
 from entity_env.batching.unbatch import batched_actions, observations_of
@@ -116,10 +115,6 @@ class _SingleGame(Playable):
         if self._is_over:
             raise StateError("the game is over, and cannot be saved", hint="call reset() first")
         return {"rows": self._rows.get_state()}
-
-    def render(self, **kwargs: Any) -> npt.NDArray[np.uint8]:
-        """Return a picture of the first seat that must act. Shape: (H, W, 3), uint8."""
-        return self._rows.draw_row(int(self._begun().rows[0]), **kwargs)
 
     def close(self) -> None:
         """Release the resources of the rows."""

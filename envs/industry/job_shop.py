@@ -144,10 +144,7 @@ class JobShopRows(CompiledRows):
 
     def load_game(self, saved: Mapping[str, Any]) -> dict[str, Any]:
         """Return the fields, or StateError, also for an instance that is not among the given."""
-        # Runs from before do not say which instance it is, and nothing waited in them.
-        now = saved.get("now")
-        since = {"instance": 0, "asked": -1, "until": now + 1 if type(now) is int else now}
-        fields = super().load_game({**since, **saved})
+        fields = super().load_game(saved)
         if self._given:
             fits = [
                 number
@@ -477,6 +474,11 @@ class JobShop(CompiledEnvironment):
     """
 
     rows = JobShopRows
+
+    def render(self, **kwargs: Any) -> npt.NDArray[np.uint8]:
+        """Return a chart of the started operations; the arguments are those of ``draw_row``."""
+        self._begun()
+        return self._rows.draw_row(0, **kwargs)
 
     def reset(self) -> Observation:
         """Start a game; of several given instances the next one."""

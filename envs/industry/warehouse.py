@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -98,11 +97,6 @@ class WarehouseRows(CompiledRows):
             self._fields[name][:] = getattr(plan, name)
         self._fields["places"][:] = plan.cells
         self._fields["shared"][:, np.concatenate([plan.stations, plan.chargers])] = 1
-
-    def load_game(self, saved: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the fields, or StateError, also of runs in which robots passed through others."""
-        none = [0] * self._fields["cell"].shape[1]
-        return super().load_game({"since": none, "tried": none, "chain": none, **saved})
 
     def draw_row(self, row: int, cell: int = 28, **_: Any) -> npt.NDArray[np.uint8]:
         """Return a picture of the warehouse of a row. Shape: (H, W, 3), uint8.
@@ -600,6 +594,11 @@ class Warehouse(CompiledEnvironment):
     """
 
     rows = WarehouseRows
+
+    def render(self, **kwargs: Any) -> npt.NDArray[np.uint8]:
+        """Return a picture of the warehouse; the arguments are those of ``draw_row``."""
+        self._begun()
+        return self._rows.draw_row(0, **kwargs)
 
 
 WarehouseRows.environment = Warehouse

@@ -87,6 +87,10 @@ class StrategyEnvironment(CompiledEnvironment):
         """Return the colours of the players, and the whole map."""
         return self._rows.viewer_hints()
 
+    def render(self, **kwargs: Any) -> npt.NDArray[np.uint8]:
+        """Return ``draw_row`` of the player. Shape: (H, W, 3), uint8."""
+        return self._rows.draw_row(int(self._begun().rows[0]), **kwargs)
+
     def render_text(self) -> str:
         """Return the map in characters, as the player sees it."""
         return self._rows.write_row(int(self._begun().rows[0]))
@@ -100,6 +104,10 @@ class StrategyPlayers(CompiledPlayers):
     def viewer_hints(self) -> ViewerHints:
         """Return the colours of the players, and the whole map."""
         return self._rows.viewer_hints()
+
+    def render(self, **kwargs: Any) -> npt.NDArray[np.uint8]:
+        """Return ``draw_row`` of the first player that must act. Shape: (H, W, 3), uint8."""
+        return self._rows.draw_row(int(self._begun().rows[0]), **kwargs)
 
     def render_text(self) -> str:
         """Return the map in characters, as seen by the first player that must act."""

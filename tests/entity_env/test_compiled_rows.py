@@ -876,27 +876,6 @@ def test_rows_and_threads_that_do_not_fit_are_refused():
         CompiledRows(nim(), 2, -1)
 
 
-# ---- pictures -----------------------------------------------------------------------------------
-
-
-def test_a_row_that_is_asked_can_be_drawn():
-    pytest.importorskip("PIL")
-    rows = CompiledRows(nim(), 4)
-    with pytest.raises(errors.ResetNeededError):
-        rows.draw_row(0)
-    rows.reset()
-    first, again = rows.draw_row(0, size=120), rows.draw_row(2, size=120)
-    assert (first.shape[0], first.shape[2], first.dtype) == (120, 3, np.uint8)
-    np.testing.assert_array_equal(first, again)
-    take_stones(rows, 1, 2)
-    assert (rows.draw_row(1, size=120) != rows.draw_row(3, size=120)).any()
-    with pytest.raises(errors.ActionError, match="row 0"):
-        rows.draw_row(0)
-    dice = CompiledRows(dice_game(), 3)
-    dice.reset()
-    assert len(dice.render(size=120)) == 3
-
-
 # ---- single games -------------------------------------------------------------------------------
 
 

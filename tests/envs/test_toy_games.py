@@ -377,7 +377,7 @@ def test_settings_that_do_not_fit_are_refused(name, settings, text):
     [
         (xor(1, 0), "1 xor 0 = ?", 0, "1 xor 0 = 0"),
         (hotdog("hotdog"), "hotdog: ?", NOT_HOTDOG, "hotdog: not_hotdog"),
-        (count(3), "ooo ?", 2, "ooo 2"),
+        (count(3), "How many?\no o o . . . . . .", 2, "2\no o o . . . . . ."),
         (against(SCISSORS), "? against scissors", ROCK, "rock against scissors"),
         (repeating(2, 3), "2 . . ?", 1, "2 . . ? 1"),
     ],
