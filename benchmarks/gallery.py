@@ -71,7 +71,6 @@ FILMS = {
     "fill_order": ONE_STEP,
     "floor_is_lava": Film(episodes=4, pause=1500, settings={"world": 2}),
     "job_shop": Film(settings={"jobs": 6, "machines": 6}),
-    "king_of_the_hill": Film(trained=20_000, pause=200),
     "kuhn_poker": Film(episodes=5, trained=400_000, pause=1500),
     "leduc_poker": Film(episodes=3, trained=400_000, pause=1500),
     "minefield": Film(every=2, pause=200, seed=3),

@@ -1,6 +1,6 @@
 """Games of orders, against a built-in player or between two: what all of them have in common.
 
-A game is functions on the arrays of a ``World`` (``king_of_the_hill.py`` is the example). Those
+A game is functions on the arrays of a ``World`` (``capture_the_flag.py`` is an example). Those
 below, which call them, become part of the game's ``reset`` and ``resolve``. A game against a
 built-in player has one seat and a duel two; both are the same compiled code.
 """

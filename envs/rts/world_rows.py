@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from entity_env.batching.vec_obs import VecObs
 from entity_env.errors import ResetNeededError
 from entity_env.hints import EntityHints, ViewerHints
 from entity_env.rows.compiled import CompiledRows
@@ -78,37 +80,32 @@ class WorldRows(CompiledRows):
         return MapView.of_world(self.rules, arrays), player
 
 
-class StrategyEnvironment(CompiledEnvironment):
+class _OnMap:
+    """Mixin of single games: the map as the first player that must act sees it."""
+
+    _rows: WorldRows
+    _begun: Callable[[], VecObs]
+
+    def viewer_hints(self) -> ViewerHints:
+        """Return the colours of the players, and the whole map."""
+        return self._rows.viewer_hints()
+
+    def render(self, **kwargs: Any) -> npt.NDArray[np.uint8]:
+        """Return the map as a picture; the arguments are those of ``draw_row``."""
+        return self._rows.draw_row(int(self._begun().rows[0]), **kwargs)
+
+    def render_text(self) -> str:
+        """Return the map in characters."""
+        return self._rows.write_row(int(self._begun().rows[0]))
+
+
+class StrategyEnvironment(_OnMap, CompiledEnvironment):
     """One strategy game for one player."""
 
     _rows: WorldRows
 
-    def viewer_hints(self) -> ViewerHints:
-        """Return the colours of the players, and the whole map."""
-        return self._rows.viewer_hints()
 
-    def render(self, **kwargs: Any) -> npt.NDArray[np.uint8]:
-        """Return ``draw_row`` of the player. Shape: (H, W, 3), uint8."""
-        return self._rows.draw_row(int(self._begun().rows[0]), **kwargs)
-
-    def render_text(self) -> str:
-        """Return the map in characters, as the player sees it."""
-        return self._rows.write_row(int(self._begun().rows[0]))
-
-
-class StrategyPlayers(CompiledPlayers):
+class StrategyPlayers(_OnMap, CompiledPlayers):
     """One strategy game for two players, 0 and 1."""
 
     _rows: WorldRows
-
-    def viewer_hints(self) -> ViewerHints:
-        """Return the colours of the players, and the whole map."""
-        return self._rows.viewer_hints()
-
-    def render(self, **kwargs: Any) -> npt.NDArray[np.uint8]:
-        """Return ``draw_row`` of the first player that must act. Shape: (H, W, 3), uint8."""
-        return self._rows.draw_row(int(self._begun().rows[0]), **kwargs)
-
-    def render_text(self) -> str:
-        """Return the map in characters, as seen by the first player that must act."""
-        return self._rows.write_row(int(self._begun().rows[0]))

@@ -9,7 +9,7 @@ import numpy as np
 from entity_env.rows.jit import interpreted, wrapping
 from entity_env.rows.random_numbers import seeded_streams
 from envs.rts import arrays as at
-from envs.rts import capture_the_flag, engine, king_of_the_hill, minirts, space, tower_defence
+from envs.rts import capture_the_flag, engine, minirts, space, tower_defence
 
 COLUMNS = {
     **{"uid": at.UID, "kind": at.KIND, "hp": at.HP, "carries": at.CARRIES, "command": at.COMMAND},
@@ -150,12 +150,6 @@ def flag_table(seed=0):
 def towers_table(seed=0):
     table = Table(tower_defence.TOWER_DEFENCE, tower_defence, seed)
     table.setup(np.zeros(400, np.int32), table.random, 0, 1200)
-    return table
-
-
-def hill_table(seed=0):
-    table = Table(king_of_the_hill.KING_OF_THE_HILL, king_of_the_hill, seed)
-    table.setup(table.random, 0, 3000)
     return table
 
 

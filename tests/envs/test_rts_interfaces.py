@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from rts_support import hill_table, minirts_table, plain, table_of
+from rts_support import minirts_table, plain, table_of
 
 from entity_env import GlobalCategoricalAction, SelectEntityAction
 from entity_env.errors import SettingError
 from envs.rts import arrays as at
 from envs.rts.capture_the_flag import CaptureTheFlag, CaptureTheFlagDuel
-from envs.rts.king_of_the_hill import KingOfTheHill
 from envs.rts.minirts import MINI_RTS, MOST_UNITS
 from envs.rts.minirts_rows import MiniRts, MiniRtsDuel
 from envs.rts.minirts_units import COMMANDS, TO_ATTACK, TO_BUILD, TO_MOVE, _note, _tell
@@ -27,7 +26,7 @@ from envs.rts.tower_defence import TowerDefence
         (lambda: CaptureTheFlagDuel(max_tick=0), "max_tick"),
         (lambda: CaptureTheFlagDuel(opponent="random"), "opponent"),
         (lambda: MiniRtsDuel(shaping=1.0), "shaping"),
-        (lambda: KingOfTheHill(curriculum=-1), "curriculum"),
+        (lambda: CaptureTheFlag(curriculum=-1), "curriculum"),
         (lambda: TowerDefence(max_tick=5000), "max_tick"),
         (lambda: TowerDefence(frame_skip=1201), "frame_skip"),
         (lambda: MiniRts(interface="unit"), "units"),
@@ -145,34 +144,6 @@ def test_units_do_not_leave_the_map_and_attack_what_is_known():
     game.w = table.w
     game.play()
     assert worker.x == pytest.approx(0.1)
-
-
-def test_who_is_alone_on_the_hill_scores_and_wins():
-    table = hill_table()
-    table.units(0)[0].move(9.5, 9.5)
-    table.play(399)
-    assert table.score == [399, 0]
-    assert table.over == (False, -1)
-    table.play()
-    assert table.over == (True, 0)
-
-
-def test_who_has_guards_alone_wins_the_hill():
-    table = hill_table()
-    table.remove(*table.units(0))
-    table.play()
-    assert table.over == (True, 1)
-
-
-def test_guards_climb_and_fight_whoever_is_in_sight():
-    env = KingOfTheHill(opponent="random", frame_skip=200)
-    env.seed(0)
-    obs = env.reset()
-    assert np.asarray(obs.actions["Order"].mask).tolist() == [[True, True, False]]
-    obs = env.act({"Order": GlobalCategoricalAction(1, "Climb")})
-    # 8.5 cells at a tenth of a cell each tick: all are on the hill, alone, for some 100 ticks.
-    assert obs.global_features[0] > 80
-    assert obs.reward == pytest.approx((obs.global_features[0] - obs.global_features[1]) / 400)
 
 
 def test_only_resources_are_gathered_from_and_only_for_the_own_base():

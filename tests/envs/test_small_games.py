@@ -13,7 +13,7 @@ from ragged_envs.connect_four import ConnectFour
 from ragged_envs.photosynthesis import Photosynthesis
 from ragged_envs.poker import KuhnPoker, LeducPoker
 from ragged_envs.pursuit import Pursuit
-from ragged_envs.rts.king_of_the_hill import KingOfTheHillDuel
+from ragged_envs.rts.capture_the_flag import CaptureTheFlagDuel
 from ragged_envs.rts.minirts_rows import MiniRtsDuel
 from ragged_envs.rts.tower_defence import TowerDefence
 from ragged_envs.tic_tac_toe import TicTacToe
@@ -84,7 +84,7 @@ def test_it_passes_the_check(name, settings, monkeypatch):
     [
         *(ConnectFour, KuhnPoker, LeducPoker, Pursuit, TicTacToe),
         functools.partial(Photosynthesis, players=2, rounds=2),
-        functools.partial(KingOfTheHillDuel, frame_skip=1, opponent_skip=3, max_tick=60),
+        functools.partial(CaptureTheFlagDuel, frame_skip=1, opponent_skip=3, max_tick=60),
         functools.partial(MiniRtsDuel, interface="units", frame_skip=1, max_tick=60),
         functools.partial(TowerDefence, frame_skip=1, max_tick=90),
     ],
