@@ -11,8 +11,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 from entity_env.arguments import ABOVE_0, FRACTION, SMALLEST, Range, at_least, check_fields, checked
-from entity_env.errors import SettingError, shorten
-from ppo_trainer.settings.build import build, fitted, names_its_settings, path_field, plain
+from entity_env.errors import SettingError, nearest, shorten
+from ppo_trainer.settings.build import (
+    build,
+    fitted,
+    names_its_settings,
+    path_field,
+    plain,
+    setting_names,
+)
 from ppo_trainer.settings.device_names import check_device_name
 from ppo_trainer.settings.search_config import SearchConfig
 from ppo_trainer.settings.self_play_config import SelfPlayConfig
@@ -638,7 +645,10 @@ def value_of(config: TrainConfig, name: str) -> Any:
         if isinstance(value, Mapping):
             value = value.get(part)
         elif not hasattr(value, part):
-            raise SettingError(f"{name} is not a setting, or its group is null")
+            raise SettingError(
+                f"{name} is not a setting, or its group is null",
+                hint=nearest(name, setting_names(TrainConfig)),
+            )
         else:
             value = getattr(value, part)
     return value

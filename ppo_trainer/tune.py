@@ -27,15 +27,18 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from entity_env.errors import SettingError, counted
+from entity_env.arguments import ABOVE_0, check_whole
+from entity_env.errors import DAMAGES, SettingError, counted
 from entity_env.storage.files import folder_lock
 from ppo_trainer.command_line.configs import config_of, write_recipe
 from ppo_trainer.config import TrainConfig, value_of, with_changes
 from ppo_trainer.machine.commands import INTERRUPTED, command_parser, python_command, run_main
 from ppo_trainer.machine.screen import deliver, log
 from ppo_trainer.reporting.text_table import aligned
+from ppo_trainer.runs.folder import writing
 from ppo_trainer.tuning import (
     FAILURES,
+    check_searched,
     choices,
     difference,
     score,
@@ -173,24 +176,28 @@ def tune(
         SettingError: A setting or the metric does not exist, or the folder contains another search.
         MissingPackageError: Optuna is not installed.
     """
+    ABOVE_0("minutes", minutes)
+    seed = check_whole("seed", seed, least=0)
     single, space = spaces_of(settings)
     if any(setting.startswith("resume=") for setting in single):
         raise SettingError("resume= cannot be used in a search", hint="--folder continues a search")
     base = config_of(single, "tune for")
     if not base.eval.episodes:
         raise SettingError("a search compares evaluations", expected="eval.episodes=1 or more")
+    check_searched(base, space)
     given = {setting.lstrip("+").partition("=")[0] for setting in settings}
     keeps = not space
     if keeps:  # the given values are tried, too
         space = {
             name: choices([*values, value_of(base, name)])
             for name, values in SPACE.items()
-            if name not in given
+            if not any(f"{name}.".startswith(f"{one}.") for one in given)
         }
     if "eval.episodes" not in given:
         base = with_changes(base, {"eval.episodes": min(base.eval.episodes, _MOST_EPISODES)})
     folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
     try:
         with folder_lock(folder):
             search = _open(base, space, keeps, folder, metric, seed, 60 * minutes, settings)
@@ -201,7 +208,7 @@ def tune(
                     pass
                 _compare(search)
             finally:
-                found = _report(search, folder, single)
+                found = _report(search, folder, single) if search.trials() else {}
             return found
     except BlockingIOError:
         raise SettingError(
@@ -262,10 +269,18 @@ def _open_study(folder: Path, seed: int) -> optuna.Study:
     from optuna.storages.journal import JournalFileBackend
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    storage = optuna.storages.JournalStorage(JournalFileBackend(str(folder / "trials.journal")))
-    study = optuna.create_study(
-        storage=storage, study_name="tune", direction="maximize", load_if_exists=True
-    )
+    path = folder / "trials.journal"
+    _remove_unfinished_line(path)
+    try:
+        storage = optuna.storages.JournalStorage(JournalFileBackend(str(path)))
+        study = optuna.create_study(
+            storage=storage, study_name="tune", direction="maximize", load_if_exists=True
+        )
+    except DAMAGES as error:
+        raise SettingError(
+            f"the search in {path} cannot be read: {error}",
+            hint="give another folder with --folder",
+        ) from error
     # The second part of a search makes other choices than the first one.
     study.sampler = optuna.samplers.TPESampler(
         seed=seed + len(study.trials), n_startup_trials=8, multivariate=True
@@ -273,11 +288,18 @@ def _open_study(folder: Path, seed: int) -> optuna.Study:
     return study
 
 
+def _remove_unfinished_line(path: Path) -> None:
+    """Remove what a killed search has begun to write; Optuna would append to it."""
+    if path.exists():
+        with path.open("r+b") as file:
+            file.truncate(file.read().rfind(b"\n") + 1)
+
+
 def _try_values(search: _Search) -> bool:
     """Train a trial with values that none had; return False if no such values were found."""
     from optuna.trial import TrialState
 
-    known = list(search.trials().values())
+    known, refusal = list(search.trials().values()), ""
     best = {name: value_of(search.config, name) for name in search.space} | known[0]
     for _ in range(_MOST_REFUSED):
         if search.keeps:
@@ -286,21 +308,17 @@ def _try_values(search: _Search) -> bool:
             search.study.enqueue_trial({name: best[name] for name in kept})
         trial = search.study.ask(search.space)
         changes = search.changes(trial.params)
-        if changes not in known and _is_valid(search.config, changes):
-            search.study.tell(trial, search.train(str(trial.number), changes))
-            return True
+        if changes not in known:
+            try:
+                with_changes(search.config, changes)
+            except SettingError as error:
+                refusal = f"; {_text(changes)} is not valid: {error}"
+            else:
+                search.study.tell(trial, search.train(str(trial.number), changes))
+                return True
         search.study.tell(trial, state=TrialState.FAIL)
-    log("  no new combination of values was found")
+    log(f"  no new combination of values was found{refusal}")
     return False
-
-
-def _is_valid(config: TrainConfig, changes: Mapping[str, Any]) -> bool:
-    """Return True if values can be combined."""
-    try:
-        with_changes(config, changes)
-    except SettingError:
-        return False
-    return True
 
 
 def _compare(search: _Search) -> None:
@@ -366,8 +384,6 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--metric", default="episodic_reward", help="metric to maximise: win, ...")
     parser.add_argument("--seed", type=int, default=0, help="seed of the choice of settings")
     options = parser.parse_intermixed_args(arguments)
-    if not 0 < options.minutes < math.inf:
-        parser.error(f"--minutes must be above 0, not {options.minutes}")
     try:
         tune(options.settings, options.minutes, options.folder, options.metric, options.seed)
     except KeyboardInterrupt:

@@ -6,8 +6,8 @@ import contextlib
 import importlib.util
 import math
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, is_dataclass
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from hydra.core.override_parser.types import IntervalSweep, Override, QuotedStri
 from hydra.errors import HydraException
 
 from entity_env.errors import EntityEnvError, MissingPackageError, SettingError, counted, shorten
-from ppo_trainer.config import TrainConfig, with_changes
+from ppo_trainer.config import TrainConfig, value_of, with_changes
 from ppo_trainer.loop import TrainResult, train
 from ppo_trainer.reporting.evaluation import RANDOM
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FAILURES",
     "Difference",
+    "check_searched",
     "choices",
     "difference",
     "score",
@@ -56,7 +57,7 @@ def spaces_of(settings: Iterable[str]) -> tuple[list[str], dict[str, BaseDistrib
         settings: Settings as on the command line.
 
     Raises:
-        SettingError: An interval is empty.
+        SettingError: A setting has no values that Optuna can select.
         MissingPackageError: Optuna is not installed.
     """
     if importlib.util.find_spec("optuna") is None:
@@ -70,17 +71,37 @@ def spaces_of(settings: Iterable[str]) -> tuple[list[str], dict[str, BaseDistrib
         except HydraException:
             single.append(setting)  # left to the reader of settings, which reports the mistake
             continue
-        if not override.is_sweep_override():
+        if not override.is_sweep_override() or override.is_delete() or override.package:
             single.append(setting)
             continue
         try:
             spaces[override.key_or_group] = _space(override)
-        except ValueError as error:
+        except (HydraException, TypeError, ValueError) as error:
             raise SettingError(
-                f"{shorten(setting)} has no values",
-                expected="a smaller and a larger number, both above 0 for a logarithmic scale",
+                f"{shorten(setting)} has no values that can be tried",
+                expected="numbers and words, as in 1,2 or choice(a,b) or range(1,9,2), or "
+                "interval(a,b) with finite numbers a < b, above 0 on a logarithmic scale",
             ) from error
     return single, spaces
+
+
+_OF_TRIALS = ("seed", "total_timesteps", "eval.episodes", "run_dir", "run_name")
+"""Settings that a search makes equal for all trials, or sets itself."""
+
+
+def check_searched(config: TrainConfig, names: Iterable[str]) -> None:
+    """Raise SettingError for a name that is not that of a setting which trials may change."""
+    for name in names:
+        value = value_of(config, name)
+        if is_dataclass(value) or isinstance(value, Mapping):
+            raise SettingError(
+                f"{name} is a group of settings", expected="the name of a setting, such as net.dim"
+            )
+        if name in _OF_TRIALS:
+            raise SettingError(
+                f"{name} cannot be searched, because trials must not differ in it",
+                hint=f"give it one value: {name}=...",
+            )
 
 
 def choices(values: Iterable[Any]) -> BaseDistribution:
@@ -91,7 +112,7 @@ def choices(values: Iterable[Any]) -> BaseDistribution:
 
 
 def _space(override: Override) -> BaseDistribution:
-    """Return the values of a setting; raise a ValueError if there are none."""
+    """Return the values of a setting; raise an error if Optuna cannot select one."""
     from optuna.distributions import FloatDistribution
 
     value = override.value()
@@ -101,7 +122,7 @@ def _space(override: Override) -> BaseDistribution:
             for choice in override.sweep_iterator()
         )
     low, high = float(value.start or 0), float(value.end or 0)
-    if low >= high:
+    if not -math.inf < low < high < math.inf:
         raise ValueError
     is_wide = low > 0 and high >= _WIDE * low and "linear" not in value.tags
     return FloatDistribution(low, high, log=is_wide or "log" in value.tags)

@@ -142,6 +142,9 @@ def test_a_search_goes_on_where_it_stopped(
     monkeypatch.setattr(tuning, "train", interrupted)
     with pytest.raises(KeyboardInterrupt):
         tune.tune(SETTINGS, 1, tmp_path)
+    assert (tmp_path / "recipe.yaml").exists() == (trial > 0)  # without a score nothing is said
+    with (tmp_path / "trials.journal").open("ab") as file:
+        file.write(b'{"op_code":4,"study')  # of a search that was killed
     first = trained[0].ppo
     trained.clear()
     monkeypatch.setattr(tuning, "train", train)
@@ -156,6 +159,9 @@ def test_a_search_goes_on_where_it_stopped(
     with pytest.raises(SettingError, match="contains another search"):
         tune.tune([*SETTINGS, "seed=7"], 1, tmp_path)
     with folder_lock(tmp_path), pytest.raises(SettingError, match="another process searches"):
+        tune.tune(SETTINGS, 1, tmp_path)
+    (tmp_path / "trials.journal").write_text('{"op_code":0}\n')
+    with pytest.raises(SettingError, match="cannot be read"):
         tune.tune(SETTINGS, 1, tmp_path)
 
 
@@ -196,13 +202,16 @@ def test_differences_are_those_of_common_seeds() -> None:
     assert not difference([], []).is_better
 
 
-def test_values_that_cannot_be_combined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_that_cannot_be_combined(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
     trained = patch_train(monkeypatch)
     settings = ["rollout.num_envs=128", "ppo.minibatch_size=512,1024", "rollout.steps=4,3"]
-    tune.tune([*SETTINGS, *settings], 1, tmp_path)
+    tune.tune([*SETTINGS, *settings], 5, tmp_path)
     # Minibatches of 512 frames need four steps.
     tried = {(config.rollout.steps, config.ppo.minibatch_size) for config in trained[1:]}
     assert tried - {(trained[0].rollout.steps, trained[0].ppo.minibatch_size)} == {(4, 512)}
+    assert "is not valid: ppo.minibatch_size is larger" in capsys.readouterr().out
 
 
 def test_each_combination_is_tried_once(tmp_path: Path, trained: list[Any]) -> None:
@@ -261,11 +270,24 @@ def test_the_printed_command_can_be_typed(tmp_path: Path, trained: list[Any], ca
         (["env=xor", "resume=runs/x"], "--folder"),
         (["env=xor", "eval.episodes=0"], "compares evaluations"),
         (["env=xor", "ppo.gama=1"], "gamma"),
+        (["env=xor", "ppo.gama=interval(0,1)"], "gamma"),
+        (["env=xor", "net=1,2"], "net is a group"),
+        (["env=xor", "seed=1,2"], "seed cannot be searched"),
+        (["env=xor", "selfplay.opponents=[a],[b]"], "no values that can be tried"),
+        (["env=xor", "ppo.gamma=glob(*)"], "no values that can be tried"),
+        (["env=xor", "ppo.gamma=interval(0,nan)"], "no values that can be tried"),
     ],
 )
 def test_settings_that_no_search_has(tmp_path: Path, settings: list[str], message: str) -> None:
     with pytest.raises(SettingError, match=message):
         tune.tune(settings, 1, tmp_path)
+
+
+def test_given_groups_are_not_searched(tmp_path: Path, trained: list[Any]) -> None:
+    tune.tune([*SETTINGS, "ppo={gae_lambda: 0.5}"], 1, tmp_path)
+    assert {config.ppo.gae_lambda for config in trained} == {0.5}
+    with pytest.raises(SettingError, match="minutes"):
+        tune.tune(SETTINGS, math.nan, tmp_path)
 
 
 def test_without_optuna_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -318,5 +340,3 @@ def test_only_named_spaces_are_searched(tmp_path: Path, trained: list[Any]) -> N
     assert {config.ppo.epochs for config in trained[1:]} <= {2, 3, 4, trained[0].ppo.epochs}
     assert {config.ppo.gamma for config in trained} == {trained[0].ppo.gamma}
     assert found == {}
-    with pytest.raises(SettingError, match="gama is not a setting"):
-        tune.tune([*SETTINGS, "ppo.gama=interval(0,1)"], 1, tmp_path / "other")
