@@ -232,16 +232,6 @@ class NetConfig:
                 where="NetConfig",
                 about="relative_position attention",
             )
-        if self.translation is not None and self.translation.each_actor:
-            for name, off in (("memory", "none"), ("action_order", None)):
-                if getattr(self, name) != off:
-                    raise SettingError(
-                        f"translation.each_actor and {name} cannot be combined",
-                        expected="one of them, because each actor has a frame of its own",
-                        received=f"{name}={getattr(self, name)!r}",
-                        where="NetConfig",
-                        about=f"translation {name}",
-                    )
 
     def positions(self, obs_space: ObsSpace) -> dict[str, Position]:
         """Return the positions of the entity types whose relative positions the network sees.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,11 @@ from torch import Tensor, nn
 
 from entity_env.errors import BatchError, DeviceError, DtypeError, MissingPackageError, SettingError
 from entity_env.spaces import ActionSpace, ObsSpace, check_action_space
-from ragged_net.actors import Actors, Pairs, SelectActors
+from ragged_net.actors import Pairs, SelectActors
 from ragged_net.batch import BatchReading, EntityBatch
 from ragged_net.check import FaultFlags, check_actions, check_features, check_given, flag_actions
 from ragged_net.config import NetConfig, check_sharpness
-from ragged_net.devices import full_precision, send
+from ragged_net.devices import full_precision
 from ragged_net.heads import head_kind
 from ragged_net.heads.conditioning import Conditioning, Told
 from ragged_net.heads.continuous import ContinuousHead
@@ -28,7 +28,7 @@ from ragged_net.model.encoder import Encoder, OwnTrunk
 from ragged_net.model.grid_layout import GridLayout, GridRows
 from ragged_net.model.input_norm import Gathered, own_moments
 from ragged_net.model.memory import Memory, Recalled, join, shown_means
-from ragged_net.model.translation import Translator, frames_of
+from ragged_net.model.translation import Translator
 from ragged_net.observed import Observed, choices_for
 from ragged_net.ragged import RaggedTensor
 from ragged_net.tensor_checks import check_kind
@@ -287,9 +287,8 @@ class RaggedNet(nn.Module):
         if flags is not None:
             self._check_actions(batch, every, hidden, pairs, given, flags)
         seen, layout, encoded, recalled = self._read(batch, every, hidden, memory, sequences)
-        alone = self.translation is not None and self.translation.each_actor
         actions = dict[str, ActionOutput]()
-        rows = {} if alone else self._rows_of(batch, encoded.rows)
+        rows = self._rows_of(batch, encoded.rows)
         told = None
         if self.conditioning is not None and encoded.rows:
             told = Told(self.conditioning, every, encoded.rows[0])
@@ -300,21 +299,14 @@ class RaggedNet(nn.Module):
             if not actors.actors.num_rows:
                 actions[name] = kind.nobody(actors, space)
                 continue
-            actor_rows, *actees = self._each(batch, actors) if alone else rows[name]
+            actor_rows, *actees = rows[name]
             if told is not None:
                 actor_rows = told.listen(name, actors.actors, actor_rows)
-            known = pairs.get(name)
-            own_pairs = known if known is None or not alone else _of_copies(actors, known)
-            dist = kind.ask(head, [actor_rows, *actees], actors, own_pairs)
-            if known is not None and own_pairs is not None and alone:
-                pairs_of_frames = replace(
-                    own_pairs, frame_offsets=known.frame_offsets, actor_offsets=known.actor_offsets
-                )
-                dist = replace(dist, pairs=pairs_of_frames)
+            dist = kind.ask(head, [actor_rows, *actees], actors, pairs.get(name))
             actions[name] = kind.act(name, dist, actors, draw)
             if told is not None:
                 chosen = actions[name].chosen.values
-                told.tell(name, kind, head, actors.actors, chosen, known, *actees)
+                told.tell(name, kind, head, actors.actors, chosen, pairs.get(name), *actees)
         if self.conditioning is not None:
             actions = {name: actions[name] for name in self.action_space}
         value = self._value(seen, layout, encoded, recalled)
@@ -331,12 +323,11 @@ class RaggedNet(nn.Module):
     ) -> tuple[EntityBatch, Layout, Encoded, Recalled | None]:
         """Return the translated batch, its layout with summaries, and what the policy reads of it.
 
-        Its rows are those that ``_asked`` lists; none if each actor has its own frame.
+        Its rows are those that ``_asked`` lists.
         """
         layout, hidden = self._summarized(batch, layout, hidden)
         seen = self._seen(batch)
-        alone = self.translation is not None and self.translation.each_actor
-        indices = [] if alone else self._asked(batch)
+        indices = self._asked(batch)
         asked = [layout.flat_rows(entities) for entities in indices]
         encoded, recalled = self._encode(seen, layout, hidden, asked, memory, sequences)
         if self.grids is not None and isinstance(layout, GridLayout) and self.grids.open:
@@ -488,12 +479,11 @@ class RaggedNet(nn.Module):
             flags = FaultFlags()
             check_features(batch, self.obs_space, self._device, flags)
             flags.check()
-            seen = self._all_seen(batch)
-            for part in seen:
-                self.encoder.embedding.check_statistics(part)
+            seen = self._seen(batch)
+            self.encoder.embedding.check_statistics(seen)
             for encoder in (self.encoder, self.value_encoder):
                 if encoder is not None:
-                    encoder.embedding.update_statistics(*seen, gathered=gathered)
+                    encoder.embedding.update_statistics(seen, gathered)
 
     def update_value_norm(self, returns: Tensor) -> None:
         """Add ``returns`` (B,) to the statistics of normalised values; the values do not change.
@@ -567,34 +557,8 @@ class RaggedNet(nn.Module):
         return grid_layout, _hidden(batch, grid_layout)
 
     def _seen(self, batch: EntityBatch) -> EntityBatch:
-        """Return the batch with translated positions; for each_actor that of the value."""
-        if self.translation is None:
-            return batch
-        if self.translation.each_actor:
-            return self.translation.middle(batch)
-        moved: EntityBatch = self.translation(batch)
-        return moved
-
-    def _all_seen(self, batch: EntityBatch) -> list[EntityBatch]:
-        """Return all batches that the encoder reads."""
-        seen = [self._seen(batch)]
-        if self.translation is not None and self.translation.each_actor:
-            acting = [action.actors for action in batch.actions.values()]
-            seen += [
-                self.translation.each(batch, actors)[0] for actors in acting if actors.num_rows
-            ]
-        return seen
-
-    def _each(self, batch: EntityBatch, action: Actors) -> tuple[Tensor, ...]:
-        """Return the rows of an action's actors and actees, each in its actor's own frame."""
-        assert self.translation is not None
-        actors = action.actors
-        copies, layout = self.translation.each(batch, actors)
-        asked = [layout.offsets[:-1] + actors.values]
-        if isinstance(action, SelectActors):
-            asked.append(layout.flat_rows(action.actees.select(frames_of(actors))))
-        encoded: Encoded = self.encoder(copies, layout, _hidden(copies, layout), asked)
-        return encoded.rows
+        """Return the batch with translated positions."""
+        return batch if self.translation is None else self.translation(batch)
 
     def _rows_of(self, batch: EntityBatch, rows: Sequence[Tensor]) -> dict[str, list[Tensor]]:
         """Return the rows that ``_asked`` lists, for each action: actors, then actees."""
@@ -644,12 +608,6 @@ def _grid_rows(
             expected=f"value_net.tile_summaries={config.tile_summaries}, that of net",
             received=value_config.tile_summaries,
         )
-    if config.translation is not None and config.translation.each_actor:
-        raise SettingError(
-            "translation.each_actor and a Grid cannot be combined",
-            expected="one of them, because the grid would be read once more for each actor",
-            received=f"the grids {', '.join(map(repr, obs_space.grids))}",
-        )
     return GridRows(obs_space, with_global, config.tile_summaries)
 
 
@@ -670,12 +628,3 @@ def _hidden(batch: EntityBatch, layout: Layout) -> Tensor | None:
     for name, visible in batch.visible.items():
         hidden = hidden.index_copy(0, layout.dest[name], ~visible)
     return hidden
-
-
-def _of_copies(action: Any, pairs: Pairs) -> Pairs:
-    """Return the ``pairs`` for batches in which each actor has its own copy of the frame."""
-    actors = action.actors
-    ends = torch.arange(actors.num_rows + 1)
-    alone = RaggedTensor.unchecked(actors.values, send(ends, actors.values.device), ends)
-    alone_pairs = Pairs.of(SelectActors(alone, action.actees.select(frames_of(actors))))
-    return replace(alone_pairs, mask=pairs.mask)

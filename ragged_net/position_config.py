@@ -126,8 +126,8 @@ class Translation:
     """A transformation of the positions of a frame to those relative to a reference entity.
 
     Args:
-        reference: Entity type of the reference. Situations that differ by a shift then look alike;
-            places of the map are lost.
+        reference: Entity type of the reference, of which a frame has at most one entity.
+            Situations that differ by a shift then look alike; places of the map are lost.
         features: Coordinates of each entity type, as in ``RelativePosition``.
         heading: Feature of the reference by which positions are rotated, too: x ahead, y to the
             left. Situations that differ by a rotation then look alike; absolute directions are
@@ -135,10 +135,6 @@ class Translation:
         distance: True to append the distance to the reference, and the unit vector from it, to the
             features. These are easier to learn from than coordinates, and make the rows of features
             wider.
-        each_actor: True if each actor sees the frame relative to itself, with its own heading if it
-            has the type of the reference. This takes a pass through the network for each action,
-            with one frame for each actor, and one for the value, which sees positions relative to
-            the centre of each frame. If False, a frame must have at most one reference entity.
         scale: Distance that becomes 1 before embedding, by entity type, such as ``{"Mine": 5.0}``
             if the difference between 3 and 8 matters, but not that between 50 and 55. Other types
             keep their own scale: the declared one, or that of running statistics, which the
@@ -152,7 +148,6 @@ class Translation:
     features: Mapping[str, Sequence[str]] | None = checked(or_none(_coordinates), None)
     heading: str | None = checked(or_none(_name), None)
     distance: bool = checked(check_flag, False)
-    each_actor: bool = checked(check_flag, False)
     scale: Mapping[str, float] | None = checked(or_none(_scales), None)
 
     def __post_init__(self) -> None:

@@ -259,10 +259,10 @@ class EntityEmbedding(nn.Module):
         for norm, values in self._norms(batch):
             norm.check(values)
 
-    def update_statistics(self, *batches: EntityBatch, gathered: Gathered = own_moments) -> None:
-        """Add the features of some batches to the input statistics; see ``InputNorm.update``."""
-        for pairs in zip(*map(self._norms, batches), strict=True):
-            pairs[0][0].update([values for _, values in pairs], gathered)
+    def update_statistics(self, batch: EntityBatch, gathered: Gathered = own_moments) -> None:
+        """Add the features of ``batch`` to the input statistics; see ``InputNorm.update``."""
+        for norm, values in self._norms(batch):
+            norm.update(values, gathered)
 
     def _norms(self, batch: EntityBatch) -> list[tuple[InputNorm, Tensor]]:
         pairs = [

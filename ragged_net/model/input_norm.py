@@ -148,24 +148,22 @@ class InputNorm(nn.Module):
         )
 
     @torch.no_grad()
-    def update(self, values: Tensor | list[Tensor], gathered: Gathered = own_moments) -> None:
-        """Add the rows ``values`` (N, F), or several such tensors, to the statistics.
+    def update(self, values: Tensor, gathered: Gathered = own_moments) -> None:
+        """Add rows to the statistics.
 
         Args:
-            values: The rows.
+            values: Whole feature rows. Shape: (N, F), float32.
             gathered: Function from the moments of these rows to those of all processes of one
                 training. Shape of each: (parts, 1 + 2 F_c), float64.
 
         Raises:
             FeatureError: A value is not finite; the statistics are then unchanged.
         """
-        several = values if isinstance(values, list) else [values]
-        for rows in several:
-            self.check(rows)
+        self.check(values)
         if self.num_columns == 0:
             return
         # In parts, because a float64 copy of a rollout would take twice its memory.
-        parts = [part for rows in several for part in torch.split(rows, _PART) if part.shape[0]]
+        parts = [part for part in torch.split(values, _PART) if part.shape[0]]
         moments = [self._moments(part) for part in parts]
         sums = torch.stack(moments) if moments else self.mean.new_zeros(0, 1 + 2 * self.num_columns)
         every = [part for moments in gathered(sums) for part in moments]

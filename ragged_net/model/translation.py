@@ -15,9 +15,9 @@ from ragged_net.frames import Places
 from ragged_net.layout import Layout
 from ragged_net.model.geometry import PlaceReader, columns_of, direction, distance, into_frame
 from ragged_net.position_config import Translation, positions_of
-from ragged_net.ragged import FrameNumbers, RaggedTensor
+from ragged_net.ragged import RaggedTensor
 
-__all__ = ["Translator", "frames_of"]
+__all__ = ["Translator"]
 
 
 class Translator:
@@ -32,12 +32,11 @@ class Translator:
 
     Attributes:
         space: Observation space of translated batches.
-        each_actor: True if ``each`` must be used instead of a call.
     """
 
     def __init__(self, obs_space: ObsSpace, setting: Translation, with_global: bool) -> None:
         positions = positions_of(obs_space, setting, "translation")
-        self.setting, self.with_global, self.each_actor = setting, with_global, setting.each_actor
+        self.setting, self.with_global = setting, with_global
         headings = {} if setting.heading is None else {setting.reference: setting.heading}
         self._read = PlaceReader(obs_space, positions, headings)
         self.columns, self.axes = self._read.columns, self._read.axes
@@ -83,25 +82,12 @@ class Translator:
                 "the reference of net.translation",
                 expected="at most one in each frame",
                 received=int(lengths[frame]),
-                hint="net.translation.each_actor=true makes each actor its own reference",
+                hint="net.relative_position compares all pairs of entities",
             )
         layout = Layout.of(batch, self.with_global, tuple(self.space.entities))
         frames = send(lengths.nonzero().squeeze(1), batch.device)
         seen_by = frames.new_full((batch.num_frames,), -1)
         return self._moved(batch, layout, seen_by.index_copy(0, frames, layout.dest[reference]))
-
-    def middle(self, batch: EntityBatch) -> EntityBatch:
-        """Return the batch relative to the centre of the entities of each frame."""
-        layout = Layout.of(batch, self.with_global, tuple(self.space.entities))
-        nobody = torch.full((batch.num_frames,), -1, device=batch.device)
-        return self._moved(batch, layout, nobody)
-
-    def each(self, batch: EntityBatch, actors: RaggedTensor) -> tuple[EntityBatch, Layout]:
-        """Return one frame for each of the actors (A,), relative to it, and the frames' layout."""
-        bare = replace(batch, actions={})
-        copies = bare.select(frames_of(actors))
-        layout = Layout.of(copies, self.with_global, tuple(self.space.entities))
-        return self._moved(copies, layout, layout.offsets[:-1] + actors.values), layout
 
     def _moved(self, batch: EntityBatch, layout: Layout, seen_by: Tensor) -> EntityBatch:
         """Make positions relative to rows ``seen_by`` (B,), or to the centre for -1."""
@@ -133,13 +119,6 @@ class Translator:
                 values = torch.cat([values, distance(offsets)[:, None], direction(offsets)], 1)
             entities[name] = ragged.with_values(values)
         return replace(batch, entities=entities)
-
-
-def frames_of(actors: RaggedTensor) -> FrameNumbers:
-    """Return the frame of each of the actors (A,), without waiting for a GPU."""
-    lengths = actors.host_offsets.diff()
-    frames = torch.arange(len(lengths), device="cpu").repeat_interleave(lengths)
-    return FrameNumbers.of(frames, actors.values.device)
 
 
 def _middles(places: Places, frames: Tensor, count: int) -> Tensor:

@@ -31,14 +31,7 @@ from ppo_trainer.learner.optimizers import Optimizers, make_optimizers
 from ppo_trainer.learner.step_metrics import StepMetrics
 from ppo_trainer.learner.update import update
 from ppo_trainer.machine.stopwatch import Stopwatch
-from ragged_net import (
-    EntityBatch,
-    RaggedNet,
-    RaggedTensor,
-    RelativePosition,
-    SelectActors,
-    Translation,
-)
+from ragged_net import EntityBatch, RaggedNet, RaggedTensor, RelativePosition, SelectActors
 from ragged_net.model.attention import BACKENDS
 
 SETTINGS = {
@@ -139,15 +132,11 @@ def test_an_update_asks_the_device_for_no_number(monkeypatch, create_env, value_
     assert sum(p.grad is not None for p in net.parameters()) > len(learnt) // 2
 
 
-@pytest.mark.parametrize("kind", ["waves", "mlp", "each_actor"])
+@pytest.mark.parametrize("kind", ["waves", "mlp"])
 def test_positions_ask_the_device_for_no_number(monkeypatch, kind):
     places = {"Robot": ["x"], "Food": ["x"]}
-    settings = (
-        {"translation": Translation("Robot", places, distance=True, each_actor=True)}
-        if kind == "each_actor"
-        else {"relative_position": RelativePosition(places, kind=kind)}
-    )
-    config = small_config(net=replace(SMALL_NET, **settings))
+    position = RelativePosition(places, kind=kind)
+    config = small_config(net=replace(SMALL_NET, relative_position=position))
     net = network(Foraging(), config)
     rollout = rollout_of(Foraging, config, net)
     net, rollout = net.to("meta"), on_meta(rollout)

@@ -318,7 +318,6 @@ def test_parts_of_maps_and_hidden_cells_are_refused():
     "settings",
     [
         {"relative_position": RelativePosition({"Tile": ["height"]})},
-        {"translation": Translation("Robot", {"Robot": ["x", "y"]}, each_actor=True)},
         {"tile_summaries": 0},
         {"tile_channels": 2.5},
         {"embedding": "atributes"},

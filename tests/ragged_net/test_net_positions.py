@@ -351,9 +351,8 @@ def test_positions_move_into_the_frame_of_the_reference():
 
 def test_the_middle_of_a_single_entity_is_where_it_stands():
     net = RaggedNet(SPACE, ACTIONS, seen_by_robots())
-    for use in (net.translation, net.translation.middle):
-        seen = use(make_batch([(1, 0, 0)]))
-        assert seen.entities["Mine"].values[:, :2].tolist() == [[0.0, 0.0]]
+    seen = net.translation(make_batch([(1, 0, 0)]))
+    assert seen.entities["Mine"].values[:, :2].tolist() == [[0.0, 0.0]]
 
 
 def test_hidden_entities_do_not_move_the_centre():
@@ -366,8 +365,7 @@ def test_hidden_entities_do_not_move_the_centre():
         visible={"Mine": torch.tensor([True, False, True])},
     )
     net = RaggedNet(SPACE, ACTIONS, seen_by_robots())
-    for use in (net.translation, net.translation.middle):
-        assert use(batch).entities["Mine"].values.tolist() == [[-1, -1], [87, 89], [1, 1]]
+    assert net.translation(batch).entities["Mine"].values.tolist() == [[-1, -1], [87, 89], [1, 1]]
 
 
 def test_positions_have_the_scale_that_was_asked_for():
@@ -399,42 +397,8 @@ def test_positions_have_the_scale_that_was_asked_for():
 def test_two_references_in_a_frame_are_an_error_that_names_the_way_out():
     net = RaggedNet(SPACE, ACTIONS, seen_by_robots())
     for use in (net, net.value, net.update_statistics):
-        with pytest.raises(BatchError, match=r"(?s)frame 2.*'Robot'.*each_actor"):
+        with pytest.raises(BatchError, match=r"(?s)frame 2.*'Robot'.*relative_position"):
             use(make_batch())
-
-
-def test_each_actor_sees_the_frame_from_where_it_is():
-    """The same as one call for each robot, in a frame that is moved by hand to where it is."""
-    config = seen_by_robots(heading="heading", each_actor=True)
-    torch.manual_seed(1)
-    net, batch = RaggedNet(SPACE, ACTIONS, config), make_batch()
-    given = choices(net(batch, greedy=True))
-    together = net(batch, given=given)
-    robots, row = batch.entities["Robot"], 0
-    for b, (start, end) in enumerate(_pairs(robots.offsets.tolist())):
-        frame = batch.select(torch.tensor([b]))
-        for own in robots.values[start:end]:
-            angle = own[2] * math.pi / 4
-            here = moved(frame, lambda xy, h, o=own, a=angle: (into_frame(xy - o[:2], a), h))
-            layout = Layout.of(here, net.with_global, tuple(SPACE.entities))
-            actor = batch.actions["Move"].actors.values[row : row + 1]
-            actees = torch.arange(frame.num_entities)
-            found = net.encoder(here, layout, None, [actor, actees]).rows
-            mask = torch.ones(1, 3, dtype=torch.bool)
-            move = net.heads[0](found[0], mask).log_probs[0, given["Move"][row]]
-            assert_close(together.actions["Move"].log_prob[row], move, **AGREE)
-            query, key = net.heads[1].query(found[0]), net.heads[1].key(found[1])
-            chances = (query @ key.T / query.shape[1] ** 0.5).log_softmax(-1)[0]
-            fire = chances[given["Fire"][row]]
-            assert_close(together.actions["Fire"].log_prob[row], fire, **AGREE)
-            row += 1
-    assert row == robots.num_rows
-    assert torch.equal(together.value, net.value(batch))
-    pairs = together.actions["Fire"].probs
-    assert pairs.lengths.tolist() == [sum(own) * own[1] for own in FRAMES]
-    net.update_statistics(batch)
-    nobody = batch.select(torch.tensor([1, 3, 6]))
-    assert net(nobody).actions["Move"].chosen.num_rows == 0
 
 
 class Unprintable:
@@ -521,9 +485,3 @@ def test_nobody_sees_what_is_hidden_nor_where_it_is(setting):
 def _nobody(batch):
     none = RaggedTensor.from_lengths(torch.zeros(0, dtype=torch.int64), [0] * batch.num_frames)
     return SelectActors(none, none)
-
-
-@pytest.mark.parametrize("other", [{"memory": "lstm"}, {"action_order": ["Move", "Target"]}])
-def test_a_frame_for_each_actor_has_no_memory_and_no_order(other):
-    with pytest.raises(SettingError, match=r"each_actor and .* cannot be combined"):
-        NetConfig(translation=Translation("A", each_actor=True), **other)

@@ -270,19 +270,3 @@ def test_a_later_action_is_told_of_the_set():
     assert abs((told[2] - told[3]).item()) > 1e-4
     told[0].sum().backward()
     assert net.heads[0].query.weight.grad is None  # what is given has no gradient
-
-
-@torch.no_grad()
-def test_each_actor_in_a_frame_of_its_own_selects_among_its_actees():
-    from ragged_net import Translation
-
-    space = ObsSpace(entities={"A": Entity(["x", "y"])})
-    setting = Translation("A", {"A": ["x", "y"]}, each_actor=True)
-    torch.manual_seed(0)
-    net = RaggedNet(space, PICK, NetConfig(dim=32, layers=1, translation=setting))
-    lengths = torch.tensor([3, 2])
-    own = action([[0, 2], [1]], [[0, 1, 2], [0, 1]])
-    entities = {"A": RaggedTensor.from_lengths(torch.randn(5, 2), lengths)}
-    output = net(EntityBatch(entities, torch.zeros(2, 0), actions={"Pick": own})).actions["Pick"]
-    assert output.probs.lengths.tolist() == [6, 2]
-    assert torch.isfinite(output.log_prob).all()
