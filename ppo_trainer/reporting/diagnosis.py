@@ -20,6 +20,8 @@ _PARTS = 5
 _FEWEST_EPISODES = 30
 """Minimum number of episodes with which an evaluation is compared with random play."""
 _MOST_LINES = 3
+_FAR = 0.05
+"""Part of the way from random to sampled play by which greedy play falls behind."""
 _GOOD_WAY = 0.9
 """Part of the way from random play to the scripted player after which nothing is missing."""
 
@@ -173,7 +175,7 @@ def _rising(records: Records, rows: int) -> list[str]:
 
 
 def _greedy(players: Players) -> list[str]:
-    """Return a line if greedy play is significantly worse than sampled play.
+    """Return a line if greedy play is significantly and much worse than sampled play.
 
     A player that does not see where it has been walks in circles when it is greedy, and actors that
     choose at once block each other.
@@ -181,12 +183,24 @@ def _greedy(players: Players) -> list[str]:
     greedy, sampled = players.get("agent, greedy"), players.get("agent, sampled")
     if greedy is None or sampled is None:
         return []
-    if not any(_better(sampled, greedy, name) for name in ("win", "episodic_reward")):
+    random, names = players.get(RANDOM), ("win", "episodic_reward")
+    if not any(_falls_behind(greedy, sampled, random, name) for name in names):
         return []
     return [
         "it plays better with sampled choices, the default of load_agent, than with greedy ones; "
         "evaluate --temperature 0.5 measures play between the two"
     ]
+
+
+def _falls_behind(
+    greedy: Evaluation, sampled: Evaluation, random: Evaluation | None, name: str
+) -> bool:
+    if not _better(sampled, greedy, name):
+        return False
+    way = 0.0
+    if random is not None and random.count(name):
+        way = abs(sampled.mean(name) - random.mean(name))
+    return sampled.mean(name) - greedy.mean(name) > _FAR * way
 
 
 def _same_rewards(records: Records, players: Players) -> list[str]:

@@ -338,3 +338,7 @@ def test_greedy_play_that_is_worse_than_sampled():
         lines = diagnose(run(LEARNED), [greedy, played(part, 0.05)[1], random])
         assert any("--temperature 0.5" in line for line in lines) == is_worse
     assert diagnose(run(LEARNED), [played(0.4, 0.05)[1], random]) == []
+    # Nearly as good, though significantly worse: 0.97 of 0.995, with random play at 0.05.
+    greedy, _, random = played(0.97, 0.05, episodes=1000)
+    nearly = [greedy, played(0.995, 0.05, episodes=1000)[1], random]
+    assert diagnose(run(LEARNED), nearly) == []
