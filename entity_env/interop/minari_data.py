@@ -232,7 +232,7 @@ def _buffer(episode: RecordedEpisode, padded: PaddedSpaces) -> EpisodeBuffer:
 
 
 def _key(name: str) -> str:
-    """Return a name without slashes, different from that of any other name."""
+    """Return a name without slashes, which separate groups in HDF5."""
     head, _, part = name.rpartition("/")
     return f"{quote(head, ' ')}.{part}" if head else part
 
