@@ -16,7 +16,6 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import minari
 import numpy as np
@@ -28,7 +27,7 @@ from entity_env.batching.kinds.table import answer_forms
 from entity_env.batching.ragged import ActionBuffer, lengths
 from entity_env.batching.vec_obs import VecObs
 from entity_env.environment import Environment
-from entity_env.errors import EntityEnvError, MissingPackageError, RecordingError
+from entity_env.errors import EntityEnvError, MissingPackageError, RecordingError, shorten
 from entity_env.interop.observation_reader import Entities
 from entity_env.interop.padded_spaces import PaddedSpaces, Room
 from entity_env.interop.padding import numbers_of, pad
@@ -119,6 +118,12 @@ def import_minari(
     if isinstance(dataset, str):
         with _explained_files():
             dataset = minari.load_dataset(dataset)
+    if not hasattr(dataset, "iterate_episodes"):
+        raise RecordingError(
+            "not a data set of Minari",
+            expected="a MinariDataset, or the name of one on this machine",
+            received=shorten(dataset),
+        )
     if not dataset.total_episodes:
         raise RecordingError("the data set has no episodes")
     there = dataset.observation_space, dataset.action_space
@@ -216,9 +221,9 @@ def _buffer(episode: RecordedEpisode, padded: PaddedSpaces) -> EpisodeBuffer:
         last = pad(episode.next_obs, padded).arrays
     ends = np.zeros((2, length), np.bool_)
     ends[:, -1] = episode.done and not episode.truncated, episode.truncated
-    metrics = {_key(name): np.full(length + 1, np.nan) for name in episode.metrics}
+    metrics = {_escaped(name): np.full(length + 1, np.nan) for name in episode.metrics}
     for name, value in episode.metrics.items():
-        metrics[_key(name)][-1] = value
+        metrics[_escaped(name)][-1] = value
     return EpisodeBuffer(
         observations={
             _key(name): np.concatenate([array, last[name]]) for name, array in frames.arrays.items()
@@ -232,9 +237,14 @@ def _buffer(episode: RecordedEpisode, padded: PaddedSpaces) -> EpisodeBuffer:
 
 
 def _key(name: str) -> str:
-    """Return a name without slashes, which separate groups in HDF5."""
+    """Return the name of an array without slashes, which separate groups in HDF5."""
     head, _, part = name.rpartition("/")
-    return f"{quote(head, ' ')}.{part}" if head else part
+    return f"{_escaped(head)}.{part}" if head else part
+
+
+def _escaped(name: str) -> str:
+    """Return a name without slashes, different from that of any other name."""
+    return name.replace("%", "%25").replace("/", "%2F")
 
 
 def _at(values: Any, step: int) -> Any:

@@ -97,6 +97,24 @@ def test_what_cannot_be_exported(tmp_path):
         export_minari([tmp_path / "aim"], "games/aim-v0")
 
 
+def test_metrics_with_slashes_stay_apart_from_those_with_dots(tmp_path):
+    class Scored(Foraging):
+        def act(self, actions):
+            observation = super().act(actions)
+            observation.metrics = {"hp/mean": 1.0, "hp.mean": 2.0} if observation.done else {}
+            return observation
+
+    record(ListEnv(Scored, 1), tmp_path / "a", 40)
+    (data, *_) = export_minari(tmp_path / "a", "games/scored-v0").iterate_episodes()
+    last = {name: values[-1] for name, values in data.infos["metrics"].items()}
+    assert (last["hp%2Fmean"], last["hp.mean"]) == (1.0, 2.0)
+
+
+def test_what_is_no_data_set_is_refused(tmp_path):
+    with pytest.raises(RecordingError, match=r"(?s)not a data set.*received: *(Posix|Windows)Path"):
+        import_minari(tmp_path, tmp_path / "a")
+
+
 class Joystick(gymnasium.Env):
     """Shows what was done, and ends or is cut off after 3 steps."""
 
