@@ -35,6 +35,7 @@ __all__ = [
     "begin_episode",
     "call_environment",
     "check_seed",
+    "draw_or_none",
     "environment_failed",
     "hints_of",
     "never_begins",
@@ -227,6 +228,18 @@ def call_environment(what: str, function: Callable[..., T], *arguments: Any) -> 
         raise
     except FAILURES as error:
         raise environment_failed(what, error) from error
+
+
+def draw_or_none(draw: Callable[[], T]) -> T | None:
+    """Return what ``render`` or ``render_text`` returns; None if the game does not define it."""
+
+    def drawn() -> T | None:
+        try:
+            return draw()
+        except NotImplementedError:
+            return None
+
+    return call_environment(draw.__name__, drawn)
 
 
 def environment_failed(what: str, error: BaseException) -> EnvironmentFailedError:

@@ -86,17 +86,10 @@ class Canvas:
         self._paint(Marks("circle", [x], [y], [radius], None, None, color, width))
 
     def text(
-        self,
-        x: float,
-        y: float,
-        text: str,
-        size: float,
-        color: Color = INK,
-        anchor: str = "lm",
-        halo: float = 0.0,
+        self, x: float, y: float, text: str, size: float, color: Color = INK, anchor: str = "lm"
     ) -> None:
         """Draw one line of text; see ``Words``."""
-        self._paint(Words([x], [y], [text], size, color, anchor, halo))
+        self._paint(Words([x], [y], [text], size, color, anchor))
 
     def shortened(self, text: str, size: float, width: float) -> str:
         """Return the text, cut to a width."""

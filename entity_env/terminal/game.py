@@ -14,7 +14,7 @@ from entity_env.batching.kinds.table import kind_of
 from entity_env.batching.ragged import ActionBuffer
 from entity_env.batching.vec_obs import VecObs
 from entity_env.drawing import entity_table
-from entity_env.environment import Environment, call_environment
+from entity_env.environment import Environment, draw_or_none
 from entity_env.metrics import EpisodeTracker
 from entity_env.play import play
 from entity_env.rows.vec_env import VecEnv
@@ -102,7 +102,7 @@ class TerminalGame:
     def _print_state(self, head: str, step: int, trackers: Sequence[EpisodeTracker]) -> None:
         """Print the game's text, and the news of the seats."""
         game, told = self.table.game, self.table.told
-        text = call_environment("render_text", _own_text, game)
+        text = draw_or_none(game.render_text)
         if isinstance(game, Environment):
             news = f": reward {told[0].reward:g}, return {trackers[0].reward:g}" if step else ""
             print(f"\n--- {head}{news}")
@@ -146,14 +146,6 @@ class TerminalGame:
         width = max(map(len, self.table.names))
         for name, tracker in zip(self.table.names, trackers, strict=True):
             print(f"  {name:<{width}}  return {tracker.reward:g}")
-
-
-def _own_text(game: Any) -> str | None:
-    """Return the game's own text, or None."""
-    try:
-        return game.render_text()  # type: ignore[no-any-return]
-    except NotImplementedError:
-        return None
 
 
 def _summary(metrics: Mapping[str, float]) -> str:

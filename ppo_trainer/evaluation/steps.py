@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
-from entity_env import Environment, ObsSpace, VecObs
+from entity_env import Environment, VecObs
 from entity_env.agent import Proposer
 from entity_env.batching.frame import Frame
 from entity_env.batching.ragged import ActionBuffer
 from entity_env.drawing import Chosen, choices_of, chosen_lines, entity_table
 from entity_env.drawing.canvas import Picture
-from entity_env.environment import call_environment
+from entity_env.environment import draw_or_none
 from entity_env.errors import SettingError
 from entity_env.play import play
 from entity_env.rows.vec_env import check_count
@@ -24,8 +24,6 @@ from ppo_trainer.players.network_agent import NetworkAgent
 from ppo_trainer.runs.load_run import LoadedRun
 
 __all__ = ["Step", "play_agent", "play_run"]
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -118,7 +116,7 @@ def play_agent(
         for _ in play(table, answer):
             if not step:
                 call_if_there(agent, "reset")  # one that remembers
-            frame = table.told[0]
+            frame, text = table.told[0], draw_or_none(env.render_text)
             total += frame.reward if step else 0.0
             chosen = {} if frame.done else dict(table.decide(0, agent).chosen)
             every = choices_of(frame, *spaces, chosen)
@@ -128,9 +126,9 @@ def play_agent(
                 reward=frame.reward,
                 total=total,
                 done=frame.done,
-                text=_text(env, frame, spaces[0]),
+                text=entity_table(frame, spaces[0]) if text is None else text,
                 frame=frame,
-                picture=call_environment("render", _own, env.render) if draw else None,
+                picture=draw_or_none(env.render) if draw else None,
                 chosen=every,
                 choices=chosen_lines(every, frame, spaces[0]),
                 who=who_is_who(env),
@@ -140,16 +138,3 @@ def play_agent(
                 if episode == episodes:
                     return
                 episode, step, total = episode + 1, 0, 0.0
-
-
-def _text(env: Environment, frame: Frame, obs_space: ObsSpace) -> str:
-    text = call_environment("render_text", _own, env.render_text)
-    return entity_table(frame, obs_space) if text is None else text
-
-
-def _own(draw: Callable[[], T]) -> T | None:
-    """Return the environment's own picture or text, or None if it has none."""
-    try:
-        return draw()
-    except NotImplementedError:
-        return None

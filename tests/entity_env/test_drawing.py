@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 import pytest
-from ragged_envs.tic_tac_toe import TicTacToe
+from ragged_envs.floor_is_lava import FloorIsLava
 from support.tiny_envs import Farm
 
 from entity_env import Discrete, Drawer, Entity, Observation, ObsSpace, check_env, errors
@@ -294,7 +294,7 @@ def test_without_pillow_an_error_says_what_to_install(no_pillow):
 
 
 def test_without_pillow_a_check_leaves_pictures_out_and_says_so(no_pillow):
-    (note,) = check_env(TicTacToe).notes
+    (note,) = check_env(FloorIsLava).notes
     assert note == "render is not checked: pictures need Pillow, which is not installed"
 
 
