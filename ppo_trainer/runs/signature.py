@@ -7,21 +7,27 @@ and is invalid for other users and machines.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import hashlib
 import hmac
 import json
 import os
 import secrets
 import stat
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 
 from entity_env.errors import EntityEnvError
-from ppo_trainer.config import TrainConfig
+from ppo_trainer.config import TrainConfig, config_to_dict
 
 __all__ = ["KeyUnavailableError", "key_file", "sign", "verify"]
 
 _KEY_BYTES = 32
+_SIGNED = (
+    "env", "eval.scripted", "eval.env", "selfplay.opponents", "search.play_on", "search.teacher",
+    "rollout.replays", "wandb", "scale.address",
+)  # fmt: skip
+"""All settings for which ``trust`` may need consent."""
 _NO_LINKS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
@@ -63,14 +69,8 @@ def key_file() -> Path:
 
 
 def _digest(key: bytes, config: TrainConfig) -> str:
-    names = {
-        "env": dict(config.env),
-        "eval.scripted": config.eval.scripted,
-        "eval.env": dict(config.eval.env),
-        "selfplay.opponents": list(config.selfplay.opponents),
-        "rollout.replays": config.rollout.replays,
-        "wandb": dataclasses.asdict(config.wandb),
-    }
+    values = config_to_dict(config)
+    names = {name: reduce(getitem, name.split("."), values) for name in _SIGNED}
     return hmac.new(key, json.dumps(names).encode(), hashlib.sha256).hexdigest()
 
 

@@ -107,6 +107,10 @@ def _needing_consent(
         if saved.rollout.replays is not None:
             where = Path(saved.rollout.replays).absolute()
             yield "rollout.replays", saved.rollout.replays, f"would write to {str(where)!r}"
+        mode = named.get("scale.mode", saved.scale.mode)
+        if mode != "local" and saved.scale.address is not None:
+            address = shorten(saved.scale.address)
+            yield "scale.address", saved.scale.address, f"would join the Ray cluster at {address}"
         mode = named.get("wandb.mode", saved.wandb.mode)
         for name, value in dataclasses.asdict(saved.wandb).items() if mode != "disabled" else ():
             if value != getattr(WandbConfig, name):

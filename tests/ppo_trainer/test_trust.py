@@ -351,6 +351,9 @@ OUTSIDE = [
     ),
     ({"selfplay.mode": "fixed", "selfplay.opponents": ["stranger.rest"]}, None),
     ({"selfplay.mode": "fixed", "selfplay.opponents": ["/a/run"]}, None),
+    ({"search.play_on": "stranger.rest"}, {"search.play_on": "null"}),
+    ({"search.teacher": "/a/run"}, {"search.teacher": "null"}),
+    ({"scale.address": "theirs:6379", "scale.mode": "rapid"}, {"scale.mode": "local"}),
 ]
 
 
