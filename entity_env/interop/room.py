@@ -17,7 +17,7 @@ from entity_env.environment import Environment
 from entity_env.interop.padded_spaces import Room
 from entity_env.rows.list_env import ListEnv
 from entity_env.rows.vec_env import VecEnv
-from entity_env.spaces import ActionName, ActionSpace
+from entity_env.spaces import ActionName, ActionSpace, EntityName
 
 __all__ = ["find_room", "largest_counts", "room_of_env", "room_of_rows"]
 
@@ -53,7 +53,7 @@ def find_room(rows: VecEnv) -> tuple[dict[str, int], dict[str, int]]:
     seen = np.concatenate([*episodes, most[:, ended == 0]], 1)
     largest = seen.max(1)
     room = np.where(seen.min(1) < largest, largest * 3 // 2, largest)
-    return _by_name(obs, actions, room)
+    return _by_name([*obs.features], actions, room)
 
 
 def largest_counts(
@@ -66,8 +66,10 @@ def largest_counts(
         action_space: Their action space.
     """
     actions = _actions_of_entities(action_space)
-    most = [(obs, _counts(obs, actions).max(1, initial=0)) for obs in observations]
-    return _by_name(most[0][0], actions, np.max([counts for _, counts in most], axis=0))
+    most, types = np.zeros(1, np.int64), list[EntityName]()
+    for obs in observations:
+        most, types = np.maximum(most, _counts(obs, actions).max(1, initial=0)), [*obs.features]
+    return _by_name(types, actions, most)
 
 
 def room_of_rows(
@@ -115,10 +117,10 @@ def _counts(obs: VecObs, actions: Sequence[ActionName]) -> Ints:
 
 
 def _by_name(
-    obs: VecObs, actions: Sequence[ActionName], counts: Ints
+    types: Sequence[EntityName], actions: Sequence[ActionName], counts: Ints
 ) -> tuple[dict[str, int], dict[str, int]]:
     """Return numbers in the order of ``_counts``, by types and by actions."""
-    numbers, types = counts.tolist(), len(obs.features)
-    return dict(zip(obs.features, numbers[:types], strict=True)), dict(
-        zip(actions, numbers[types:], strict=True)
+    numbers = counts.tolist()
+    return dict(zip(types, numbers[: len(types)], strict=True)), dict(
+        zip(actions, numbers[len(types) :], strict=True)
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import weakref
 from types import SimpleNamespace
 
 import numpy as np
@@ -28,6 +29,7 @@ from minari.data_collector import EpisodeBuffer  # noqa: E402
 from entity_env.interop import EntityGymnasiumEnv, GymnasiumEnv, export_minari, import_minari  # noqa: E402
 from entity_env.interop.padded_spaces import PaddedSpaces  # noqa: E402
 from entity_env.interop.padding import choose, pad  # noqa: E402
+from entity_env.interop.room import largest_counts  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -74,6 +76,24 @@ def test_an_end_has_no_entities_and_a_cut_off_its_last_observation(tmp_path):
         data = next(iter(dataset.iterate_episodes()))
         shown = [data.observations[f"{name}.present"][-1] for name in env().obs_space().entities]
         assert any(array.any() for array in shown) == is_shown
+
+
+def test_sizes_are_found_with_one_block_in_memory():
+    policy, earlier, counts = random_policy(seed=0), [], []
+
+    def blocks():
+        rows = ListEnv(Farm, 2, seed=0)
+        obs = rows.reset()
+        for _ in range(4):
+            # That before the last one is forgotten.
+            assert all(reference() is None for reference in earlier[:-1])
+            earlier.append(weakref.ref(obs))
+            counts.append([int(buffer.size1().max()) for buffer in obs.features.values()])
+            yield obs
+            obs = rows.act(policy(obs))
+
+    entities, _ = largest_counts(blocks(), Farm().action_space())
+    assert list(entities.values()) == np.max(counts, axis=0).tolist()
 
 
 def test_sizes_can_be_given(tmp_path):
