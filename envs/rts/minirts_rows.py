@@ -162,10 +162,6 @@ class MiniRtsRows(OrderRows):
             parts = units_interface(cls.seats)
         return orders_game(match, cls.seats, OBS_SPACE, ROWS, global_features=_globals, **parts)
 
-    def opponent_of(self, row: int) -> int:
-        """Return the number of a row's opponent in its running game; see ``Match.opponents``."""
-        return int(self._fields["opponent"][row])
-
 
 class MiniRtsDuelRows(MiniRtsRows):
     """R rows of ``MiniRtsDuel``, two seats of each game, compiled."""
