@@ -28,6 +28,8 @@ def quantiles_of_alike(frames: Tensor, chosen: Tensor, log_prob: Tensor) -> Tens
         chosen: The most likely choice. Shape: (A,), int64.
         log_prob: Its log-probability. Shape: (A,), float32.
     """
+    if not (frames.diff() == 0).any():  # without sorting, which takes 0.1 ms for a single actor
+        return None
     prob = log_prob.exp()
     order = prob.argsort(stable=True)
     order = order[chosen[order].argsort(stable=True)]
