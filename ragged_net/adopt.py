@@ -227,7 +227,8 @@ def _copy_module(where: str, mine: nn.Module, theirs: nn.Module) -> None:
     except RuntimeError as error:
         raise AdoptionError(
             f"the embeddings {where} differ in kind or size",
-            expected="the same settings of the network, and the same shape of a grid",
+            expected="the same settings of the network, the same shape of a grid, and a vocabulary "
+            "that the same type has first",
             received=str(error),
         ) from error
 

@@ -252,6 +252,17 @@ def test_a_refusal_shows_features_that_differ_in_size_only():
         adopt(*nets)
 
 
+def test_a_vocabulary_that_another_type_has_first_is_refused():
+    word = Entity([Discrete("way", 3, vocabulary="place")])
+    old, after, before = (
+        RaggedNet(ObsSpace(entities=dict.fromkeys(names, word)), MOVES, SMALL)
+        for names in ("A", "AB", "BA")
+    )
+    assert adopt(after, old).new == ("entity type 'B'",)
+    with pytest.raises(AdoptionError, match="a vocabulary that the same type has first"):
+        adopt(before, old)
+
+
 def test_a_grid_of_another_shape_is_refused():
     nets = [
         RaggedNet(ObsSpace(entities={"A": Grid((side, side), ["height"])}), MOVES, SMALL)
