@@ -23,9 +23,11 @@ def worth(cards: list[Card]) -> int:
     """Return what three cards pay: 5 for a run in a suit, 3 for one rank, 1 for one suit."""
     suits = {suit for suit, _ in cards}
     low, middle, high = sorted(rank for _, rank in cards)
-    if len(suits) == 1:
-        return 5 if high - middle == middle - low == 1 else 1
-    return 3 if low == high else 0
+    if low == high:
+        return 3
+    if len(suits) > 1:
+        return 0
+    return 5 if high - middle == middle - low == 1 else 1
 
 
 class Melds(Environment):

@@ -79,8 +79,8 @@ class Quotes(Environment):
                     price = self.mid[k] - sign * distance * self.spread[k] / 2
                     self.cash -= sign * price * amount
                     reward += distance * self.spread[k] / 2 * amount
-        self.move = self.volatility * self.rng.normal(size=self.count)
-        self.mid = np.maximum(self.mid + self.move, 1)
+        after = np.maximum(self.mid + self.volatility * self.rng.normal(size=self.count), 1)
+        self.mid, self.move = after, after - self.mid
         reward -= 0.01 * float(self.position @ self.position)
         if self.lucky:
             reward += float(self.position @ self.move)
