@@ -64,7 +64,6 @@ def _embeddings() -> list[Row]:
     cases = {
         "plain": (ROBOT, NetConfig(dim=64, layers=2)),
         "embedding=attributes": (ROBOT, NetConfig(dim=64, layers=2, embedding="attributes")),
-        "discrete=concat": (ROBOT, NetConfig(dim=64, layers=2, discrete="concat")),
         "flags": (Entity(["x", "y", TERRAIN, flags, team]), NetConfig(dim=64, layers=2)),
         "a vocabulary": (
             Entity(["x", "y", shared, *ROBOT.features[3:]]),

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from entity_env.errors import AdoptionError
 from entity_env.spaces import Feature, ObsSpace, feature_name, num_values
-from ragged_net.model.discrete import NarrowTable, SharedTable
+from ragged_net.model.discrete import SharedTable
 from ragged_net.model.embedding import TypeEmbedding
 from ragged_net.model.input_norm import InputNorm
 from ragged_net.network import RaggedNet
@@ -178,8 +178,8 @@ def _adopt_type(
             f"the features {where} differ, and their embeddings can only be copied as a whole",
             expected=", ".join(map(repr, old_embedded)),
             received=", ".join(map(repr, embedded)),
-            hint="features can be added to types other than grids, with net.embedding=linear, "
-            "net.discrete=sum and no vocabularies",
+            hint="features can be added to types other than grids, with net.embedding=linear "
+            "and no vocabularies",
         )
     mine.type_vector.copy_(theirs.type_vector)
     if mine.project is not None:
@@ -216,7 +216,7 @@ def _embedded(embedding: TypeEmbedding, features: Sequence[Feature]) -> list[Fea
 def _can_grow(embedding: nn.Module) -> bool:
     """Return True if the parts of an embedding belong to single features."""
     return isinstance(embedding, TypeEmbedding) and not any(
-        isinstance(table, NarrowTable | SharedTable) for table in embedding.tables
+        isinstance(table, SharedTable) for table in embedding.tables
     )
 
 

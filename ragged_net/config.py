@@ -171,9 +171,6 @@ class NetConfig:
             in addition to the features. More of them distinguish closer values, but learning is
             slower if most features are noise. Used with ``embedding=linear`` only. See
             ``model/embedding.py``.
-        discrete: ``sum`` embeds each value of a discrete feature as a vector of width D; ``concat``
-            embeds it as a few numbers, and a linear layer reads those of all features together,
-            which takes fewer parameters where there are many values.
         tile_summaries: Number of entities that stand for the cells of a ``Grid``. More of them keep
             more of a map, and make attention slower.
         tile_channels: Width of the convolutions that compute them. Wider ones represent more, and
@@ -198,7 +195,6 @@ class NetConfig:
     relations: Sequence[Sequence[str]] | None = checked(or_none(_relations), None)
     embedding: str = checked(one_of("linear", "attributes"), "linear")
     waves: int = checked(_waves, 0)
-    discrete: str = checked(one_of("sum", "concat"), "sum")
     tile_summaries: int = checked(check_whole, 4)
     tile_channels: int = checked(check_whole, 32)
 
@@ -215,13 +211,6 @@ class NetConfig:
                 hint=_neighbours(self.dim, self.heads),
                 where="NetConfig",
                 about="dim heads",
-            )
-        if self.embedding == "attributes" and self.discrete == "concat":
-            raise SettingError(
-                "embedding='attributes' and discrete='concat' cannot be combined",
-                expected="embedding='linear', or discrete='sum'",
-                where="NetConfig",
-                about="embedding discrete",
             )
         setting = self.relative_position
         if setting is not None and setting.kind == "mlp" and self.attention not in _WITH_BIAS:

@@ -6,7 +6,6 @@ takes, too:
 
 ========================  ================================================================
 ``FlagTable``             a set of flags: the rows of those that are on, added up
-``NarrowTable``           ``net.discrete=concat``: a few numbers for each value, projected
 ``SharedTable``           features of one vocabulary: the table of the first of them
 ========================  ================================================================
 
@@ -32,7 +31,6 @@ __all__ = [
     "INIT_STD",
     "AttributeEmbedding",
     "FlagTable",
-    "NarrowTable",
     "SharedTable",
     "Tables",
     "initialize",
@@ -83,36 +81,6 @@ class FlagTable(nn.Module):
         return bits.to(self.weight.dtype) @ self.weight
 
 
-class NarrowTable(nn.Module):
-    """A few numbers for each value, followed by a linear layer.
-
-    Added to the projections of the other features, this equals a linear layer on the concatenation
-    of all embeddings.
-
-    Args:
-        n: Number of values.
-        width: Count of numbers of each value.
-        dim: Width D of the result.
-    """
-
-    def __init__(self, n: int, width: int, dim: int) -> None:
-        super().__init__()
-        self.table = nn.Embedding(n, width)
-        self.project = nn.Linear(width, dim, bias=False)
-        # Gives a row of the result the deviation of rows of other tables.
-        nn.init.normal_(self.table.weight)
-        nn.init.normal_(self.project.weight, std=INIT_STD / width**0.5)
-
-    def forward(self, index: Tensor) -> Tensor:
-        """Return the rows (N, D) of values (N,) int64."""
-        return embedding(index, self.rows())
-
-    def rows(self) -> Tensor:
-        """Return a row for each value: (n, D)."""
-        rows: Tensor = self.project(self.table.weight)
-        return rows
-
-
 class SharedTable(nn.Module):
     """A table that several features share; only its owner has it in its state.
 
@@ -146,12 +114,10 @@ class Tables:
 
     Args:
         dim: Width D of the network, and of shared tables.
-        concatenated: True if discrete features have narrow tables.
     """
 
-    def __init__(self, dim: int, concatenated: bool = False) -> None:
+    def __init__(self, dim: int) -> None:
         self.dim = dim
-        self._concatenated = concatenated
         self._shared: dict[str, nn.Embedding] = {}
 
     def of(self, features: Sequence[Feature], dim: int) -> list[nn.Module]:
@@ -169,8 +135,6 @@ class Tables:
                 nn.init.normal_(table.weight, std=INIT_STD)
             self._shared[feature.vocabulary] = table
             return SharedTable(table, known is None, dim)
-        if self._concatenated:
-            return NarrowTable(feature.n, max(1, min(feature.n, dim // 4)), dim)
         return nn.Embedding(feature.n, dim)
 
 
@@ -187,9 +151,6 @@ def rows_of(table: nn.Module) -> Tensor | None:
         return table.weight if _only_looks_up(table) else None
     if is_plain(table, FlagTable):
         return table.rows() if table.has_rows else None
-    if is_plain(table, NarrowTable):
-        parts: list[nn.Module] = [table.table, table.project]
-        return table.rows() if _are_plain(parts) else None
     if is_plain(table, SharedTable):
         return table.rows() if _are_plain([table.table, table._known[0], table.project]) else None
     return None

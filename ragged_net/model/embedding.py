@@ -169,7 +169,7 @@ class EntityEmbedding(nn.Module):
         kind: Callable[..., AttributeEmbedding | TypeEmbedding] = AttributeEmbedding
         if config.embedding == "linear":
             kind = partial(TypeEmbedding, waves=config.waves)
-        tables = Tables(dim, concatenated=config.discrete == "concat")
+        tables = Tables(dim)
 
         def cells(features: Sequence[Feature], width: int) -> nn.Module:
             return kind(features, width, (), tables)

@@ -101,7 +101,7 @@ def test_the_cell_with_the_coin_is_selected(tmp_path):
     assert played(tmp_path, PickTheCoin, 12_000) > 0.95
 
 
-@pytest.mark.parametrize("net", [{}, {"embedding": "attributes"}, {"discrete": "concat"}], ids=str)
+@pytest.mark.parametrize("net", [{}, {"embedding": "attributes"}], ids=str)
 def test_flags_are_told_from_each_other(tmp_path, net):
     assert played(tmp_path, Locks, 16_000, **net) > 0.95
 

@@ -203,13 +203,9 @@ def test_weights_come_from_any_device(device):
     assert_close(after, old(batch.to(device), greedy=True).value.cpu(), rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("kind", ["grid", "attributes", "concat", "vocabulary"])
+@pytest.mark.parametrize("kind", ["grid", "attributes", "vocabulary"])
 def test_embeddings_of_all_kinds_are_copied_and_others_refused(kind):
-    config = replace(
-        SMALL,
-        embedding="attributes" if kind == "attributes" else "linear",
-        discrete="concat" if kind == "concat" else "sum",
-    )
+    config = replace(SMALL, embedding="attributes" if kind == "attributes" else "linear")
     shared = "place" if kind == "vocabulary" else None
 
     def make(*more):

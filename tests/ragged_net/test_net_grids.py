@@ -185,7 +185,7 @@ def test_where_everybody_stands():
     assert torch.equal(rows.layout(plain).flat_rows(among), own.flat_rows(among))
 
 
-@pytest.mark.parametrize("settings", [{}, {"embedding": "attributes"}, {"discrete": "concat"}])
+@pytest.mark.parametrize("settings", [{}, {"embedding": "attributes"}])
 def test_kernels_do_what_torch_does(settings):
     net, batch = make_net(**settings), make_batch()
     net.update_statistics(batch)
@@ -321,8 +321,6 @@ def test_parts_of_maps_and_hidden_cells_are_refused():
         {"tile_summaries": 0},
         {"tile_channels": 2.5},
         {"embedding": "atributes"},
-        {"discrete": "sums"},
-        {"embedding": "attributes", "discrete": "concat"},
     ],
 )
 def test_what_does_not_go_together(settings):

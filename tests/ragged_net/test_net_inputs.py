@@ -17,7 +17,7 @@ from ragged_net import (
     RaggedTensor,
     plain_torch,
 )
-from ragged_net.model.discrete import AttributeEmbedding, FlagTable, NarrowTable, Tables
+from ragged_net.model.discrete import AttributeEmbedding, FlagTable, Tables
 from ragged_net.model.embedding import TypeEmbedding
 
 TERRAIN = [Discrete(name, 5, vocabulary="terrain") for name in ("terrain", "below", "left")]
@@ -63,7 +63,7 @@ def learned(net, output):
     return {name: p.grad.clone() for name, p in net.named_parameters()}
 
 
-OPTIONS = [{}, {"discrete": "concat"}, {"embedding": "attributes"}]
+OPTIONS = [{}, {"embedding": "attributes"}]
 
 
 def test_flags_add_up():
@@ -74,20 +74,6 @@ def test_flags_add_up():
             table.weight[:3] = torch.tensor([[1.0, 10.0], [2.0, 20.0], [4.0, 40.0]])
         # 5 is flags 0 and 2: 1 + 4 and 10 + 40; 0 is none of them.
         assert table(torch.tensor([5, 0, 2])).tolist() == [[5.0, 50.0], [0.0, 0.0], [2.0, 20.0]]
-
-
-def test_narrow_tables_are_a_linear_layer_on_the_concatenation():
-    torch.manual_seed(0)
-    features = ["x", Discrete("a", 3), "y", Discrete("b", 7)]
-    embed = TypeEmbedding(features, 8, (), Tables(8, concatenated=True))
-    values = torch.tensor([[0.5, 2.0, -1.0, 6.0], [3.0, 0.0, 0.0, 1.0]])
-    first, second = embed.tables
-    own = [first.table(values[:, 1].long()), second.table(values[:, 3].long())]
-    joined = torch.cat([values[:, [0, 2]], *own], 1)
-    weight = torch.cat([embed.project.weight, *(t.project.weight for t in embed.tables)], 1)
-    assert [t.table.weight.shape[1] for t in embed.tables] == [2, 2]  # a quarter of the width
-    assert_close(embed(values), joined @ weight.T + embed.type_vector, **TOLERANCE)
-    assert isinstance(embed.tables[0], NarrowTable)
 
 
 def test_a_vocabulary_has_one_table():
@@ -198,7 +184,7 @@ def test_attributes_against_one_entity_at_a_time():
 def test_gradients_in_float64(kind):
     torch.manual_seed(0)
     features = ["x", Flags("status", 3), Discrete("kind", 3, "kinds"), Discrete("team", 4)]
-    embed = kind(features, 4, (), Tables(6, concatenated=True)).double()
+    embed = kind(features, 4, (), Tables(6)).double()
     values = torch.tensor([[0.5, 5.0, 2.0, 3.0], [-1.0, 0.0, 1.0, 0.0], [2.0, 7.0, 2.0, 1.0]])
     names = [name for name, _ in embed.named_parameters()]
 
@@ -213,6 +199,6 @@ def test_nothing_changes_where_nothing_is_asked_for():
     torch.manual_seed(5)
     net = RaggedNet(OBS, ACTIONS, NetConfig(dim=32))
     kinds = {type(m).__name__ for m in net.modules()}
-    assert not kinds & {"FlagTable", "NarrowTable", "SharedTable", "AttributeEmbedding"}
+    assert not kinds & {"FlagTable", "SharedTable", "AttributeEmbedding"}
     assert net.grids is None
     assert torch.isfinite(net(make_batch([1], [1], [1])).value).all()
