@@ -63,7 +63,6 @@ SPACE: dict[str, tuple[int | float | str, ...]] = {
     "optim.lr": (0.0003, 0.0005, 0.001, 0.002),
     "net.dim": (32, 64, 128),
     "net.value_norm": ("none", "popart"),
-    "net.waves": (0, 3),
 }
 """The values that are tried by default, by setting."""
 

@@ -121,7 +121,7 @@ def _check_same_sizes(net: RaggedNet, old: RaggedNet) -> None:
 
 _SIZES = (
     "dim", "layers", "heads", "mlp_ratio", "value_norm", "memory", "memory_size",
-    "action_order", "embedding", "waves",
+    "action_order", "embedding",
 )  # fmt: skip
 
 
@@ -188,8 +188,6 @@ def _adopt_type(
             assert theirs.project is not None  # for the type checker
             weight[:, column] = theirs.project.weight[:, old_column].to(weight.device)
         mine.project.weight.copy_(weight)
-    if mine.waves is not None:
-        _adopt_waves(mine, theirs)
     tables = dict(zip((f.name for _, f in theirs.discrete), theirs.tables, strict=True))
     for (_, feature), table in zip(mine.discrete, mine.tables, strict=True):
         weight = torch.zeros_like(table.weight)  # type: ignore[arg-type]
@@ -231,19 +229,6 @@ def _copy_module(where: str, mine: nn.Module, theirs: nn.Module) -> None:
             "that the same type has first",
             received=str(error),
         ) from error
-
-
-def _adopt_waves(mine: TypeEmbedding, theirs: TypeEmbedding) -> None:
-    """Copy the projection of the sines and cosines of features that both networks have."""
-    assert mine.waves is not None  # for the type checker
-    weight = mine.waves.project.weight.detach().view(
-        len(mine.type_vector), mine.norm.num_columns, -1
-    )
-    weight.zero_()
-    for column, old_column in _columns(mine.norm, theirs.norm):
-        assert theirs.waves is not None
-        known = theirs.waves.project.weight.view(len(weight), theirs.norm.num_columns, -1)
-        weight[:, column] = known[:, old_column].to(weight.device)
 
 
 def _columns(mine: InputNorm, theirs: InputNorm) -> list[tuple[int, int]]:

@@ -26,7 +26,6 @@ KindT = TypeVar("KindT")
 
 BACKENDS = ("reference", "grouped", "numba", "triton")
 """The attention backends (``model/attention.py``)."""
-_MOST_WAVES = 16
 _WITH_BIAS = ("auto", "grouped")
 """The attention backends that support a bias."""
 
@@ -57,11 +56,6 @@ def _order(where: str, order: Any) -> tuple[str, ...]:
             received=repr(order),
         )
     return names
-
-
-def _waves(where: str, count: Any) -> int:
-    hint = "higher frequencies amplify rounding errors"
-    return check_whole(where, count, 0, _MOST_WAVES, hint=hint)
 
 
 _HINT = "net.relations: [[Job.machine, Machine.index]]"
@@ -167,10 +161,6 @@ class NetConfig:
         embedding: ``linear`` adds the vectors of the features of an entity; ``attributes`` lets the
             features attend to each other first, which relates them, but runs in plain torch. See
             ``model/discrete.py``.
-        waves: Number of frequencies of sines and cosines of continuous features, which are embedded
-            in addition to the features. More of them distinguish closer values, but learning is
-            slower if most features are noise. Used with ``embedding=linear`` only. See
-            ``model/embedding.py``.
         tile_summaries: Number of entities that stand for the cells of a ``Grid``. More of them keep
             more of a map, and make attention slower.
         tile_channels: Width of the convolutions that compute them. Wider ones represent more, and
@@ -194,7 +184,6 @@ class NetConfig:
     translation: Translation | None = None
     relations: Sequence[Sequence[str]] | None = checked(or_none(_relations), None)
     embedding: str = checked(one_of("linear", "attributes"), "linear")
-    waves: int = checked(_waves, 0)
     tile_summaries: int = checked(check_whole, 4)
     tile_channels: int = checked(check_whole, 32)
 

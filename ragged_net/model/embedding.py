@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
+from collections.abc import Collection, Mapping, Sequence
 from typing import TypeGuard
 
 import torch
@@ -34,20 +32,17 @@ from ragged_net.model.input_norm import Gathered, InputNorm, own_moments
 from ragged_net.model.tiles import TileEmbedding
 from ragged_net.tensor_checks import check_kind
 
-__all__ = ["LOWEST", "EntityEmbedding", "TypeEmbedding", "Waves"]
+__all__ = ["EntityEmbedding", "TypeEmbedding"]
 
 
 class TypeEmbedding(nn.Module):
     """The sum of projected continuous features, table rows of discrete ones, and a type vector.
-
-    With ``waves``, sines and cosines of the continuous features are projected, too.
 
     Args:
         features: The features of the entity type; may be empty.
         dim: D, the width of the result.
         left_out: Names of continuous features that are not embedded.
         tables: Maker of the tables of discrete features; None makes separate tables.
-        waves: Number of frequencies of sines and cosines.
     """
 
     def __init__(
@@ -56,14 +51,12 @@ class TypeEmbedding(nn.Module):
         dim: int,
         left_out: Collection[str] = (),
         tables: Tables | None = None,
-        waves: int = 0,
     ) -> None:
         super().__init__()
         self.norm = InputNorm(features, left_out)
         # No Linear of width 0, because it warns about its empty weights.
         columns = self.norm.num_columns
         self.project = nn.Linear(columns, dim, bias=False) if columns else None
-        self.waves = Waves(columns, waves, dim) if columns and waves else None
         self.discrete = list(discrete_features(features).items())
         self.tables = nn.ModuleList((tables or Tables(dim)).of(features, dim))
         self.type_vector = nn.Parameter(torch.empty(dim))
@@ -81,8 +74,6 @@ class TypeEmbedding(nn.Module):
                 total = linear(features.to(dtype), project.weight, self.type_vector)
             else:
                 total = project(features.to(dtype)) + self.type_vector
-            if self.waves is not None:
-                total = total + self.waves(features)
         for (column, _), table in zip(self.discrete, self.tables, strict=True):
             total = total + table(values[:, column].long())
         return total
@@ -99,7 +90,6 @@ class TypeEmbedding(nn.Module):
         if (
             width > most
             or len(known) < len(tables)
-            or self.waves is not None
             or not (project is None or _only_multiplies(project))
         ):
             return None
@@ -115,7 +105,7 @@ class TypeEmbedding(nn.Module):
     def part(self, values: Tensor, places: Tensor) -> Part | None:
         """Return the embedding of the rows ``values`` (N, F) at ``places`` (N,), for a kernel.
 
-        None if a module has been replaced, a table has too many rows, or there are waves.
+        None if a module has been replaced, or a table has too many rows.
         """
         project, norm = self.project, self.norm
         tables = [rows_of(table) for table in self.tables]
@@ -124,7 +114,6 @@ class TypeEmbedding(nn.Module):
             len(known) < len(tables)
             or not is_plain(norm, InputNorm)
             or not (project is None or _only_multiplies(project))
-            or self.waves is not None
         ):
             return None
         norm.check_width(values)
@@ -166,9 +155,7 @@ class EntityEmbedding(nn.Module):
         self.names = tuple(obs_space.entities)
         self.dim = dim
         config = config or NetConfig()
-        kind: Callable[..., AttributeEmbedding | TypeEmbedding] = AttributeEmbedding
-        if config.embedding == "linear":
-            kind = partial(TypeEmbedding, waves=config.waves)
+        kind = TypeEmbedding if config.embedding == "linear" else AttributeEmbedding
         tables = Tables(dim)
 
         def cells(features: Sequence[Feature], width: int) -> nn.Module:
@@ -182,12 +169,11 @@ class EntityEmbedding(nn.Module):
         )
         features = obs_space.global_features
         self.global_type = kind(features, dim, (), tables) if with_global else None
-        # Embeddings without a kernel: grids, attributes that attend to each other, waves, sets of
-        # many flags.
+        # Embeddings without a kernel: grids, attributes that attend to each other, sets of many
+        # flags.
         self.in_torch = (
             bool(obs_space.grids)
             or config.embedding == "attributes"
-            or config.waves > 0
             or any(isinstance(m, FlagTable) and not m.has_rows for m in self.modules())
         )
 
@@ -273,46 +259,3 @@ class EntityEmbedding(nn.Module):
             pairs.append((self.global_type, batch.global_features))
         kinds = TypeEmbedding, AttributeEmbedding, TileEmbedding
         return [(embed.norm, values) for embed, values in pairs if isinstance(embed, kinds)]
-
-
-LOWEST = math.pi / 4
-"""The lowest angular frequency, with a period of 8 deviations of the feature."""
-
-
-class Waves(nn.Module):
-    """A projection of sines and cosines of features, with which a network compares close values.
-
-    A linear layer of a number x detects equal numbers of two entities only by a product of small
-    differences. With sines and cosines of several frequencies, "the same floor" or "one to the
-    left" is an inner product, which attention computes at once (Tancik et al. 2020,
-    arXiv:2006.10739; for numerical features Gorishniy et al. 2022, arXiv:2203.05556).
-
-    Args:
-        columns: K, the number of features, at least 1.
-        count: W, the number of frequencies, each twice the one before; at least 1.
-        dim: D, the width of the result.
-    """
-
-    frequencies: Tensor
-
-    def __init__(self, columns: int, count: int, dim: int) -> None:
-        super().__init__()
-        self._count = count
-        self.project = nn.Linear(2 * count * columns, dim, bias=False)
-        self.register_buffer("frequencies", self._frequencies(), persistent=False)
-
-    def _frequencies(self, device: torch.device | None = None) -> Tensor:
-        return LOWEST * 2.0 ** torch.arange(self._count, device=device)
-
-    def _apply(self, *arguments: object, **settings: object) -> Waves:
-        """Move the module, and set its constants, which ``to_empty`` leaves undefined."""
-        super()._apply(*arguments, **settings)  # type: ignore[no-untyped-call]
-        self.frequencies = self._frequencies(self.project.weight.device)
-        return self
-
-    def forward(self, features: Tensor) -> Tensor:
-        """Return (N, D) of the normalised features (N, K), float32."""
-        angles = features[:, :, None] * self.frequencies
-        waves = torch.stack([angles.sin(), angles.cos()], -1).flatten(1)
-        projected: Tensor = self.project(waves.to(self.project.weight.dtype))
-        return projected

@@ -137,7 +137,7 @@ def test_tables_are_embedded_by_the_kernel_and_attributes_are_not():
 
     batch = units()
     layout = Layout.of(batch, with_global=True)
-    for settings, compiled in zip(OPTIONS, (True, True, False), strict=True):
+    for settings, compiled in zip(OPTIONS, (True, False), strict=True):
         layer = make(**settings).encoder.embedding.layer(batch, layout)
         assert (layer is not None) == compiled, settings
 
