@@ -147,7 +147,10 @@ class MineSweeperRows(CompiledRows):
         )
 
     def draw_row(self, row: int, **kwargs: Any) -> npt.NDArray[np.uint8]:
-        """Return the board of a row, as ``MineSweeper.render`` does."""
+        """Return the board with y up, and a status bar over it if there are cannons.
+
+        Shape: (height * tile, width * tile, 3), one more ``tile`` high with the status bar.
+        """
         return self.board(row).draw(**kwargs)
 
 
@@ -223,13 +226,6 @@ class MineSweeper(CompiledEnvironment):
         """Return the size of the largest board."""
         width, height = self._rows._largest
         return ViewerHints(bounds=(0, width - 1, 0, height - 1))
-
-    def render(self, tile: int = 24, **kwargs: Any) -> npt.NDArray[np.uint8]:
-        """Return the board with y up, and a status bar over it if there are cannons.
-
-        Shape: (height * tile, width * tile, 3), one more ``tile`` high with the status bar.
-        """
-        return self._rows.draw_row(int(self._begun().rows[0]), tile=tile, **kwargs)
 
     def render_text(self) -> str:
         """Return the board with y up; M0 is the mine ("Mine", 0), R1 the robot ("Robot", 1)."""

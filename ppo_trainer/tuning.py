@@ -40,6 +40,8 @@ __all__ = [
 FAILURES = (EntityEnvError, torch.OutOfMemoryError)
 """Errors of a training that other settings may avoid."""
 
+_OF_TRIALS = ("seed", "total_timesteps", "eval.episodes", "run_dir", "run_name")
+"""Settings that a search makes equal for all trials, or sets itself."""
 _WIDE = 100.0
 """Ratio of the ends of an interval from which on it is searched on a logarithmic scale."""
 _SHORTEST = 8192
@@ -83,10 +85,6 @@ def spaces_of(settings: Iterable[str]) -> tuple[list[str], dict[str, BaseDistrib
                 "interval(a,b) with finite numbers a < b, above 0 on a logarithmic scale",
             ) from error
     return single, spaces
-
-
-_OF_TRIALS = ("seed", "total_timesteps", "eval.episodes", "run_dir", "run_name")
-"""Settings that a search makes equal for all trials, or sets itself."""
 
 
 def check_searched(config: TrainConfig, names: Iterable[str]) -> None:

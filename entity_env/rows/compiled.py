@@ -266,14 +266,6 @@ class CompiledRows(VecEnv):
         """Return the state of a game as lists, without random numbers and past rewards."""
         return {name: self._fields[name][game].tolist() for name in self._saved_fields()}
 
-    def _packed_game(self, game: int) -> dict[str, Any]:
-        """Return what ``save_game`` returns, with large fields as packed arrays."""
-        arrays = {name: self._fields[name][game] for name in self._saved_fields()}
-        return {
-            name: pack_array(array) if array.size > _MOST_NUMBERS else array.tolist()
-            for name, array in arrays.items()
-        }
-
     def load_game(self, saved: Mapping[str, Any]) -> dict[str, Any]:
         """Return the fields and ``steps`` of a saved state, or raise StateError.
 
@@ -387,7 +379,9 @@ class CompiledRows(VecEnv):
             saved.append(
                 {
                     # The seats of a game have one state.
-                    "env": None if seat else self._packed_game(game),
+                    "env": None
+                    if seat
+                    else {name: _packed(self._fields[name][game]) for name in self._saved_fields()},
                     "rng": None if seat else {"bit_generator": _RANDOM, "state": bits},
                     "episode": {
                         "reward": float(self._returns[row]),
@@ -470,8 +464,13 @@ class CompiledRows(VecEnv):
             self._pool.shutdown()
 
 
+def _packed(field: npt.NDArray[Any]) -> Any:
+    """Return a field of one game as JSON values, or a large one as a packed array."""
+    return pack_array(field) if field.size > _MOST_NUMBERS else field.tolist()
+
+
 def _read_field(name: str, field: Field, saved: Any) -> npt.NDArray[Any]:
-    """Return a field of one game from its JSON values, or raise one of ``DAMAGES``."""
+    """Return a field of one game from its values of ``_packed``, or raise one of ``DAMAGES``."""
     dtype = np.dtype(field.dtype)
     if isinstance(saved, str):
         try:

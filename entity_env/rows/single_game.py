@@ -18,6 +18,7 @@ from dataclasses import fields
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from entity_env.actions import Action
 from entity_env.batching.unbatch import batched_actions, observations_of
@@ -33,6 +34,11 @@ __all__ = ["CompiledEnvironment", "CompiledPlayers"]
 
 _OF_EPISODES = ("episodic_reward", "episodic_length")
 """Metrics that are added by the rows or functions that play the environment."""
+
+
+def render(game: _SingleGame, **kwargs: Any) -> npt.NDArray[np.uint8]:
+    """Return a picture of the first seat that must act; arguments: those of ``draw_row``."""
+    return game._rows.draw_row(int(game._begun().rows[0]), **kwargs)
 
 
 class _SingleGame(Playable):
@@ -51,13 +57,17 @@ class _SingleGame(Playable):
     def __init_subclass__(cls) -> None:
         """Copy the signature of the rows, and their lists of settings with files, to the class.
 
-        The keyword ``compiled`` is added to the signature.
+        The keyword ``compiled`` is added to the signature. If the rows define ``draw_row``, the
+        game has a ``render`` method.
         """
         if "rows" in vars(cls):
             given = inspect.signature(cls.rows).parameters.values()
             settings = [own for own in given if own.name not in ("num_envs", "seed")]
             signature = inspect.Signature(_with_compiled(settings))
             cls.__signature__ = signature  # type: ignore[attr-defined]
+            draw_row = getattr(cls.rows, "draw_row", CompiledRows.draw_row)
+            if draw_row is not CompiledRows.draw_row and cls.render is Playable.render:
+                cls.render = render  # type: ignore[assignment]
             for name in ("consent_settings", "kept_settings"):
                 if hasattr(cls.rows, name):
                     setattr(cls, name, inspect.getattr_static(cls.rows, name))

@@ -475,11 +475,6 @@ class JobShop(CompiledEnvironment):
 
     rows = JobShopRows
 
-    def render(self, **kwargs: Any) -> npt.NDArray[np.uint8]:
-        """Return a chart of the started operations; the arguments are those of ``draw_row``."""
-        self._begun()
-        return self._rows.draw_row(0, **kwargs)
-
     def reset(self) -> Observation:
         """Start a game; of several given instances the next one."""
         rows: Any = self._rows

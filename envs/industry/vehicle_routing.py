@@ -762,11 +762,6 @@ class VehicleRouting(CompiledEnvironment):
 
     rows = VehicleRoutingRows
 
-    def render(self, **kwargs: Any) -> npt.NDArray[np.uint8]:
-        """Return a picture of the routes so far; the arguments are those of ``draw_row``."""
-        self._begun()
-        return self._rows.draw_row(0, **kwargs)
-
     def tours(self) -> list[list[list[str]]]:
         """Return the customers of each tour of each vehicle so far, by name."""
         rows: Any = self._rows

@@ -595,10 +595,5 @@ class Warehouse(CompiledEnvironment):
 
     rows = WarehouseRows
 
-    def render(self, **kwargs: Any) -> npt.NDArray[np.uint8]:
-        """Return a picture of the warehouse; the arguments are those of ``draw_row``."""
-        self._begun()
-        return self._rows.draw_row(0, **kwargs)
-
 
 WarehouseRows.environment = Warehouse

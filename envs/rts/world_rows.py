@@ -80,7 +80,7 @@ class WorldRows(CompiledRows):
         return MapView.of_world(self.rules, arrays), player
 
 
-class _OnMap:
+class _MapMixin:
     """Mixin of single games: the map as the first player that must act sees it."""
 
     _rows: WorldRows
@@ -90,22 +90,18 @@ class _OnMap:
         """Return the colours of the players, and the whole map."""
         return self._rows.viewer_hints()
 
-    def render(self, **kwargs: Any) -> npt.NDArray[np.uint8]:
-        """Return the map as a picture; the arguments are those of ``draw_row``."""
-        return self._rows.draw_row(int(self._begun().rows[0]), **kwargs)
-
     def render_text(self) -> str:
         """Return the map in characters."""
         return self._rows.write_row(int(self._begun().rows[0]))
 
 
-class StrategyEnvironment(_OnMap, CompiledEnvironment):
+class StrategyEnvironment(_MapMixin, CompiledEnvironment):
     """One strategy game for one player."""
 
     _rows: WorldRows
 
 
-class StrategyPlayers(_OnMap, CompiledPlayers):
+class StrategyPlayers(_MapMixin, CompiledPlayers):
     """One strategy game for two players, 0 and 1."""
 
     _rows: WorldRows

@@ -20,6 +20,7 @@ from entity_env import (
     CategoricalAction,
     CategoricalActionSpace,
     Entity,
+    Environment,
     GlobalCategoricalActionSpace,
     Grid,
     ListEnv,
@@ -889,6 +890,30 @@ class Nim(CompiledPlayers):
 
 class Corridor(CompiledPlayers):
     rows = partial(CompiledRows, corridor())
+
+
+def test_a_single_game_has_the_picture_that_its_rows_draw():
+    class DrawnRows(CompiledRows):
+        def __init__(self, num_envs=1, seed=0):
+            super().__init__(dice_game(), num_envs, seed=seed)
+
+        def draw_row(self, row, shade=1):
+            return np.full((2, 2, 3), shade + row, np.uint8)
+
+    class Drawn(CompiledEnvironment):
+        rows = DrawnRows
+
+    class Shaded(Drawn):
+        def render(self, **kwargs):
+            return super().render(shade=7)
+
+    class StillShaded(Shaded):
+        rows = DrawnRows
+
+    for game, shade in ((Drawn(), 1), (StillShaded(), 7)):
+        game.reset()
+        assert game.render().max() == shade
+    assert Dice.render is Environment.render
 
 
 @pytest.mark.parametrize(
